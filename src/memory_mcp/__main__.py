@@ -46,6 +46,8 @@ FORWARDED = frozenset(
         *("embedder status", "refine due", "refine show"),
     }
 )
+#: Of those, what is done in a database that many use, without a daemon.
+_NOT_FORWARDED = "admin team"
 #: Arguments that may stand anywhere and take a value.
 _WITH_VALUE = ("--data-dir", "--config")
 
@@ -75,6 +77,8 @@ class _Asked:
     def forwarded(self) -> bool:
         """Whether the daemon runs it: a command, or one of a family by its first two words."""
         words = [word for word in self.rest if not word.startswith("-")]
+        if " ".join(words[:2]) == _NOT_FORWARDED:
+            return False
         return not FORWARDED.isdisjoint((" ".join(words[:1]), " ".join(words[:2])))
 
 

@@ -88,7 +88,7 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open the data directory of `settings`, whose `lock` the caller may hold, or serve an open `storage`; see `open_storage`."""
+        """Open the data directory of `settings`, whose `lock` the caller may hold; `storage` may be open already."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -296,10 +296,11 @@ class App:
             self._callbacks.on_session_end()
         return appended
 
-    def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
-        """Store what another process of this program has read and cleaned; the tree follows."""
+    def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
+        """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
-        appended = self.log.append([clean for draft in drafts if (clean := self.gate.again(draft)) is not None], source)
+        clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
+        appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended
 

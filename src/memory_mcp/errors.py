@@ -14,10 +14,12 @@ MemoryMcpError
 ├── NotFound                 unknown node, grip, event or session id
 ├── Unauthenticated          no token or key, or one that proves nothing
 ├── PermissionDenied         who calls is known, and may not do that
+│   └── InsufficientScope    the caller may, and the token or key that was sent may not
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
 │   └── QuotaExceeded        a member or a tenant used up what it may; more comes with time
+├── ProviderUnavailable      the authorization server cannot be reached, and its keys are not known
 ├── AddressInUse             another program listens where the HTTP door should
 ├── LayerUnavailable         disabled, not built or unhealthy
 │   ├── IndexUnreadable      damaged, missing or foreign files; built again in the background
@@ -156,12 +158,26 @@ class Unauthenticated(MemoryMcpError):
     code = "UNAUTHENTICATED"
     exit_status = 2
 
+    def __init__(self, message: str, hint: str = "", is_missing: bool = False) -> None:
+        """`is_missing`: none was sent."""
+        super().__init__(message, hint)
+        self.is_missing = is_missing
+
 
 class PermissionDenied(MemoryMcpError):
     """The caller is known, and may not do that."""
 
     code = "PERMISSION_DENIED"
     exit_status = 2
+
+
+class InsufficientScope(PermissionDenied):
+    """The caller may do that, and the token or key that was sent may not."""
+
+    def __init__(self, message: str, hint: str = "", scope: str = "") -> None:
+        """`scope`: the one that would do."""
+        super().__init__(message, hint)
+        self.scope = scope
 
 
 class InvalidQuery(MemoryMcpError):
@@ -196,6 +212,14 @@ class QuotaExceeded(ResourceExhausted):
         """`retry_after`: seconds."""
         super().__init__(message, hint)
         self.retry_after = retry_after
+
+
+class ProviderUnavailable(MemoryMcpError):
+    """The authorization server cannot be reached, so that no token can be checked."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+    exit_status = 3
 
 
 class AddressInUse(MemoryMcpError):

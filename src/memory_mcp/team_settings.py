@@ -12,6 +12,7 @@ from memory_mcp.errors import ConfigError
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _AUTH = ("", "oauth", "keys", "both")
 _JOIN = ("", "claim")
+_ROLES = ("reader", "writer", "curator", "admin")
 
 
 def _limit(default: int, text: str) -> int:
@@ -169,6 +170,9 @@ class TeamSettings:
             raise ConfigError(
                 f"team.algorithms must name algorithms with a private key, not {bad[0]}", "Use RS256, ES256 or EdDSA."
             )
+        if wrong := [role for _, role in self.joins if role not in _ROLES]:
+            hint = f"Write SPACE:ROLE, such as team:writer; roles are {', '.join(_ROLES)}."
+            raise ConfigError(f"team.join_spaces names no role: {wrong[0]!r}", hint)
         if self.takes_tokens:
             self._check_oauth()
 
@@ -199,6 +203,12 @@ class TeamSettings:
     def allowed_algorithms(self) -> tuple[str, ...]:
         """The signature algorithms that count."""
         return tuple(name for part in self.algorithms.split(",") if (name := part.strip()))
+
+    @property
+    def joins(self) -> tuple[tuple[str, str], ...]:
+        """The spaces of who joins by claim, with the role in each."""
+        parts = (part.partition(":") for part in self.join_spaces.split(",") if part.strip())
+        return tuple((space.strip(), role.strip()) for space, _, role in parts)
 
     def limits_of(self, tenant_class: str) -> TenantLimits:
         """Return the limits of a class; those of `standard` for one that is not known."""

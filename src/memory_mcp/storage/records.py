@@ -73,6 +73,10 @@ class SupersededStore(Protocol):
         """Whether everything holds. Free."""
         ...
 
+    def recorded(self) -> list[Superseded]:
+        """Return what somebody said last of each statement, in order of time; nothing that was noticed. Free."""
+        ...
+
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why.
 
@@ -242,4 +246,48 @@ class Outbox(Protocol):
 
     def forget_requests(self, now_ms: int) -> int:
         """Drop answers to writes that nobody will send again; how many."""
+        ...
+
+
+class Records(Protocol):
+    """The parts of a store that tell of what happens beside the tree."""
+
+    @property
+    def usage(self) -> UsageStore:
+        """Openings of quotations."""
+        ...
+
+    @property
+    def superseded(self) -> SupersededStore:
+        """Statements that hold no more."""
+        ...
+
+    @property
+    def spending(self) -> SpendingStore:
+        """What language models were asked."""
+        ...
+
+    @property
+    def topics(self) -> TopicStore:
+        """Identities and labels of topics."""
+        ...
+
+    @property
+    def projects(self) -> ProjectStore:
+        """What projects are called."""
+        ...
+
+    @property
+    def audit(self) -> AuditStore:
+        """What was done to the memory itself."""
+        ...
+
+    @property
+    def tombstones(self) -> TombstoneLog | None:
+        """What was forgotten; None where files of the data directory tell it."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """Changes and positions."""
         ...

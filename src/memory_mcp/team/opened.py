@@ -86,9 +86,11 @@ class _Opening:
 class Opened:
     """See the module. Any thread may ask."""
 
-    def __init__(self, opener: Callable[[Place, Path], App], root: Path, limits: Limits) -> None:
-        """Open with `opener`, which gets a folder below `root` for what can be made again."""
-        self._opener, self._root, self._limits = opener, root, limits
+    def __init__(
+        self, opener: Callable[[Place, Path], App], root: Path, limits: Limits, on_open: Callable[[Memory], None] = lambda _: None
+    ) -> None:
+        """Open with `opener`, which gets a folder below `root` for what can be made again; `on_open` gets what was opened."""
+        self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
         self._lock = threading.Lock()
         self._open: dict[Place, Memory] = {}
         self._opening: dict[Place, _Opening] = {}
@@ -118,7 +120,10 @@ class Opened:
         """Lend a memory, opened when it is not; `reading`: for somebody who asks its indexes. Raises what opening raises."""
         memory = self._taken(place)
         try:
-            memory.is_read = memory.is_read or reading
+            if reading and not memory.is_read:
+                memory.is_read = True
+                # What lies on disk is read now: a search would wait for it all the same.
+                Context().run(memory.app.accelerators.load)
             yield memory
         finally:
             with self._lock:
@@ -170,6 +175,7 @@ class Opened:
             folder = place.folder(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             memory = Memory(place, Context().run(self._opener, place, folder), uses=1)
+            Context().run(self._on_open, memory)
             with self._lock:
                 self._open[place] = memory
                 self.opened_total += 1

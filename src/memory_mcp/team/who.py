@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from memory_mcp.errors import NotFound, PermissionDenied
+from memory_mcp.errors import InsufficientScope, NotFound, PermissionDenied
 
 
 class Role(Enum):
@@ -116,7 +116,8 @@ def check(principal: Principal, space: int, request: str) -> None:
 
     Raises:
         NotFound: the space is not the caller's to see.
-        PermissionDenied: it is, with a lower role than the request needs, or the request has no role.
+        InsufficientScope: the caller's role would do, and the scopes of the token or key do not.
+        PermissionDenied: the caller has a lower role than the request needs, or no role answers the request.
 
     """
     if principal.role_in(space) is None:
@@ -124,10 +125,14 @@ def check(principal: Principal, space: int, request: str) -> None:
     act = ACTS.get(request)
     if act is None:
         raise PermissionDenied(f"{request} is not offered to teams", "Use the tools and commands that the server lists.")
-    if not may(principal, space, act):
-        needed = LOWEST[act].value
-        hint = f"Ask an administrator of the space for the role {needed}, and for a token or key with memory:{act.value}."
-        raise PermissionDenied(f"{request} needs the role {needed} in this space", hint)
+    if may(principal, space, act):
+        return
+    needed, scope = LOWEST[act], f"memory:{act.value}"
+    if any(grant.space == space and grant.role.rank >= needed.rank for grant in principal.grants):
+        hint = f"Get a token or key with the scope {scope}."
+        raise InsufficientScope(f"{request} needs the scope {scope}", hint, scope)
+    hint = f"Ask an administrator of the space for the role {needed.value}."
+    raise PermissionDenied(f"{request} needs the role {needed.value} in this space", hint)
 
 
 def no_such_space(name: str = "") -> NotFound:

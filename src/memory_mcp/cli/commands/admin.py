@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands import overview, teleport
+from memory_mcp.cli.commands import overview, team, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
@@ -48,6 +48,7 @@ def add(parsers: Subparsers, about: str) -> None:
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
     leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
     _add_indexes(inner)
+    team.add(inner)
 
 
 def _add_indexes(inner: Subparsers) -> None:

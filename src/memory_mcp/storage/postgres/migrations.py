@@ -25,7 +25,7 @@ _PARTITIONED = re.compile(r"^CREATE TABLE (\w+) \((?:(?!\n\)).)*\n\) \{partition
 #: Tables of who there is: bound to the tenant alone, since what a member may see is looked up in them.
 DIRECTORY = frozenset({"space", "member", "space_grant", "api_key", "team_audit"})
 #: Tables with policies of their own, or none: `work` is read across tenants by the program alone.
-_APART = frozenset({"tenant", "work"})
+APART = frozenset({"tenant", "work"})
 
 
 def file(name: str) -> str:
@@ -43,7 +43,7 @@ def version_of(raw: "Raw[Any]") -> int:
 
 def tables() -> list[str]:
     """Return the tables that hold rows of memories, in the order of the schema."""
-    return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY | _APART]
+    return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY | APART]
 
 
 def bring_up(database: Database, partitions: int = PARTITIONS) -> None:

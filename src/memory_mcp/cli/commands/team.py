@@ -1,0 +1,283 @@
+"""`admin team`: tenants, spaces, members, grants and keys of a shared memory, in the database of storage.url itself."""
+
+import argparse
+import getpass
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_of
+from memory_mcp.errors import ConfigError, InvalidQuery
+
+if TYPE_CHECKING:
+    from memory_mcp.config import Settings
+    from memory_mcp.team.administration import Administration
+    from memory_mcp.team.directory import Key, Member
+
+_TENANT = "which tenant (setting storage.tenant)"
+_ROLES = ("reader", "writer", "curator", "admin")
+_DAYS = 90
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `admin team`."""
+    inner = family(parsers, "team", "say who may use a memory that many people share; every act is kept in its audit")
+    _add_tenants(inner)
+    _add_members(inner)
+    _add_keys(inner)
+    acts = _leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
+    acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
+
+
+def _add_tenants(inner: Subparsers) -> None:
+    tenants = family(inner, "tenant", "add and list tenants: organizations that share nothing with each other")
+    new = leaf(tenants, "add", run_tenant_add, "add a tenant, or change its class")
+    new.add_argument("name", metavar="NAME", help="as tokens name it, where a claim of theirs does")
+    new.add_argument("--class", dest="tenant_class", default="", metavar="CLASS", help="small, standard or large: its limits")
+    leaf(tenants, "list", run_tenant_list, "list the tenants")
+    spaces = family(inner, "space", "add and list spaces: memories that members may see together")
+    space = _leaf(spaces, "add", run_space_add, "add a space")
+    space.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")
+    space.add_argument("--kind", default="team", metavar="KIND", help="team, project or private (team)")
+    space.add_argument("--owner", default="", metavar="MEMBER", help="becomes the space's admin; a private space needs one")
+    space.add_argument("--timezone", default="UTC", metavar="ZONE", help="of its days, such as Europe/Berlin (UTC)")
+    _leaf(spaces, "list", run_space_list, "list the spaces")
+
+
+def _add_members(inner: Subparsers) -> None:
+    members = family(inner, "member", "add, list and remove members")
+    new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
+    new.add_argument("name", metavar="NAME", help="what people call the member")
+    new.add_argument("--sub", default="", metavar="SUBJECT", help="the claim sub of the member's tokens")
+    new.add_argument("--issuer", default="", metavar="URL", help="the OpenID provider (setting team.issuer)")
+    new.add_argument("--admin", action="store_true", help="may administer the tenant")
+    _leaf(members, "list", run_member_list, "list the members with their roles in spaces")
+    gone = _leaf(members, "remove", run_member_remove, "take a member's grants and keys away; what was recorded stays")
+    gone.add_argument("name", metavar="NAME", help="the member's name or subject")
+    grant = _leaf(inner, "grant", run_grant, "give a member a role in a space, in place of the one before")
+    for name, text in (("member", "the member's name or subject"), ("space", "the space's name")):
+        grant.add_argument(name, metavar=name.upper(), help=text)
+    grant.add_argument("role", metavar="ROLE", choices=_ROLES, help="reader, writer, curator or admin")
+    revoke = _leaf(inner, "revoke", run_revoke, "take a member's role in a space away")
+    revoke.add_argument("member", metavar="MEMBER", help="the member's name or subject")
+    revoke.add_argument("space", metavar="SPACE", help="the space's name")
+
+
+def _add_keys(inner: Subparsers) -> None:
+    keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
+    made = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
+    made.add_argument("name", metavar="NAME", help="what the key is for")
+    made.add_argument("--member", required=True, metavar="MEMBER", help="as whom it acts: name or subject")
+    made.add_argument(
+        "--scope",
+        action="append",
+        default=[],
+        metavar="SCOPE",
+        help="memory:read, memory:write, memory:curate or memory:admin (read)",
+    )
+    made.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
+    made.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
+    _leaf(keys, "list", run_key_list, "list the keys, without their texts")
+    gone = _leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
+    gone.add_argument("key_id", metavar="KEY", help="the key's id")
+
+
+def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
+    """A command about one tenant."""
+    parser = leaf(parsers, name, run, text, aside)
+    parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
+    return parser
+
+
+@contextmanager
+def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
+    """The database of the settings, whose tables are made where there are none."""
+    settings = settings_of(args)
+    if not settings.storage.url:
+        raise ConfigError("storage.url is not set", "Name the database: postgresql://USER@HOST/NAME")
+    try:
+        from memory_mcp.storage.postgres import migrations
+        from memory_mcp.storage.postgres.database import Database
+        from memory_mcp.team.administration import Administration
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed", "Install memory-mcp-tree[team].") from None
+    database = Database(settings.storage.url, 2)
+    try:
+        migrations.bring_up(database)
+        yield Administration(database, _author()), settings
+    finally:
+        database.close()
+
+
+@contextmanager
+def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
+    with _acting(args) as (acts, settings):
+        yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
+
+
+def _author() -> str:
+    """Who types, as the machine knows them."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def run_tenant_add(args: argparse.Namespace) -> int:
+    """Add a tenant."""
+    with _acting(args) as (acts, _):
+        made = acts.add_tenant(args.name, args.tenant_class)
+    render.emit(as_json(args), asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
+    return 0
+
+
+def run_tenant_list(args: argparse.Namespace) -> int:
+    """List the tenants."""
+    with _acting(args) as (acts, _):
+        found = acts.directory.tenants()
+    lines = [f"{_day(one.at_ms)}  {one.tenant_class:<9} {one.name}" for one in found]
+    render.emit(as_json(args), {"tenants": [asdict(one) for one in found]}, lines or ["there are no tenants yet"])
+    return 0
+
+
+def run_space_add(args: argparse.Namespace) -> int:
+    """Add a space."""
+    with _of_tenant(args) as (acts, tenant):
+        made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
+    render.emit(as_json(args), asdict(made), [f"space {made.name} ({made.kind}, days of {made.timezone})"])
+    return 0
+
+
+def run_space_list(args: argparse.Namespace) -> int:
+    """List the spaces."""
+    with _of_tenant(args) as (acts, tenant):
+        found = acts.directory.spaces(tenant)
+    lines = [f"{_day(one.at_ms)}  {one.kind:<8} {one.name:<24} {one.events:>12,} events" for one in found]
+    render.emit(as_json(args), {"spaces": [asdict(one) for one in found]}, lines or ["there are no spaces yet"])
+    return 0
+
+
+def run_member_add(args: argparse.Namespace) -> int:
+    """Add a member."""
+    with _acting(args) as (acts, settings):
+        issuer = args.issuer or settings.team.issuer
+        if args.sub and not issuer:
+            raise InvalidQuery("a subject belongs to a provider", "Name it: --issuer URL, or the setting team.issuer.")
+        # An issuer is an address: no subject of one begins so.
+        subject = f"{issuer}|{args.sub}" if args.sub else f"keys|{args.name}"
+        tenant = acts.tenant(args.tenant or settings.storage.tenant).tenant
+        made = acts.add_member(tenant, args.name, subject, "admin" if args.admin else "member")
+    render.emit(as_json(args), asdict(made), [_member_line(made)])
+    return 0
+
+
+def run_member_list(args: argparse.Namespace) -> int:
+    """List the members."""
+    with _of_tenant(args) as (acts, tenant):
+        found = acts.directory.members(tenant)
+    lines = [_member_line(one) for one in found]
+    render.emit(as_json(args), {"members": [asdict(one) for one in found]}, lines or ["there are no members yet"])
+    return 0
+
+
+def _member_line(one: "Member") -> str:
+    grants = ", ".join(f"{space}: {role}" for space, role in one.grants) or "no space"
+    state = f"removed {_day(one.removed_ms)}" if one.removed_ms is not None else grants
+    admin = " (tenant admin)" if one.role == "admin" else ""
+    return f"{one.member:>4}  {render.one_line(one.name)}{admin}  {state}  [{render.one_line(one.subject)}]"
+
+
+def run_member_remove(args: argparse.Namespace) -> int:
+    """Remove a member."""
+    with _of_tenant(args) as (acts, tenant):
+        gone = acts.remove_member(tenant, args.name)
+    render.emit(as_json(args), {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
+    return 0
+
+
+def run_grant(args: argparse.Namespace) -> int:
+    """Give a role."""
+    from memory_mcp.team.who import Role
+
+    with _of_tenant(args) as (acts, tenant):
+        changed = acts.grant(tenant, args.member, args.space, Role(args.role))
+    line = f"{args.member} is {args.role} of {args.space}" + ("" if changed else " already")
+    data = {"member": args.member, "space": args.space, "role": args.role, "changed": changed}
+    render.emit(as_json(args), data, [line])
+    return 0
+
+
+def run_revoke(args: argparse.Namespace) -> int:
+    """Take a role away."""
+    with _of_tenant(args) as (acts, tenant):
+        changed = acts.revoke(tenant, args.member, args.space)
+    line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
+    render.emit(as_json(args), {"member": args.member, "space": args.space, "changed": changed}, [line])
+    return 0
+
+
+def run_key_make(args: argparse.Namespace) -> int:
+    """Make a key, and show it this once."""
+    scopes, days = args.scope or ["memory:read"], args.days or None
+    with _of_tenant(args) as (acts, tenant):
+        key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
+    render.err("Keep it now: only its hash is stored, and it is not shown again.")
+    data = {"key": str(key), "key_id": key.key_id, "scopes": scopes, "days": days}
+    render.emit(as_json(args), data, [str(key)])
+    return 0
+
+
+def run_key_list(args: argparse.Namespace) -> int:
+    """List the keys."""
+    with _of_tenant(args) as (acts, tenant):
+        found = acts.directory.keys(tenant)
+    lines = [_key_line(one) for one in found]
+    render.emit(as_json(args), {"keys": [asdict(one) for one in found]}, lines or ["there are no keys yet"])
+    return 0
+
+
+def _key_line(one: "Key") -> str:
+    until = "never expires" if one.expires_ms is None else f"until {_day(one.expires_ms)}"
+    state = f"revoked {_day(one.revoked_ms)}" if one.revoked_ms is not None else until
+    used = "never used" if one.used_ms is None else f"used {_day(one.used_ms)}"
+    spaces = "" if one.spaces is None else f" in {', '.join(one.spaces)}"
+    return f"{one.key_id}  {render.one_line(one.name)}  as {one.member}: {' '.join(one.scopes)}{spaces}  {state}, {used}"
+
+
+def run_key_revoke(args: argparse.Namespace) -> int:
+    """Revoke a key."""
+    with _of_tenant(args) as (acts, tenant):
+        changed = acts.revoke_key(tenant, args.key_id)
+    line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
+    render.emit(as_json(args), {"key_id": args.key_id, "changed": changed}, [line])
+    return 0
+
+
+def run_audit(args: argparse.Namespace) -> int:
+    """List the acts."""
+    if args.limit < 1:
+        raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
+    with _of_tenant(args) as (acts, tenant):
+        found = acts.directory.acts(tenant, args.limit)
+    lines = [
+        f"{_moment(act.at_ms)}  {act.what:<14} {render.one_line(act.author)}  {render.one_line(act.subject)}  "
+        + ", ".join(f"{name} {value}" for name, value in act.detail.items())
+        for act in found
+    ]
+    render.emit(
+        as_json(args), {"acts": [asdict(act) for act in found]}, [line.rstrip() for line in lines] or ["nothing was done yet"]
+    )
+    return 0
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
+
+
+def _day(ms: int) -> str:
+    return _moment(ms)[:10]

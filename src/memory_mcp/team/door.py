@@ -1,0 +1,194 @@
+"""An HTTP request in; the same request with its `Principal`, or a refusal with the next step, out. One layer around all routes.
+
+Invariants
+1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is anybody's.
+2. A refusal tells nothing about tenants, members or keys that its caller did not prove to be their own.
+3. A session of the protocol belongs to the member and key that began it (the library asks `scope["user"]`).
+"""
+
+import functools
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp.daemon.security import Refusal, send_whole
+from memory_mcp.errors import (
+    InsufficientScope,
+    MemoryMcpError,
+    PermissionDenied,
+    QuotaExceeded,
+    StorageError,
+    Unauthenticated,
+)
+from memory_mcp.server.errors import hint_of
+from memory_mcp.team import keys
+from memory_mcp.team.administration import Administration
+from memory_mcp.team.directory import Directory
+from memory_mcp.team.oauth import Claims, Tokens, metadata
+from memory_mcp.team.provider import KeyNotKnown
+from memory_mcp.team.quotas import Quotas
+from memory_mcp.team.who import SCOPES, Principal, Role
+from memory_mcp.team_settings import TeamSettings
+
+#: Where RFC 9728 has the metadata of a resource, before the resource's own path.
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+#: Tokens whose key must be fetched first wait in so many threads at most, so that those of others never do.
+_WAITING = 4
+#: Lookups in the database that run at once.
+_LOOKUPS = 16
+_CORS = ((b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"GET, OPTIONS"))
+_STATUS = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
+
+
+class Door:
+    """Finds out who calls. Used in one event loop."""
+
+    def __init__(
+        self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
+    ) -> None:
+        """`joining`: makes members of those whom the provider vouches for, where the settings allow it."""
+        self._settings, self._directory, self._joining = settings, directory, joining
+        self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
+        self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
+        self._spaces = [(space, Role(role)) for space, role in settings.joins]
+        #: Numbers of tenants by name: they never change.
+        self._numbers: dict[str, int] = {}
+
+    async def enter(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
+        """Return who sent a request with these headers.
+
+        Raises:
+            Unauthenticated: there is no token or key that counts.
+            PermissionDenied: it is of nobody who is a member, or its scopes are about something else.
+            ProviderUnavailable, StorageError: it cannot be found out now.
+
+        """
+        bearer = _bearer(headers)
+        if keys.is_key(bearer):
+            key = keys.read(bearer) if self._settings.takes_keys else None
+            if key is None:
+                raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
+            principal = await self._look_up(functools.partial(self._directory.by_key, key))
+        elif self._tokens is not None:
+            principal = await self._look_up(functools.partial(self._member, await self._claims(self._tokens, bearer)))
+        else:
+            raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
+        if principal.at_most is None:
+            lowest = next(iter(SCOPES))
+            hint = f"Ask for one of {', '.join(SCOPES)}."
+            raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
+        return principal
+
+    async def _claims(self, tokens: Tokens, bearer: str) -> Claims:
+        try:
+            return tokens.check(bearer, fetch=False)
+        except KeyNotKnown:
+            return await anyio.to_thread.run_sync(tokens.check, bearer, limiter=self._waiting)
+
+    async def _look_up(self, ask: "functools.partial[Principal]") -> Principal:
+        return await anyio.to_thread.run_sync(ask, limiter=self._lookups)
+
+    def _member(self, claims: Claims) -> Principal:
+        number = self._number(claims.tenant)
+        found = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
+        if found is None and number is not None and self._settings.join == "claim":
+            self._joining.join(number, claims.name, claims.subject, self._spaces)
+            found = self._directory.by_subject(number, claims.subject, claims.scopes)
+        if found is None:
+            # The same for a tenant that there is and one that there is not.
+            subject = claims.subject.removeprefix(f"{self._settings.issuer}|")
+            hint = f"Ask its administrator to run: memory-mcp admin team member add NAME --sub {subject!r}"
+            raise PermissionDenied("you are not a member of this team", hint)
+        return found
+
+    def _number(self, name: str) -> int | None:
+        if name not in self._numbers:
+            found = self._directory.find_tenant(name)
+            if found is None:
+                return None
+            self._numbers[name] = found.tenant
+        return self._numbers[name]
+
+
+class Guard:
+    """The layer around the routes."""
+
+    def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
+        self._app, self._door, self._settings = app, door, settings
+        self._quotas = quotas or Quotas(settings)
+        self._metadata = metadata(settings) if settings.takes_tokens else None
+        path = urlsplit(settings.audience).path.rstrip("/")
+        #: A client asks at the resource's own path first, then at the root.
+        self._places = {WELL_KNOWN, WELL_KNOWN + path}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._metadata is not None and scope["path"] in self._places:
+            await self._send_metadata(scope, send, self._metadata)
+            return
+        try:
+            principal = await self._door.enter(scope["headers"])
+            self._quotas.call(principal)
+        except MemoryMcpError as error:
+            await refusal(self._settings, error).send(send)
+            return
+        whose = f"{principal.tenant}/{principal.member}/{principal.key_id}"
+        user = AuthenticatedUser(AccessToken(token="", client_id=whose, scopes=[]))
+        await self._app({**scope, "principal": principal, "user": user}, receive, send)
+
+    async def _send_metadata(self, scope: Scope, send: Send, body: bytes) -> None:
+        if scope["method"] == "OPTIONS":
+            # Clients in a browser send the version of the protocol.
+            allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
+            await send_whole(send, 204, b"", b"application/json", (*_CORS, allowed))
+        elif scope["method"] == "GET":
+            await send_whole(send, 200, body, b"application/json", _CORS)
+        else:
+            await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
+
+
+def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
+    """Return an error of this room as an HTTP response."""
+    status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
+    headers: list[tuple[bytes, bytes]] = []
+    if isinstance(error, Unauthenticated | InsufficientScope):
+        headers.append((b"www-authenticate", challenge(settings, error).encode()))
+    if isinstance(error, QuotaExceeded):
+        headers.append((b"retry-after", str(error.retry_after).encode()))
+    elif status == 503:
+        headers.append((b"retry-after", b"5"))
+    return Refusal(status, error.code, error.message, hint_of(error), tuple(headers))
+
+
+def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
+    """Return the value of WWW-Authenticate (RFC 6750): why, which scope would do, and where the metadata is."""
+    parts = ['realm="memory-mcp"']
+    if isinstance(error, InsufficientScope):
+        parts += ['error="insufficient_scope"', f'scope="{error.scope}"']
+    elif not error.is_missing:
+        # Without any token there is no error to name (RFC 6750, section 3.1).
+        parts.append('error="invalid_token"')
+    if settings.takes_tokens:
+        at = urlsplit(settings.audience)
+        parts.append(f'resource_metadata="{at.scheme}://{at.netloc}{WELL_KNOWN}{at.path.rstrip("/")}"')
+    return "Bearer " + ", ".join(parts)
+
+
+def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
+    """Return the bearer token of a request; Unauthenticated where there is none, or more than one."""
+    given = [value for name, value in headers if name.lower() == b"authorization"]
+    kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+    if len(given) > 1:
+        raise Unauthenticated("the Authorization header comes twice", "Send it once.")
+    if kind.lower() != b"bearer" or not token.strip():
+        hint = "Send 'Authorization: Bearer TOKEN': a token of the authorization server or an API key."
+        raise Unauthenticated("no token was sent", hint, is_missing=True)
+    return token.strip().decode("latin-1")

@@ -1,0 +1,189 @@
+"""The signing keys of an OpenID provider: found by its discovery document, kept, renewed, and used on while it is down.
+
+PyJWT's own client knows no discovery, holds every caller up while it fetches, and asks again for each unknown key while the
+provider is down; here callers whose key is known never wait.
+
+Invariants
+1. The provider is asked at most once in `_PAUSE` seconds, whatever tokens name, and by one thread at a time.
+2. Keys are renewed in the background once they are older than `_RENEW`; one that the provider withdrew counts no more then.
+3. While the provider cannot be reached, known keys count until they are older than the given age, and none after that.
+"""
+
+import http.client
+import json
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from jwt import PyJWK, PyJWTError
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import ProviderUnavailable
+
+log = logging.getLogger(__name__)
+
+#: Age at which keys are renewed, and least time between two questions to the provider (seconds).
+_RENEW, _PAUSE = 600.0, 10.0
+#: How long one answer may take (seconds), and how long it may be (bytes).
+_TIMEOUT, _MOST = 5.0, 1_000_000
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+
+
+class KeyNotKnown(Exception):
+    """The provider must be asked for a key before the token can be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The provider's keys as they were at `at`."""
+
+    keys: tuple[Mapping[str, Any], ...]
+    at: float
+    #: Keys made ready, by id and algorithm.
+    ready: dict[tuple[str | None, str], PyJWK | None] = field(default_factory=dict)
+
+
+class KeyRing:
+    """The keys of one provider. Safe in any thread."""
+
+    def __init__(self, issuer: str, max_age: float, clock: Clock | None = None) -> None:
+        """`max_age`: how long keys count while the provider cannot be reached (seconds)."""
+        self._issuer, self._max_age = issuer, max_age
+        self._clock = clock or SystemClock()
+        self._known: _Known | None = None
+        self._asking = threading.Lock()
+        #: When the provider may be asked again.
+        self._free_at = float("-inf")
+
+    def find(self, key_id: str | None, algorithm: str, fetch: bool = True) -> PyJWK | None:
+        """Return the key for a token's id and algorithm; None where the provider has none.
+
+        Raises:
+            KeyNotKnown: the provider must be asked first, and `fetch` is False.
+            ProviderUnavailable: no keys are known that are young enough, and the provider cannot be reached.
+
+        """
+        known = self._current()
+        if known is not None:
+            key = _choose(known, key_id, algorithm)
+            if self._clock.monotonic() - known.at > _RENEW:
+                self._renew_aside()
+            if key is not None:
+                return key
+        if self._may_ask():
+            if not fetch:
+                raise KeyNotKnown
+            self._renew(wait=True)
+            known = self._current()
+        if known is None:
+            raise ProviderUnavailable("the authorization server cannot be reached", "Call again in a few seconds.")
+        return _choose(known, key_id, algorithm)
+
+    def _current(self) -> _Known | None:
+        """Return the keys, unless they are too old."""
+        known = self._known
+        return known if known is not None and self._clock.monotonic() - known.at <= self._max_age else None
+
+    def _may_ask(self) -> bool:
+        return self._clock.monotonic() >= self._free_at
+
+    def _renew_aside(self) -> None:
+        """Renew the keys in a thread of its own, unless one does already or did just now."""
+        if self._may_ask() and not self._asking.locked():
+            threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
+
+    def _renew(self, wait: bool = False) -> None:
+        """Ask the provider, unless it was asked just now; a failure leaves what is known."""
+        if not self._asking.acquire(blocking=wait):
+            return
+        try:
+            # Whoever waited for the lock finds what its holder fetched.
+            if not self._may_ask():
+                return
+            try:
+                self._known = _Known(_fetched(self._issuer), self._clock.monotonic())
+            except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError) as error:
+                log.warning("keys of the authorization server were not read: %s", f"{type(error).__name__}: {error}"[:200])
+            # Only now: who comes while the provider is asked waits for its answer.
+            self._free_at = self._clock.monotonic() + _PAUSE
+        finally:
+            self._asking.release()
+
+
+def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
+    """Return the one key that a token may mean; a token without an id means the only one of its kind."""
+    asked = (key_id, algorithm)
+    if asked not in known.ready:
+        fits = [key for key in known.keys if _fits(key, algorithm) and key_id in (None, key.get("kid"))]
+        made = _made(fits[0], algorithm) if len(fits) == 1 else None
+        if made is None:
+            # Ids of tokens are anybody's: those that lead nowhere are not kept.
+            return None
+        known.ready[asked] = made
+    return known.ready[asked]
+
+
+def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
+    """Return whether a key is for signatures of that algorithm."""
+    usable = key.get("use") in (None, "sig") and key.get("kty") == _KINDS.get(algorithm[:2])
+    return usable and key.get("alg") in (None, algorithm)
+
+
+def _made(key: Mapping[str, Any], algorithm: str) -> PyJWK | None:
+    try:
+        return PyJWK(dict(key), algorithm)
+    except PyJWTError:
+        return None
+
+
+def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the keys that the provider publishes; OSError, HTTPException, ValueError or TypeError when it does not."""
+    found = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    if found.get("issuer") != issuer:
+        raise ValueError("the discovery document is of another issuer")
+    keys = _get(str(found.get("jwks_uri"))).get("keys")
+    if not isinstance(keys, list):
+        raise TypeError("the provider publishes no list of keys")
+    return tuple(key for key in keys if isinstance(key, dict))
+
+
+def _get(url: str) -> dict[str, Any]:
+    """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        raise ValueError(f"not an https address: {url[:100]!r}")
+    if parts.scheme == "https":
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=_TIMEOUT, context=ssl.create_default_context()
+        )
+    else:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT)
+    try:
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "memory-mcp"})
+        answer = connection.getresponse()
+        body = _body(answer, time.monotonic() + _TIMEOUT)
+    finally:
+        connection.close()
+    if answer.status != http.client.OK:
+        raise ValueError(f"status {answer.status} from {parts.hostname}")
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise TypeError("the answer is no JSON object")
+    return found
+
+
+def _body(answer: http.client.HTTPResponse, until: float) -> bytes:
+    """Return a body of bounded length that comes in time; a socket's own limit is for each of its pieces."""
+    body = b""
+    while piece := answer.read1(65_536):
+        body += piece
+        if len(body) > _MOST or time.monotonic() > until:
+            raise ValueError("the answer is too long or too slow")
+    return body
