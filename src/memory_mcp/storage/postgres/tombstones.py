@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from memory_mcp.errors import StorageError
+from memory_mcp.storage.postgres.claims import NOW
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
 
 _KEY_BYTES = 32
@@ -16,6 +17,12 @@ _KEY = f"SELECT key FROM tombstone_key WHERE {own()}"
 _MAKE_KEY = """INSERT INTO tombstone_key (tenant, space, key) VALUES (%(tenant)s, %(space)s, %(key)s)
   ON CONFLICT (tenant, space) DO NOTHING"""
 _REPLACE_KEY = f"UPDATE tombstone_key SET key = %(key)s WHERE {own()}"
+
+#: Work that looks once more for what was forgotten: for what a server stored that did not know of it yet, and in the place of one
+#: that was killed over it. Due after so long (milliseconds).
+FORGET, _LATER = "forget", 60_000
+_DUE = f"""INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s, {NOW} + %(later)s)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms"""
 
 
 class PostgresTombstones:
@@ -76,5 +83,6 @@ def _made(writer: Writer, key: bytes) -> tuple[bytes]:
 
 def _add(writer: Writer, lines: Sequence[str]) -> None:
     now = time.time_ns() // 1_000_000
+    writer.run(_DUE, name=FORGET, later=_LATER)
     writer.insert("tombstone", "at_ms, line", ("bigint", "text"), [[now] * len(lines), list(lines)])
     writer.head.resets += 1
