@@ -107,7 +107,7 @@ class App:
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock)
-        self.gate = Gate(captured(settings.ingest, directory))
+        self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
