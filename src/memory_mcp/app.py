@@ -68,6 +68,8 @@ class Callbacks:
     give_way: Callable[[], None] = lambda: None
     #: Whether the process calls `accelerators.tend` again and again.
     tends_indexes: bool = False
+    #: Exchanges events with a team's server, until it should stop; what was done, "" where nothing is shared.
+    share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
 
@@ -190,6 +192,7 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
+            share=lambda should_stop: self._callbacks.share(self, should_stop),
             sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
