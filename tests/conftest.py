@@ -1,8 +1,9 @@
 """What every part of the tree shares; kept light, because each folder that needs more has a conftest of its own."""
 
+import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ from tests.fakes import FakeClock
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
+    from memory_mcp.config import StorageSettings
     from memory_mcp.storage.base import Storage
 
 pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
+#: Tenants of the database that tests share.
+_TENANTS = itertools.count(1)
 LONG_FORM = "a long form: run with --slow"
 
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
@@ -107,3 +111,37 @@ def app(clock: FakeClock) -> "Iterator[App]":
     opened = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock, in_memory=True)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """The address of an empty database of PostgreSQL, in which memories are tenants of their own."""
+    from tests.postgres import Cluster, programs
+
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
+    cluster = Cluster()
+    yield cluster.create()
+    cluster.close()
+
+
+@pytest.fixture(params=["duckdb", "postgres"])
+def kept_in(request: pytest.FixtureRequest) -> "Iterator[Callable[[], StorageSettings]]":
+    """Where memories of a test are kept: in each engine, every one in a place of its own."""
+    from tests.toc.helpers import close_all
+
+    yield _places(str(request.param), request)
+    close_all()
+
+
+@pytest.fixture(params=["duckdb", "postgres"])
+def carried_to(request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]":
+    """As `kept_in`, for memories that are made of another one."""
+    return _places(str(request.param), request)
+
+
+def _places(engine: str, request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]":
+    from memory_mcp.config import StorageSettings
+
+    url = request.getfixturevalue("database") if engine == "postgres" else ""
+    return lambda: StorageSettings(timezone="Europe/Berlin", engine=engine, url=url, tenant=f"test-{next(_TENANTS)}")

@@ -86,8 +86,9 @@ class App:
         in_memory: bool = False,
         lock: "DirectoryLock | None" = None,
         callbacks: Callbacks = ALONE,
+        storage: "Storage | None" = None,
     ) -> None:
-        """Open the data directory of `settings`, whose `lock` the caller may hold; see `open_storage` for what can go wrong."""
+        """Open the data directory of `settings`, whose `lock` the caller may hold; `storage` may be open already."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -100,7 +101,7 @@ class App:
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
-        self.storage: Storage = ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
+        self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
         self.calendar = Calendar(self.storage.timezone)
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
@@ -162,17 +163,9 @@ class App:
     def _accelerators(self, directory: Path | None) -> "Accelerators":
         from memory_mcp.accelerators import Accelerators
 
-        model, callbacks = self.settings.embedder.model, self._callbacks
-        return Accelerators(
-            self.settings.teleport,
-            self.settings.topics,
-            model,
-            self.storage,
-            directory,
-            self.clock,
-            callbacks.give_way,
-            callbacks.tends_indexes,
-        )
+        settings, callbacks = self.settings, self._callbacks
+        beside = (self.storage, directory, self.clock, callbacks.give_way, callbacks.tends_indexes)
+        return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *beside)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         from memory_mcp.jobs.derivation import Depth
@@ -303,10 +296,11 @@ class App:
             self._callbacks.on_session_end()
         return appended
 
-    def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
-        """Store what another process of this program has read and cleaned; the tree follows."""
+    def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
+        """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
-        appended = self.log.append([clean for draft in drafts if (clean := self.gate.again(draft)) is not None], source)
+        clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
+        appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended
 

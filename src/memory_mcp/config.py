@@ -35,6 +35,8 @@ from memory_mcp.team_settings import TeamSettings
 
 PREFIX = paths.PREFIX
 
+#: Settings that name a database, perhaps with its password.
+_ADDRESSES = ("storage.url", "team.replica_url")
 #: The password of a database's address, as a URI or as words.
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*:)[^/@\s]+(?=@)|(?P<word>password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 
@@ -391,7 +393,7 @@ def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[st
 def shown_value(settings: Settings, key: str) -> Any:
     """Return the value in force of a dotted name as it may be shown: without the password of a database's address."""
     found = value_of(settings, key)
-    return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", found) if key == "storage.url" else found
+    return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", found) if key in _ADDRESSES else found
 
 
 def value_of(settings: Settings, key: str) -> Any:

@@ -1,6 +1,6 @@
 """A source's name in, its importer out; and what follows the clients that somebody wants followed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.capture import Capture
     from memory_mcp.ingest.following import Marks, Store
     from memory_mcp.ingest.gate import Gate
+    from memory_mcp.ingest.hooks.base import Hooks
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.model.event import EventDraft
     from memory_mcp.storage.base import Storage
@@ -81,6 +82,13 @@ def syncing(
         return exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
 
     return work
+
+
+def hooks() -> "Mapping[str, Hooks]":
+    """Return what reads the payloads of each client's hooks, by the client's name."""
+    from memory_mcp.ingest.hooks.registry import HOOKS
+
+    return HOOKS
 
 
 def all_importers(settings: "IngestSettings") -> "list[Importer]":

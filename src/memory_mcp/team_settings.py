@@ -79,6 +79,38 @@ class TeamLimits:
     large: LargeLimits = field(default_factory=LargeLimits)
 
 
+def _count(default: int, text: str) -> int:
+    """Return the field of a number."""
+    made: int = field(default=default, metadata={"help": text})
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class TeamServerSettings:
+    """What one team server keeps open and does beside answering."""
+
+    workers: int = _count(
+        2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others."
+    )
+    open_spaces: int = _count(64, "Spaces that are kept open at most; more are open only while they are in use.")
+    memory_mb: int = _count(1024, "Memory that open spaces and their indexes may take, as estimated, in megabytes.")
+    disk_mb: int = _count(4096, "Disk that indexes below the data directory may take, in megabytes.")
+    idle_secs: int = _count(600, "A space that nobody used for so long is closed.")
+    drain_secs: int = _count(20, "How long calls under way may still take when the server is asked to end.")
+    notice_secs: int = _count(2, "How long the server still takes calls, and says it is not ready, when it is asked to end.")
+    metrics_token: str = field(
+        default="", metadata={"help": "Bearer token of /metrics; empty: only callers on this machine may read them."}
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse numbers with which nothing would work."""
+        for name, least in {"workers": 0, "open_spaces": 1, "memory_mb": 16, "disk_mb": 16, "idle_secs": 1}.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"team.server.{name} must be at least {least}")
+        if not 0 <= self.drain_secs <= 600 or not 0 <= self.notice_secs <= 600:
+            raise ConfigError("team.server.drain_secs and notice_secs must lie between 0 and 600")
+
+
 #: Classes of tenants: what limits and metrics tell them apart by.
 CLASSES = tuple(item.name for item in fields(TeamLimits))
 
@@ -117,7 +149,11 @@ class TeamSettings:
     keys_max_age_secs: int = field(
         default=86_400, metadata={"help": "How long known signing keys count while the provider cannot be reached (oauth)."}
     )
+    replica_url: str = field(
+        default="", metadata={"help": "Address of a read replica of the database, which reading goes to; empty: the primary."}
+    )
     limits: TeamLimits = field(default_factory=TeamLimits)
+    server: TeamServerSettings = field(default_factory=TeamServerSettings)
 
     def __post_init__(self) -> None:
         """Refuse words that mean nothing, and a way of proof without what it needs."""

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,13 @@ def memory(built: Path, cli: Cli) -> Cli:
         return cli(*argv, "--data-dir", str(built))
 
     return run
+
+
+@pytest.fixture
+def copy(built: Path, tmp_path: Path) -> Path:
+    """A copy of the small memory that may be changed."""
+    shutil.copytree(built, tmp_path / "copy")
+    return tmp_path / "copy"
 
 
 def events() -> Iterator[dict[str, str]]:

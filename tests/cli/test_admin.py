@@ -1,7 +1,6 @@
 """`admin`, `config`, `doctor`: upkeep and what is in force."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,13 +8,6 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.config import load
 from tests.cli.conftest import EVENTS, SESSIONS, Cli
-
-
-@pytest.fixture
-def copy(built: Path, tmp_path: Path) -> Path:
-    """A copy of the small memory that may be changed."""
-    shutil.copytree(built, tmp_path / "copy")
-    return tmp_path / "copy"
 
 
 def test_check_finds_nothing_in_a_healthy_store(memory: Cli) -> None:

@@ -1,6 +1,5 @@
 """`scheduler`: what jobs there are and how they went; running, pausing and resuming one without a background process."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,6 @@ from memory_mcp.jobs.registry import JOBS
 from tests.cli.conftest import Cli, Outcome
 
 HARBOUR = "github.com/acme/harbour"
-
-
-@pytest.fixture
-def copy(built: Path, tmp_path: Path) -> Path:
-    """A copy of the small memory that may be changed."""
-    shutil.copytree(built, tmp_path / "copy")
-    return tmp_path / "copy"
 
 
 @pytest.fixture

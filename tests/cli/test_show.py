@@ -1,5 +1,7 @@
 """`show`: whatever an id names is opened, by the same requests as the commands that know what it is."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Cli
@@ -41,9 +43,10 @@ def test_each_way_on_is_one_that_can_be_gone(memory: Cli) -> None:
     assert (session["kind"], len(session["events"])) == ("session", 4)
 
 
-def test_what_nothing_is_called_says_where_ids_are_found(memory: Cli) -> None:
+def test_what_nothing_is_called_says_where_ids_are_found(cli: Cli, copy: Path) -> None:
+    # Topics are looked for by the first question about one.
     for name in ("nonsense", "grip:1:0123456789abcdef", "topic:0123456789ab", "01ARZ3NDEKTSV4RRFFQ69G5FAV"):
-        done = memory("show", name)
+        done = cli("show", name, "--data-dir", str(copy))
         assert (done.status, done.out) in ((2, ""), (3, ""))
         # The line before it may tell that every project is searched.
         assert done.err.splitlines()[-1].startswith(("NOT_FOUND: ", "UNAVAILABLE: "))

@@ -92,7 +92,7 @@ model = Model2Vec(sys.argv[1])
 import numpy
 before = anonymous()
 model.embed(["warm"])
-base = model._model._rows
+base = model._loaded().model._rows
 while base is not None and not isinstance(base, numpy.memmap):
     base = base.base
 model.embed(["a sentence about the login form of the service"] * 5000)

@@ -440,3 +440,27 @@ def test_servers_and_hooks_may_stand_in_one_file(machine: Machine, data: bytes) 
     assert path.read_bytes().count(b"hook gemini") == 2
     machine.uninstall(client)
     assert machine.tree() == before
+
+
+@pytest.mark.parametrize("undoes", [False, True], ids=["installs", "installs and takes it back"])
+def test_a_folder_goes_whoever_made_it_and_whoever_was_the_first_to_write(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, undoes: bool
+) -> None:
+    """One has made the folders, and another comes first to its turn."""
+    before = machine.tree()
+    make = files.make_folder
+
+    def overtaken(folder: Path) -> list[Path]:
+        monkeypatch.setattr(files, "make_folder", make)
+        made = make(folder)
+        machine.install(VSCODE)
+        if undoes:
+            machine.uninstall(VSCODE)
+        return made
+
+    monkeypatch.setattr(files, "make_folder", overtaken)
+    machine.install(CODEX)
+    for client in (VSCODE, CODEX):
+        machine.uninstall(client)
+    assert machine.tree() == before
+    assert not machine.config.exists()

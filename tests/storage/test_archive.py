@@ -1,47 +1,71 @@
 """A store as rows and back: what was recorded is the same, what is derived comes out the same, with the same ids."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+import pytest
+
 from memory_mcp.app import App
+from memory_mcp.config import StorageSettings
 from memory_mcp.model.audit import Act
-from memory_mcp.model.ids import GripId, TopicId
-from memory_mcp.model.project import Alias
+from memory_mcp.model.ids import GripId, NodeId, TopicId
+from memory_mcp.model.project import Alias, Split
+from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
-from memory_mcp.storage.archive import DERIVED, TableRows
+from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, TableRows
+from memory_mcp.storage.duckdb import SCHEMA
 from tests.factories import SHOP, a_small_history, draft
 from tests.toc.helpers import engine, findings, memory, one, rebuild, run_sql, term_sets
 
+Where = Callable[[], StorageSettings]
 
-def lived_in() -> App:
+
+def lived_in(where: Where) -> App:
     """A memory in which everything that cannot be derived has a row."""
-    app = memory(a_small_history(2))
+    app = memory(a_small_history(2), where=where())
     store = app.storage
     grips = [g for batch in store.grips.iter_all() for g in batch]
     store.toc.set_pin(grips[0].grip_id, True, "person")
     store.usage.record([grips[1].grip_id], 5)
     store.superseded.record(Superseded(grips[2].grip_id, grips[3].grip_id, 6, "changed our minds", "agent"))
+    store.superseded.record(Superseded(grips[4].grip_id, None, 7))
+    store.spending.record(Spent(5, NodeId("toc:day:2026-01-12"), "aa", "m", 7, 8, True, Outcome.FALLBACK, "no grips", 9))
     store.audit.record(Act("correct", 6, "agent", grips[2].grip_id, "changed our minds", {"grips": 1}))
     store.topics.replace([KnownTopic(TopicId("topic:a"), 5, False, (1, 2**63), None, False, ())])
     store.topics.label(TopicLabel(TopicId("topic:a"), None, "Checkout", "agent", 7))
     store.projects.add_alias(Alias("old-shop", SHOP, "person", 8))
+    store.projects.add_splits([Split(SHOP, "", "/srv/shop/app", "app", 9)])
     store.outbox.mark("import:x", "mark")
     return app
 
 
-def carried(app: App, drop: Iterable[str] = ()) -> App:
+def carried(app: App, to: Where, drop: Iterable[str] = ()) -> App:
     """The rows of one memory in another, without those of some tables."""
-    with app.storage.archive.snapshot() as snapshot:
-        parts = [*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others()]
-        assert snapshot.last_seq == app.storage.events.last_seq()
-    fresh = memory()
+    parts = rows_of(app)
+    fresh = memory(where=to())
     fresh.storage.archive.load([p for p in parts if p.table not in drop])
     fresh.derivation.run()
     rebuild(fresh)
     return fresh
+
+
+def rows_of(app: App) -> list[TableRows]:
+    """All rows of a memory."""
+    with app.storage.archive.snapshot() as snapshot:
+        parts = [*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others()]
+        assert snapshot.last_seq == app.storage.events.last_seq()
+    return parts
+
+
+def tables_of(app: App) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """The rows of each table and its columns, in no order."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for part in rows_of(app):
+        found.setdefault((part.table, part.columns), []).extend(repr(list(row)) for row in part.rows)
+    return {table: sorted(rows) for table, rows in found.items()}
 
 
 def nodes_of(app: App) -> dict[str, object]:
@@ -53,21 +77,29 @@ def grips_of(app: App) -> dict[GripId, object]:
     return {g.grip_id: g for batch in app.storage.grips.iter_all() for g in batch}
 
 
-def test_everything_comes_back_as_it_was() -> None:
-    app = lived_in()
-    segment = next(n for n in app.storage.toc.all_nodes() if n.level.value == "segment" and n.bullets)
-    cited = segment.bullets[0].grip_ids
+def test_everything_comes_back_as_it_was(kept_in: Where, carried_to: Where) -> None:
+    app = lived_in(kept_in)
+    segment = next(n for n in app.storage.toc.all_nodes() if n.level.value == "segment" and len(n.bullets) > 1)
+    cited = segment.bullets[0].grip_ids + segment.bullets[1].grip_ids
     words = RefineSummary(segment.node_id, "Our own words", [Statement("We decided it.", cited)], "What we did.")
     refine_summary(app, words, Caller())
     app.derivation.run()
-    other = carried(app)
+    other = carried(app, carried_to)
     assert nodes_of(other) == nodes_of(app)
     assert grips_of(other) == grips_of(app)
     assert other.storage.toc.refined() == app.storage.toc.refined() == [segment.node_id]
     assert term_sets(other) == term_sets(app)
-    for table in ("event", "duplicate", "segment_cut", "pin", "usage", "superseded", "audit", "topic", "topic_label"):
-        rows = "SELECT * FROM {} ORDER BY ALL"
-        assert engine(other)._con.rows(rows.format(table)) == engine(app)._con.rows(rows.format(table)), table
+    assert tables_of(other).keys() == tables_of(app).keys()
+    # How often a node was written is told by its own rows alone.
+    for table, rows in tables_of(app).items():
+        if table[0] not in ("node", "bullet", "bullet_grip"):
+            assert tables_of(other)[table] == rows, table
+    with app.storage.archive.snapshot() as before, other.storage.archive.snapshot() as after:
+        for name in SHARED:
+            last = before.last(name)
+            assert (after.last(name), after.print_of(name, 0, last)) == (last, before.print_of(name, 0, last))
+        assert (before.schema, after.schema) == (ROWS, ROWS)
+        assert before.store_id == after.store_id
     assert other.storage.toc.pins() == app.storage.toc.pins()
     assert other.storage.outbox.marks("import:") == {"import:x": "mark"}
     assert [a.old for a in other.storage.projects.names.aliases] == ["old-shop"]
@@ -75,9 +107,35 @@ def test_everything_comes_back_as_it_was() -> None:
     assert findings(other) == []
 
 
-def test_what_is_written_after_it_continues_the_numbers() -> None:
-    app = lived_in()
-    other = carried(app)
+def test_what_is_loaded_instead_takes_the_place_of_what_was_there(kept_in: Where) -> None:
+    app = lived_in(kept_in)
+    others = [p for p in rows_of(app) if p.table not in SHARED]
+    before = tables_of(app)
+    app.storage.archive.load(others, instead=True)
+    assert tables_of(app) == before
+    app.storage.toc.set_pin("another", True, "person")
+    app.storage.archive.load(others, instead=True)
+    assert tables_of(app) == before
+    rebuild(app)
+    assert findings(app) == []
+
+
+def test_what_cannot_be_loaded_instead_leaves_what_was_there(kept_in: Where) -> None:
+    app = lived_in(kept_in)
+    before = tables_of(app)
+
+    def broken() -> Iterator[TableRows]:
+        yield TableRows("pin", ("target", "set_by", "at_ms"), [["grip:a", "me", 5]])
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        app.storage.archive.load(broken(), instead=True)
+    assert tables_of(app) == before
+
+
+def test_what_is_written_after_it_continues_the_numbers(kept_in: Where, carried_to: Where) -> None:
+    app = lived_in(kept_in)
+    other = carried(app, carried_to)
     for each in (app, other):
         each.write([draft("one more thing", session="later")], "test")
         each.derivation.run()
@@ -86,8 +144,8 @@ def test_what_is_written_after_it_continues_the_numbers() -> None:
     assert findings(other) == []
 
 
-def test_a_moment_stays_what_it_was_while_others_write() -> None:
-    app = memory(a_small_history(1))
+def test_a_moment_stays_what_it_was_while_others_write(kept_in: Where) -> None:
+    app = memory(a_small_history(1), where=kept_in())
     before = app.storage.events.last_seq()
     with app.storage.archive.snapshot() as snapshot:
         events = snapshot.behind("event", 0)
@@ -106,29 +164,29 @@ def test_a_moment_stays_what_it_was_while_others_write() -> None:
     assert app.storage.events.last_seq() == before + 1
 
 
-def test_slices_are_small() -> None:
-    app = memory(a_small_history(4))
+def test_slices_are_small(kept_in: Where) -> None:
+    app = memory(a_small_history(4), where=kept_in())
     with app.storage.archive.snapshot() as snapshot:
         assert max(len(p.rows) for p in (*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others())) <= 500
 
 
-def test_cuts_that_are_lost_are_made_anew() -> None:
-    app = lived_in()
-    other = carried(app, drop=("segment_cut", "checkpoint"))
+def test_cuts_that_are_lost_are_made_anew(kept_in: Where, carried_to: Where) -> None:
+    app = lived_in(kept_in)
+    other = carried(app, carried_to, drop=("segment_cut", "checkpoint"))
     assert other.storage.events.last_seq() == app.storage.events.last_seq()
     assert findings(other) == []
 
 
-def test_rows_that_speak_of_what_is_lost_go_with_it() -> None:
-    app = lived_in()
+def test_rows_that_speak_of_what_is_lost_go_with_it(kept_in: Where, carried_to: Where) -> None:
+    app = lived_in(kept_in)
     run_sql(app, "DELETE FROM event WHERE seq BETWEEN 11 AND 300")
-    other = carried(app)
+    other = carried(app, carried_to)
     assert one(other, "SELECT count(*) FROM event") == one(app, "SELECT count(*) FROM event")
     assert findings(other) == []
 
 
-def test_rows_of_another_schema_find_their_columns() -> None:
-    app = memory()
+def test_rows_of_another_schema_find_their_columns(kept_in: Where) -> None:
+    app = memory(where=kept_in())
     told = app.storage.archive.load(
         [
             TableRows("superseded", ("old_id", "new_id", "at_ms"), [["grip:a", "grip:b", 5]]),
@@ -144,3 +202,7 @@ def test_rows_of_another_schema_find_their_columns() -> None:
 def test_what_is_left_out_are_tables() -> None:
     rows = engine(memory())._con.rows("SELECT table_name FROM duckdb_tables() WHERE NOT internal")
     assert {row[0] for row in rows} >= DERIVED
+
+
+def test_the_rows_have_the_form_of_the_first_engines_tables() -> None:
+    assert SCHEMA == ROWS

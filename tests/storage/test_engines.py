@@ -9,18 +9,7 @@ import pytest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.opening import Opening
 from memory_mcp.storage.registry import ENGINES
-from tests.postgres import Cluster, programs
 from tests.storage.suite import *  # noqa: F403
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    """An empty database that every memory of this file lies in, each a tenant of its own."""
-    if programs() is None:
-        pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
-    cluster = Cluster()
-    yield cluster.create()
-    cluster.close()
 
 
 @pytest.fixture(params=sorted(ENGINES))

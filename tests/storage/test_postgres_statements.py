@@ -47,9 +47,9 @@ def modules() -> Iterator[ModuleType]:
 def statements(module: ModuleType) -> Iterator[tuple[int, str]]:
     """Line and text of every string of a module that is a statement or the beginning of one."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    inside = {
-        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.BinOp) for part in ast.walk(node)
-    } - {id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.BinOp)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.BinOp) for part in ast.walk(node)} - {
+        id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.BinOp)
+    }
     seen: set[int] = set()
     for node in ast.walk(tree):
         if id(node) in inside or id(node) in seen or not isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp):

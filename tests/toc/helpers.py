@@ -10,13 +10,24 @@ from memory_mcp.jobs.rebuild_toc import RebuildReport, RebuildToc
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.toc.check import Finding, check
 from tests.fakes import FakeClock
 
+_OPEN: list[App] = []
 
-def memory(drafts: Iterable[EventDraft] = (), clock: FakeClock | None = None) -> App:
-    """An App in memory with these drafts stored and derived."""
-    app = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock or FakeClock(), in_memory=True)
+
+def close_all() -> None:
+    """Close what `memory` opened: a database has so many connections."""
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+def memory(drafts: Iterable[EventDraft] = (), clock: FakeClock | None = None, where: StorageSettings | None = None) -> App:
+    """An App in memory, or in a database, with these drafts stored and derived."""
+    settings = Settings(storage=where or StorageSettings(timezone="Europe/Berlin"))
+    app = App(settings, clock or FakeClock(), in_memory=True)
+    _OPEN.append(app)
     given = list(drafts)
     if given:
         app.write(given, "test")
@@ -32,6 +43,14 @@ def engine(app: App) -> DuckStorage:
 
 def run_sql(app: App, *statements: str) -> None:
     """Tamper with the store; what it keeps in memory is read again."""
+    if isinstance(app.storage, PostgresStorage):
+        # Row-level security keeps to the tenant, of which a test has one for each memory.
+        with app.storage.connection.writing() as writer:
+            for statement in statements:
+                writer.run(statement)
+            writer.head.resets += 1
+        app.storage.reread()
+        return
     with engine(app)._con.writing() as con:
         for statement in statements:
             con.execute(statement)
@@ -40,7 +59,8 @@ def run_sql(app: App, *statements: str) -> None:
 
 def one(app: App, sql: str) -> object:
     """One value."""
-    row = engine(app)._con.row(sql)
+    con = app.storage.connection if isinstance(app.storage, PostgresStorage) else engine(app)._con
+    row = con.row(sql)
     assert row is not None
     return row[0]
 

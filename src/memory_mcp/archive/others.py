@@ -27,6 +27,8 @@ RECORDS = frozenset(
 _DATABASE = "memory.duckdb"
 #: What stands in the place of a secret and of what was forgotten.
 _TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
+#: What stands in the place of what was forgotten alone.
+FORGOTTEN = "[forgotten]"
 #: Events of a session that are looked at together.
 _PART = 1000
 
@@ -65,20 +67,26 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
     """Those of the events of another memory that this one has not: one that differs in what was taken out of it is known."""
+    return [draft for draft, own in zip(drafts, matches(storage, drafts), strict=True) if own is None]
+
+
+def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None]:
+    """Return the stored event that each event of another memory is, but for what was taken out of one of them; None: it is new."""
     here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
-    found, others = [], list[EventDraft]()
-    for draft in drafts:
+    found: list[Event | None] = [None] * len(drafts)
+    # Something taken out gives an event another id.
+    sessions: dict[str, list[int]] = {}
+    for place, draft in enumerate(drafts):
         own = here.get(draft.carried.event_id) if draft.carried else None
         if own is None:
-            others.append(draft)
-        elif not same_words(own.text, draft.text):
-            found.append(draft)
-    # Something taken out gives an event another id.
-    sessions: dict[str, list[EventDraft]] = {}
-    for draft in others:
-        sessions.setdefault(draft.session_id, []).append(draft)
-    for session, told in sessions.items():
-        found += _unmatched(told, _said(storage, session, told), set(here))
+            sessions.setdefault(draft.session_id, []).append(place)
+        elif same_words(own.text, draft.text):
+            found[place] = own
+    taken = set(here)
+    for session, places in sessions.items():
+        said = _said(storage, session, [drafts[place] for place in places])
+        for place in places:
+            found[place] = _match(drafts[place], said, taken)
     return found
 
 
@@ -98,25 +106,13 @@ def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[
     return found
 
 
-def _unmatched(
-    drafts: Sequence[EventDraft], said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]
-) -> list[EventDraft]:
-    """Drafts without a stored event of the same time, role and words but for marks; each counts once (`taken`)."""
-    found = []
-    for draft in drafts:
-        own = next(
-            (
-                event
-                for event in said.get((draft.timestamp or 0, draft.role), ())
-                if event.event_id not in taken and same_words(event.text, draft.text)
-            ),
-            None,
-        )
-        if own is None:
-            found.append(draft)
-        else:
-            taken.add(own.event_id)
-    return found
+def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]) -> Event | None:
+    """The stored event of a draft's time, role and words but for marks; each counts once (`taken`)."""
+    for event in said.get((draft.timestamp or 0, draft.role), ()):
+        if event.event_id not in taken and same_words(event.text, draft.text):
+            taken.add(event.event_id)
+            return event
+    return None
 
 
 def same_words(one: str, other: str) -> bool:
@@ -125,16 +121,31 @@ def same_words(one: str, other: str) -> bool:
 
 
 def _fits(marked: str, whole: str) -> bool:
-    first, *rest = _TAKEN_OUT.split(marked)
+    return _filled(_TAKEN_OUT.split(marked), whole) is not None
+
+
+def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
+    """Return where `whole` has what marks of forgetting stand for in `marked`; None where it is another text."""
+    spans = _filled(_TAKEN_OUT.split(marked), whole)
+    if spans is None:
+        return None
+    told = zip(_TAKEN_OUT.findall(marked), spans, strict=True)
+    return tuple((start, end) for mark, (start, end) in told if mark == FORGOTTEN and whole[start:end] not in ("", FORGOTTEN))
+
+
+def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | None:
+    """Where in a text lies what stands between these parts of it; None where it has not these parts in this order."""
+    first, *rest = parts
     if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):
-        return False
-    at = len(first)
-    for part in rest:
-        at = whole.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return True
+        return None
+    at, last = len(first), len(whole) - len(rest[-1])
+    spans: list[tuple[int, int]] = []
+    for part in rest[:-1]:
+        if (found := whole.find(part, at, last)) < 0:
+            return None
+        spans.append((at, found))
+        at = found + len(part)
+    return None if at > last else (*spans, (at, last))
 
 
 def _draft(row: Mapping[str, Any]) -> EventDraft:

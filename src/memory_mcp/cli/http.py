@@ -1,14 +1,33 @@
-"""`serve --http`: the daemon's HTTP door kept open while this command runs."""
+"""`serve --http`: the daemon's HTTP door kept open while this command runs, or a team's server in this process."""
 
 import argparse
 import time
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp import link
 from memory_mcp.cli import render
 from memory_mcp.errors import LayerUnavailable
 
+if TYPE_CHECKING:
+    from memory_mcp.config import Settings
+
 _AGAIN = 0.5
+
+
+def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
+    """Serve a team in this process until it is stopped."""
+    from memory_mcp.team.server import serve
+
+    host, port = args.host or settings.server.http_host, settings.server.http_port if args.port is None else args.port
+    named = replace(settings, server=replace(settings.server, http_host=host, http_port=port))
+
+    def tell(url: str) -> None:
+        lines = [f"Streamable HTTP: {url}/mcp", "Every request needs an API key or a token: Authorization: Bearer ..."]
+        render.emit(bool(getattr(args, "json", False)), {"url": url}, lines)
+        render.flush()
+
+    return serve(named, tell)
 
 
 def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:

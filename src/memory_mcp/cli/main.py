@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, cast
 
-from memory_mcp import __version__, machine
+from memory_mcp import __version__
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.commands.base import common
@@ -154,8 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What is stored and written beside it is for this user alone.
     os.umask(os.umask(0o077) | 0o077)
     try:
-        with _interrupted_by_signals():
-            status = perform(sys.argv[1:] if argv is None else list(argv))
+        status = perform(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the answer has enough; nothing more may be written, not even at the end of the process.
@@ -171,8 +170,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _interrupted_by_signals() -> Iterator[None]:
     """Raise KeyboardInterrupt at a signal that asks the process to end, so that it ends its children and removes its files.
 
-    Signals that are ignored, as by nohup, stay so. A second one ends the process at once.
+    Signals that are ignored, as by nohup, stay so. A second one ends the process at once. In a thread of the daemon, whose
+    signals are its own, nothing changes.
     """
+    from memory_mcp import machine
 
     def interrupt(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -234,5 +235,6 @@ def _run(argv: list[str]) -> int:
 
         # It raises with the nearest name.
         load()
-    status: int = args.run(args)
+    with _interrupted_by_signals():
+        status: int = args.run(args)
     return status

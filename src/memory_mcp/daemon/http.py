@@ -21,6 +21,7 @@ import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import MCPServer
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -74,7 +75,7 @@ class HttpDoor:
         self._health = health
         self._asked = Asked(self._told, metrics, take_hook)
         self._began = time.monotonic()
-        self._uvicorn: _Uvicorn | None = None
+        self._uvicorn: Uvicorn | None = None
         self._connection: Connection | None = None
         #: Host and port once it is bound.
         self.address: tuple[str, int] = (settings.http_host, settings.http_port)
@@ -101,7 +102,7 @@ class HttpDoor:
         self.address = listener.getsockname()[:2]
         app = routes(self._server, self._asked, self._rules.max_body, self._explorer())
         self._connection = Connection(app, self._settings.scope_lock)
-        server = _Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
+        server = Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
         self._uvicorn = server
         try:
             await server.serve([listener])
@@ -187,10 +188,11 @@ class _Bounded(H11Protocol):
         self._waits, self._for = None, ""
 
 
-class _Uvicorn(uvicorn.Server):
+class Uvicorn(uvicorn.Server):
     """Uvicorn on a listener that is bound already, without its signal handlers and its own logging."""
 
-    def __init__(self, app: Guard, task_status: TaskStatus[None]) -> None:
+    def __init__(self, app: ASGIApp, task_status: TaskStatus[None], grace: float = GRACE) -> None:
+        """Serve `app`; calls under way may take `grace` seconds more when it ends."""
         # The address of a proxy's client is not believed, and what listens says nothing about itself.
         config = uvicorn.Config(
             app,
@@ -203,7 +205,7 @@ class _Uvicorn(uvicorn.Server):
             proxy_headers=False,
             server_header=False,
             # What does not end by itself when it sees its client leave is cut off.
-            timeout_graceful_shutdown=GRACE + 1,
+            timeout_graceful_shutdown=round(grace) + 1,
         )
         super().__init__(config)
         self.server_state = _State()

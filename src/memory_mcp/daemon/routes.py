@@ -31,9 +31,16 @@ from memory_mcp.web.visits import PAGES
 #: The header by which a client says which project it works on.
 PROJECT_HEADER = b"memory-project"
 _LONGEST_PROJECT = 500
-_CLIENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}\Z")
+CLIENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}\Z")
 #: Status by the code of an error that a route ends with.
-_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413, "LOCKED": 503, "UNAVAILABLE": 503}
+STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 413,
+    "LOCKED": 503,
+    "UNAVAILABLE": 503,
+}
 
 TakeHook = Callable[[str, bytes], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -80,18 +87,18 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
     async def hook(request: Request) -> Response:
         client = request.path_params["client"]
-        if not _CLIENT.match(client):
+        if not CLIENT.match(client):
             raise HTTPException(404)
         answer = await _taken(asked.take_hook, client, await request.body())
         return JSONResponse(answer if isinstance(answer, dict) else {})
 
     found = [
-        Route("/mcp", _Read(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
+        Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
         Route("/sse", sse.stream, methods=["GET"]),
-        Route("/messages/", _Read(sse.transport.handle_post_message), methods=["POST"]),
-        Route("/health", _answered(health), methods=["GET"]),
-        Route("/metrics", _answered(text), methods=["GET"]),
-        Route("/hooks/{client}", _answered(hook), methods=["POST"]),
+        Route("/messages/", Mended(sse.transport.handle_post_message), methods=["POST"]),
+        Route("/health", answered(health), methods=["GET"]),
+        Route("/metrics", answered(text), methods=["GET"]),
+        Route("/hooks/{client}", answered(hook), methods=["POST"]),
         *pages,
     ]
     app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
@@ -118,7 +125,7 @@ async def _plain(_: Request, error: Exception) -> Response:
     return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
 
 
-def _answered(endpoint: Endpoint) -> Endpoint:
+def answered(endpoint: Endpoint) -> Endpoint:
     """An endpoint whose failures are answers too, their tracebacks only in the log."""
 
     async def answer(request: Request) -> Response:
@@ -128,7 +135,7 @@ def _answered(endpoint: Endpoint) -> Endpoint:
             raise
         except Exception as error:
             ours = as_ours(error, route_of(request.url.path))
-            refusal = Refusal(_STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours))
+            refusal = Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours))
             return Response(refusal.body(), refusal.status, media_type="application/json")
 
     return answer
@@ -144,7 +151,7 @@ class _Asgi:
         await self._app(scope, receive, send)
 
 
-class _Read:
+class Mended:
     """Messages read as those on a pipe are before they are passed on: mended, or answered with their id.
 
     The SDK takes a request whose id is null for a notification, and in one of the eras passes half a character on.
@@ -154,6 +161,7 @@ class _Read:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
         if scope["method"] != "POST":
             # Nothing is kept to be sent again, and asked for that the library answers nothing at all.
             headers = [(name, value) for name, value in scope["headers"] if name != b"last-event-id"]

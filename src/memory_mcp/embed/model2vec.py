@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -28,6 +29,19 @@ _TURN = 64
 _HINT = "Choose another: memory-mcp embedder list."
 
 
+class _Loaded:
+    """A model in memory. Its tokenizer is changed by every call and must not be met in that state: one caller at a time."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.turn = threading.Lock()
+
+
+_LOADING = threading.Lock()
+#: Models in memory, by folder and digest.
+_LOADED: WeakValueDictionary[tuple[Path, str], _Loaded] = WeakValueDictionary()
+
+
 class Model2Vec:
     """See Embedder."""
 
@@ -36,9 +50,7 @@ class Model2Vec:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).expanduser().absolute()
         self._fingerprint: dict[str, Any] | None = None
-        self._model: Any = None
-        # The tokenizer is changed by every call and must not be met in that state.
-        self._turn = threading.Lock()
+        self._shared: _Loaded | None = None
 
     @property
     def dimensions(self) -> int:
@@ -57,18 +69,26 @@ class Model2Vec:
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
     def _some(self, texts: Sequence[str]) -> Vectors:
-        with self._turn:
-            found = self._loaded().encode([_sendable(t) for t in texts])
+        loaded = self._loaded()
+        with loaded.turn:
+            found = loaded.model.encode([_sendable(t) for t in texts])
         return _unit(found.astype(np.float32))
 
-    def _loaded(self) -> Any:
-        if self._model is None:
+    def _loaded(self) -> _Loaded:
+        """Return the model, loaded once for all that use its folder while its files are the same."""
+        if self._shared is None:
             expected = self.fingerprint()
-            model = _load(self.folder)
-            if _fingerprint(self.folder) != expected or model.dim != expected["dimensions"]:
-                raise LayerUnavailable(f"the embedding model in {self.folder} has been changed", "Restart to use the new one.")
-            self._model = model
-        return self._model
+            key = (self.folder, str(expected["digest"]))
+            with _LOADING:
+                found = _LOADED.get(key)
+                if found is None:
+                    model = _load(self.folder)
+                    if _fingerprint(self.folder) != expected or model.dim != expected["dimensions"]:
+                        told = f"the embedding model in {self.folder} has been changed"
+                        raise LayerUnavailable(told, "Restart to use the new one.")
+                    found = _LOADED[key] = _Loaded(model)
+            self._shared = found
+        return self._shared
 
 
 def _load(folder: Path) -> Any:

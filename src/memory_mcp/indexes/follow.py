@@ -18,7 +18,7 @@ from memory_mcp.indexes.build import Workshop, built_together
 from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.calendar import EVERY_DAY
-from memory_mcp.model.change import Change, ChangeKind
+from memory_mcp.model.change import OF_NODES, Change
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import Storage
 
@@ -54,7 +54,7 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
 
 
 def _nodes(changes: Sequence[Change]) -> tuple[NodeId, ...]:
-    named = (NodeId(c.subject) for c in changes if c.kind is not ChangeKind.EVENTS_APPENDED)
+    named = (NodeId(c.subject) for c in changes if c.kind in OF_NODES)
     return tuple(dict.fromkeys(named))
 
 

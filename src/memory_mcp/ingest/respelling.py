@@ -126,3 +126,9 @@ def _looks_like(character: str) -> str:
     latin = _latin()
     # Of some letters only the capital looks like another script's.
     return latin.get(character) or latin.get(character.upper()) or character
+
+
+def runs(text: str) -> int:
+    """Runs of letters and digits, in the text as it is."""
+    words = spelled(text).words
+    return words[-1] + 1 if words else 0

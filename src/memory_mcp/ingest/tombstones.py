@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 from memory_mcp import machine, paths
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
-from memory_mcp.ingest.respelling import Spelled, key_of, spelled
+from memory_mcp.ingest.respelling import Spelled, key_of, runs, spelled
 from memory_mcp.model.event import Event, EventDraft
 
 if TYPE_CHECKING:
@@ -58,6 +58,15 @@ class Range:
     project: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Parts of one text of an event, its own or one beside it; where they begin and end in it."""
+
+    event: Event
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
 @dataclass(slots=True)
 class Wanted:
     """What is to be forgotten, in clear: never written anywhere."""
@@ -65,6 +74,7 @@ class Wanted:
     values: Sequence[str] = ()
     events: Sequence[Event] = ()
     ranges: Sequence[Range] = ()
+    cuts: Sequence[Cut] = ()
 
 
 @dataclass(slots=True)
@@ -74,6 +84,9 @@ class _Known:
     #: Of each window length its values: by what is kept of the window's hash, lengths and hashes.
     values: dict[int, dict[int, set[tuple[int, int, str]]]] = field(default_factory=lambda: {gram: {} for gram in _GRAMS})
     marks: set[str] = field(default_factory=set)
+    #: By the hash of a text which parts of it are forgotten, and marks of events whose own text that was.
+    cuts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    partly: set[str] = field(default_factory=set)
     #: Since and until by hash of session and project.
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     filters: "dict[int, np.ndarray]" = field(default_factory=dict)
@@ -84,7 +97,7 @@ class _Known:
     @property
     def has_values(self) -> bool:
         """Whether a text can hold anything of it."""
-        return any(self.values.values())
+        return bool(self.cuts) or any(self.values.values())
 
 
 class Tombstones:
@@ -127,7 +140,7 @@ class Tombstones:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        _sync(self._file.parent)
+        machine.sync_names(self._file.parent)
 
     def covers(self, what: EventDraft | Event) -> bool:
         """Whether an event was forgotten as a whole, under its id or another."""
@@ -135,7 +148,11 @@ class Tombstones:
 
     def _covers(self, what: EventDraft | Event) -> bool:
         known = self._known
-        return bool(known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what)
+        if known.marks and not known.marks.isdisjoint(self._marks(what)):
+            return True
+        # Its text in another form: the part of it that is forgotten cannot be told.
+        whole = known.partly and self._source(what) in known.partly and MARK not in self._clean(what.text)
+        return bool(whole) or self._in_range(what)
 
     def clean(self, text: str) -> str:
         """`text` with a mark in the place of every forgotten value."""
@@ -153,6 +170,9 @@ class Tombstones:
         return found
 
     def _marked(self, text: str) -> str:
+        cuts = self._known.cuts
+        for start, end in reversed(cuts.get(self._hash("cut", text), ()) if cuts else ()):
+            text = text[:start] + MARK + text[end:]
         # What stands there for a value already is no text.
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
@@ -259,13 +279,16 @@ class Tombstones:
         """Everything by which an event is known again: its id, its source's id, what was said in which session."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
-            marks.append(self._hash("source", what.session_id, what.source_id))
+            marks.append(self._source(what))
         said = key_of(what.text)
         if len(said) >= _SAYS_SOMETHING:
             marks.append(self._hash("said", what.session_id, said))
         elif not what.source_id:
             marks.append(self._hash("said", what.session_id, said, what.role, str(what.timestamp)))
         return marks
+
+    def _source(self, what: EventDraft | Event) -> str:
+        return self._hash("source", what.session_id, what.source_id) if what.source_id else ""
 
     def _in_range(self, what: EventDraft | Event) -> bool:
         if not self._known.ranges:
@@ -296,9 +319,12 @@ class Tombstones:
                 raise InvalidQuery(f"a value to forget needs at least {SHORTEST} letters or digits", hint)
             gram = next(g for g in _GRAMS if length >= g)
             start = int(self._grams(key[:gram], gram)[0])
-            yield {"value": self._hash("value", key), "length": length, "tokens": _tokens(value), "gram": [gram, start]}
+            yield {"value": self._hash("value", key), "length": length, "tokens": runs(value), "gram": [gram, start]}
         for event in wanted.events:
             yield {"event": self._marks(event)}
+        for cut in wanted.cuts:
+            partly = self._source(cut.event) if cut.text == cut.event.text else ""
+            yield {"cut": self._hash("cut", cut.text), "spans": cut.spans, "partly": partly}
         for span in wanted.ranges:
             yield {"scope": self._scope(span.session, span.project), "since": span.since, "until": span.until}
 
@@ -339,18 +365,15 @@ def _take(known: _Known, line: dict[str, Any]) -> None:
         known.values[gram].setdefault(int(start), set()).add((int(line["length"]), int(line["tokens"]), str(line["value"])))
     elif "event" in line:
         known.marks.update(line["event"])
+    elif "cut" in line:
+        known.cuts[line["cut"]] = [(int(start), int(end)) for start, end in line["spans"]]
+        known.partly.update({line["partly"]} - {""})
     else:
         known.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))
 
 
 def _is_han(key: str) -> bool:
     return all("\u3400" <= character <= "\u9fff" for character in key)
-
-
-def _tokens(text: str) -> int:
-    """Runs of letters and digits, in the text as it is."""
-    words = spelled(text).words
-    return words[-1] + 1 if words else 0
 
 
 def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:
@@ -376,11 +399,3 @@ def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], 
         out += text[at:first], MARK
         at = end
     return "".join([*out, text[at:]])
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp import paths
 from memory_mcp.errors import InstallRefused
 from memory_mcp.install.edit import files
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 _VERSION = 1
 
@@ -86,19 +89,39 @@ class State:
         """One process at a time; what others wrote meanwhile is read."""
         from filelock import FileLock
 
-        made = [str(one) for one in files.missing_folders(self._file)]
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = self.directory / "lock"
+        lock = FileLock(self.directory / "lock", timeout=60)
+        made = self._acquire(lock)
         try:
-            with FileLock(lock, timeout=60):
-                self.records.clear()
-                self._folders = made
-                if self._file.exists():
-                    self._load()
-                yield
+            self.records.clear()
+            self._folders = []
+            if self._file.exists():
+                self._load()
+            # Of several that begin at once another may have been the first to write, or have made some of the folders.
+            missed = [one for one in made if one not in self._folders]
+            self._folders = sorted([*self._folders, *missed], key=len, reverse=True)
+            if missed and self.records:
+                self.save()
+            yield
         finally:
             if not self.records:
-                self._tidy(lock)
+                # While it is held, or it might be another's by now; where open files cannot be removed, its release does it.
+                with contextlib.suppress(OSError):
+                    Path(lock.lock_file).unlink()
+            lock.release()
+            if not self.records:
+                self._tidy()
+
+    def _acquire(self, lock: "FileLock") -> list[str]:
+        """Acquire the lock; the folders that were made for it, the innermost first."""
+        made: list[str] = []
+        while True:
+            made = [*(str(one) for one in files.make_folder(self.directory)), *made]
+            try:
+                lock.acquire()
+            except FileNotFoundError:
+                # Whoever took everything back removed the directory in between.
+                continue
+            return made
 
     def save(self) -> None:
         """Write all records, or take the file away when there are none."""
@@ -127,9 +150,8 @@ class State:
         """Where a file's copy is, or would be."""
         return self.directory / "backups" / f"{paths.name_of(str(path))}-{path.name}"
 
-    def _tidy(self, lock: Path) -> None:
+    def _tidy(self) -> None:
         """Nothing stays behind of somebody who took everything back."""
-        lock.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             (self.directory / "backups").rmdir()
         files.remove_folders([Path(one) for one in self._folders])

@@ -11,11 +11,19 @@ class ChangeKind(StrEnum):
     NODE_PUBLISHED = "node_published"
     SEGMENT_PUBLISHED = "segment_published"
     NODE_DROPPED = "node_dropped"
+    #: An event was forgotten, or has another id since something was taken out of it.
+    EVENT_DROPPED = "event_dropped"
+    #: Events were numbered anew, from a number on.
+    EVENTS_MOVED = "events_moved"
+
+
+#: Kinds whose subject is a node.
+OF_NODES = frozenset((ChangeKind.NODE_PUBLISHED, ChangeKind.SEGMENT_PUBLISHED, ChangeKind.NODE_DROPPED))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`subject` is a node id, or the last event sequence number of an append."""
+    """`subject` is a node id, an event id, the last number of an append, or the first number that is another event's now."""
 
     seq: int
     kind: ChangeKind

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -47,12 +48,12 @@ def build_server(app: App, project: str) -> MemoryServer:
     return assemble(Host.of(app), project)
 
 
-def assemble(host: Host, project: str = "") -> MemoryServer:
-    """The server over a host whose App may not be open yet; `project` is that of connections which tell none."""
+def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
+    """The server over a host whose App may not be open yet, with `more` tools; `project` is that of connections which tell none."""
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
     server = MemoryServer(
         "memory-mcp",
-        _tools(kit, host.settings.server.profile),
+        [*_tools(kit, host.settings.server.profile), *(tool for group in more for tool in group(kit))],
         title="Memory",
         description="Long-term memory for coding agents: a time tree of cited evidence",
         instructions=instructions(),

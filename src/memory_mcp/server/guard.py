@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,6 +34,8 @@ class MemoryServer(MCPServer[Any]):
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
         super().__init__(name, tools=list(tools), middleware=[_disarmed, hidden], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
+        #: Called with a tool's name before it runs; raises where the caller may not use it.
+        self.allow: Callable[[str], None] = lambda _: None
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -72,6 +74,7 @@ class MemoryServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
     ) -> CallToolResult | InputRequiredResult:
         check_tool(name, self._ours)
+        self.allow(name)
         tool = self._ours[name]
         given = {k: v for k, v in arguments.items() if v is not None}
         check_names(given, tool.parameters.get("properties", {}))

@@ -1,5 +1,7 @@
 """The App behind the tools: given, or opened in the background, so that a handshake never waits for it.
 
+A host of several Apps lends each call the one it is about (`lent`).
+
 Invariants
 1. Opening that fails ends nothing: every call answers with that error, and tries again.
 2. Calls run in threads; a cancelled reader's queries are stopped, and nobody else's.
@@ -8,8 +10,10 @@ Invariants
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,6 +22,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import DeadlineExceeded, MemoryMcpError
 from memory_mcp.layers.budget import GONE, SINCE, leave_out
+from memory_mcp.requests.response import with_loss
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +32,14 @@ T = TypeVar("T")
 _TICK, _GIVE_UP = 0.01, 5.0
 #: Background work stands back for calls at most so long, so that it gets on under a load without pauses (seconds).
 _TURN = 0.1
+
+
+@dataclass(slots=True)
+class _Call:
+    """A reading call that runs: the thread it runs in, and the App that it has."""
+
+    thread: int
+    app: App | None = None
 
 
 class Host:
@@ -45,8 +58,8 @@ class Host:
         self._on_read = on_read
         self._opening = threading.Lock()
         self._app: App | None = None
-        #: Calls now running, with the thread each runs in.
-        self._running: dict[object, int] = {}
+        #: Reading calls now running.
+        self._running: dict[object, _Call] = {}
         self._running_lock = threading.Lock()
         #: What the background deriver's last failed run said.
         self.deriver_error = deriver_error
@@ -107,18 +120,32 @@ class Host:
 
     async def write(self, work: Callable[[App], T]) -> T:
         """Run a writing call in a thread; a write that has begun is finished whatever the client does."""
-        return await anyio.to_thread.run_sync(lambda: work(self.app()))
+        return await anyio.to_thread.run_sync(self._written, work)
+
+    def _written(self, work: Callable[[App], T]) -> T:
+        with self.lent(writing=True) as app:
+            return work(app)
+
+    @contextmanager
+    def lent(self, writing: bool = False) -> Iterator[App]:
+        """Lend the App that the running call is about; `writing`: one that takes writes."""
+        yield self.app() if writing else self._awaited()
+
+    def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
+        """Return a response as JSON knows it, with what whoever asks is to know beside it among its notices."""
+        return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
         gone = GONE.get()
         with self._running_lock:
             if gone is not None and gone.is_set():
                 raise DeadlineExceeded("nobody waits for the answer")
-            self._running[call] = threading.get_ident()
+            running = self._running[call] = _Call(threading.get_ident())
         try:
-            app = self._awaited()
-            self._on_read()
-            return work(app)
+            with self.lent() as app:
+                running.app = app
+                self._on_read()
+                return work(app)
         finally:
             with self._running_lock:
                 del self._running[call]
@@ -137,9 +164,9 @@ class Host:
         end = time.monotonic() + _GIVE_UP
         while time.monotonic() < end:
             with self._running_lock:
-                thread = self._running.get(call)
-                if thread is not None and self._app is not None:
-                    self._app.storage.interrupt(thread)
+                running = self._running.get(call)
+                if running is not None and running.app is not None:
+                    running.app.storage.interrupt(running.thread)
             time.sleep(_TICK)
-            if thread is None:
+            if running is None:
                 return

@@ -17,7 +17,6 @@ from memory_mcp.requests.nodes import Browse, Browsed, GetNode
 from memory_mcp.requests.one_topic import GetTopic
 from memory_mcp.requests.plain import as_json, compact
 from memory_mcp.requests.registry import respond
-from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.server.errors import as_ours, describe
 from memory_mcp.server.tools.kit import Kit
@@ -78,7 +77,7 @@ def _session(app: App, session_id: str, kit: Kit) -> Events:
 async def _read(kit: Kit, what: str, work: Callable[[App], Any]) -> str:
     """The compact JSON of an answer; failures in the protocol's terms, with our text."""
     try:
-        return compact(neutral_json(await kit.host.read(lambda app: with_loss(app, as_json(work(app))))))
+        return compact(neutral_json(await kit.host.read(lambda app: kit.host.told(app, as_json(work(app))))))
     except (NotFound, InvalidQuery) as error:
         raise ResourceNotFoundError(describe(error)) from error
     except Exception as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key
 from memory_mcp.model.renaming import renamed
@@ -75,6 +76,12 @@ class Look:
             named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
             self.streams.add(named.stream)
             self.changed[event_key(event.event_id)] = (seq, named)
+
+    def news(self, first: int) -> list[tuple[ChangeKind, str]]:
+        """Return what followers are told: ids that are gone, and the first number that is another event's now."""
+        others = [key for key, (_, event) in self.changed.items() if event_key(event.event_id) != key]
+        gone = [(ChangeKind.EVENT_DROPPED, str(event_id_from(key))) for key in (*self.gone, *others)]
+        return [*gone, (ChangeKind.EVENTS_MOVED, str(first))]
 
     def drop(self, event: Event) -> None:
         """It goes."""

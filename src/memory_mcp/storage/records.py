@@ -73,6 +73,10 @@ class SupersededStore(Protocol):
         """Whether everything holds. Free."""
         ...
 
+    def recorded(self) -> list[Superseded]:
+        """Return what somebody said last of each statement, in order of time; nothing that was noticed. Free."""
+        ...
+
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why.
 

@@ -231,8 +231,9 @@ def members_of(column: bytes) -> tuple[int, ...]:
 
 def spent_of(row: Sequence[Any]) -> Spent:
     """A row of the ledger from a row of `SPENT` columns."""
-    at_ms, node_id, *told, outcome, reason, ms = row
-    return Spent(at_ms, NodeId(node_id), *told, Outcome(outcome), reason, ms)
+    at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = row
+    asked = (at_ms, NodeId(node_id), written_from, model)
+    return Spent(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)
 
 
 def spent_row(spent: Spent) -> list[Any]:

@@ -44,6 +44,10 @@ class Standing:
         """See SupersededStore."""
         return not self._all()
 
+    def recorded(self) -> list[Superseded]:
+        """See SupersededStore."""
+        return sorted(self._kept().values(), key=lambda one: one.at_ms)
+
     def of(self, ids: Iterable[GripId]) -> Known:
         """See SupersededStore."""
         known = self._all()

@@ -1,4 +1,4 @@
-"""`serve`: the MCP server for one client on stdio, or for many over HTTP."""
+"""`serve`: the MCP server for one client on stdio, for many over HTTP, or for a team over a database."""
 
 import argparse
 import sys
@@ -39,8 +39,10 @@ def run(args: argparse.Namespace) -> int:
     if http and args.serve_project:
         raise InvalidQuery("--project belongs to one client", "Over HTTP each client says its own in the header Memory-Project.")
     if http:
-        from memory_mcp.cli.http import serve_http
+        from memory_mcp.cli.http import serve_http, serve_team
 
+        if (settings := settings_of(args)).team.auth:
+            return serve_team(args, settings)
         return serve_http(args, wanted(args))
     return _serve_here(args)
 

@@ -78,6 +78,21 @@ def missing_folders(path: Path) -> list[Path]:
     return [one for one in Path(os.path.realpath(path)).parents if not one.exists()]
 
 
+def make_folder(folder: Path) -> list[Path]:
+    """Make a folder and those around it; those that this process made, and no other in the same moment, the innermost first."""
+    made: list[Path] = []
+    for one in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
+        try:
+            one.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            # Another process removed the one around it in between.
+            return [*make_folder(folder), *made]
+        made.insert(0, one)
+    return made
+
+
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
     """Write `data` where `was` is now, through links; Changed when that is not there any more; OSError."""
     real = Path(os.path.realpath(path))

@@ -11,7 +11,6 @@ from memory_mcp.app import App
 from memory_mcp.model.fencing import fence, neutral, neutral_json
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
-from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.server import wire
 from memory_mcp.server.apps import shown_by
@@ -50,7 +49,7 @@ class Kit:
     async def ask(self, request: Any) -> CallToolResult:
         """Return the response of a request that only reads."""
         caller = self.caller
-        return answer(await self.host.read(lambda app: with_loss(app, as_json(respond(app, request, caller)))))
+        return answer(await self.host.read(lambda app: self.host.told(app, as_json(respond(app, request, caller)))))
 
     async def write(self, request: Any) -> CallToolResult:
         """Return the response of a request that is carried out whatever the client does meanwhile."""
@@ -59,7 +58,7 @@ class Kit:
 
     async def carry_out(self, work: Callable[[App], object]) -> CallToolResult:
         """Return what a change of the memory comes to."""
-        return answer(await self.host.write(lambda app: with_loss(app, _plain(work(app)))))
+        return answer(await self.host.write(lambda app: self.host.told(app, _plain(work(app)))))
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """See `requests.scope`."""

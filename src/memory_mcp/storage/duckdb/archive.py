@@ -110,8 +110,8 @@ class DuckArchive:
         rows: dict[str, int] = {}
         unknown: set[str] = set()
         with self._con.writing() if instead else nullcontext() as whole:
-            for table in known if whole else ():
-                if table not in SHARED and table != "meta":
+            if whole:
+                for table in known.keys() - {*SHARED, "meta"}:
                     whole.execute(f"DELETE FROM {table}")
             for part in slices:
                 if part.table not in known or part.table in DERIVED:

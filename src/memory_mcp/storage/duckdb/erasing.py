@@ -175,6 +175,8 @@ class Erasing:
         """Take out what goes, put in what changed, and let the sessions concerned arrive again behind all others."""
         con, streams = self._con, list(self._look.streams)
         gone, changed = list(self._look.gone), self._look.changed
+        if first := self._one(f"SELECT coalesce(min(seq), 0) FROM event WHERE stream IN {_KEYS}", [streams]):
+            add_changes(con, self._numbers, self._look.news(first))
         con.execute(f"DELETE FROM duplicate WHERE event_id IN {_IDS} OR canonical IN {_IDS}", [gone, gone])
         con.execute(f"DELETE FROM event WHERE event_id IN {_IDS}", [[*gone, *changed]])
         for old, (seq, event) in changed.items():

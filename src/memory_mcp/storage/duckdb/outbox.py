@@ -5,7 +5,7 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.model.change import Change, ChangeKind
+from memory_mcp.model.change import OF_NODES, Change, ChangeKind
 from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.recent import Changes
 
@@ -68,7 +68,7 @@ class Numbers:
             behind = self.changes.after(seq)
             if behind is None:
                 return None
-            told = ("" if c.kind is ChangeKind.EVENTS_APPENDED else c.subject for c in behind if c.seq <= last)
+            told = (c.subject if c.kind in OF_NODES else "" for c in behind if c.seq <= last)
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 

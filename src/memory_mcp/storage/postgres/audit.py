@@ -24,4 +24,5 @@ class PostgresAudit:
     def all(self, limit: int = 100) -> list[Act]:
         """See AuditStore."""
         sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
-        return [Act(what, ms, *told, json.loads(counts)) for ms, what, *told, counts in self._con.rows(sql, limit=limit)]
+        rows = self._con.rows(sql, limit=limit)
+        return [Act(what, ms, who, on, why, json.loads(n)) for ms, what, who, on, why, n in rows]

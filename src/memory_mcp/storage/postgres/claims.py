@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memory_mcp.errors import Busy, MemoryMcpError
-from memory_mcp.storage.postgres.connection import Connection, Writer
+from memory_mcp.storage.postgres.connection import Connection
 from memory_mcp.storage.postgres.database import sql
 
 #: How long a claim holds without being renewed (seconds).
@@ -32,18 +32,9 @@ _TAKE = f"""INSERT INTO work (tenant, space, name, holder, epoch, until_ms)
   RETURNING epoch"""
 _MINE = "tenant = %(tenant)s AND space = %(space)s AND name = %(name)s AND holder = %(holder)s AND epoch = %(epoch)s"
 _RENEW = f"UPDATE work SET until_ms = {NOW} + %(lease)s WHERE {_MINE}"
-_LET_GO = f"UPDATE work SET until_ms = 0 WHERE {_MINE}"
-_DUE = f"""INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s, {NOW})
-  ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms WHERE work.due_ms IS NULL"""
-#: Work that follows an append: making what is appended part of the tree.
-DERIVE = "derive"
+_LET_GO = f"UPDATE work SET until_ms = 0, holder = '' WHERE {_MINE}"
 #: This process, as others see it.
 HOLDER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-
-
-def schedule(writer: Writer, name: str) -> None:
-    """Have some work be due from now on, inside the caller's transaction; due already, it stays as it is."""
-    writer.run(_DUE, name=name)
 
 
 @dataclass(slots=True)

@@ -44,8 +44,8 @@ class Conditions:
 
 
 def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
-    """Return the conditions that an event of this memory is shown and lies in a scope and a session."""
-    found = Conditions([own("e"), shown()])
+    """Return the conditions that an event is shown and lies in a scope and a session; that it is of this memory, `own` says."""
+    found = Conditions([shown()])
     if scope.project is not None:
         _of_project(found, names, scope.project)
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):

@@ -181,14 +181,18 @@ class _Erasing:
         rows = self._each(f"SELECT {key}, {', '.join(columns)} FROM {table} WHERE {own()}")
         found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
         self._count(table.replace("_", " ") + " rows", len(found))
+        if self._writer is not None:
+            self._clean(self._writer, table, columns, found, drop)
+
+    def _clean(self, writer: Writer, table: str, columns: Sequence[str], found: Sequence[Row], drop: bool) -> None:
+        where = f"WHERE {own()} AND {_KEY_OF.get(table, 'number')} = %(row)s"
         sets = ", ".join(f"{column} = %({column})s" for column in columns)
-        for row in found if self._writer else ():
-            where = f"WHERE {own()} AND {key} = %(row)s"
+        for row in found:
             if drop:
-                self._writer.run(f"DELETE FROM {table} {where}", row=row[0])
+                writer.run(f"DELETE FROM {table} {where}", row=row[0])
             else:
                 cleaned = {column: self._keep.clean(part) for column, part in zip(columns, row[1:], strict=True)}
-                self._writer.run(f"UPDATE {table} SET {sets} {where}", row=row[0], **cleaned)
+                writer.run(f"UPDATE {table} SET {sets} {where}", row=row[0], **cleaned)
 
     def _erase_nodes(self, writer: Writer, nodes: Sequence[int]) -> None:
         keys = list(nodes)
@@ -218,6 +222,7 @@ class _Erasing:
             writer.run(sql, name=name, place=str(place))
         writer.head.derived = self._counted(writer, streams)
         if first is not None:
+            writer.change(self._look.news(first))
             writer.run(_NUMBER_ANEW, streams=streams, first=first)
         count_events(writer)
 

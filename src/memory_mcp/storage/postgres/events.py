@@ -11,7 +11,6 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, RECAP, TOOL, Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.postgres.claims import DERIVE, schedule
 from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.duplicates import Duplicates
@@ -52,8 +51,8 @@ _NEAR = f"""(SELECT {_EVENT} FROM event e
 WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid) AND {shown()}
   AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = %(key)s::uuid AND d.canonical = e.event_id)
 ORDER BY e.ts {{order}}, e.event_id {{order}} LIMIT %({{limit}})s)"""
-_AROUND = (
-    f"""{_NEAR.format(where="<", order="DESC", limit="before")} UNION ALL {_NEAR.format(where=">", order="ASC", limit="after")}"""
+_AROUND = " UNION ALL ".join(
+    [_NEAR.format(where="<", order="DESC", limit="before"), _NEAR.format(where=">", order="ASC", limit="after")]
 )
 
 
@@ -89,7 +88,6 @@ class PostgresEvents:
         columns[1] = uuids_of(columns[1])
         writer.insert("event", _COLUMNS, _TYPES, columns)
         writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
-        schedule(writer, DERIVE)
         writer.once_committed(lambda: self._take(fresh))
 
     def _take(self, fresh: Sequence[Event]) -> None:
@@ -147,7 +145,7 @@ class PostgresEvents:
         if probes:
             either = " OR ".join(f"strpos({folded(WHOLE)}, {{}}) > 0" for _ in probes)
             found.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
-        return self._events(f"SELECT {_EVENT} FROM event e WHERE {found.all} ORDER BY e.seq", **found.given)
+        return self._events(f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.seq", **found.given)
 
     def last_seq(self) -> int:
         """See EventStore."""
@@ -191,7 +189,7 @@ class PostgresEvents:
         found = self._conditions(scope, session_id)
         if after:
             found.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
-        text = f"SELECT {_EVENT} FROM event e WHERE {found.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
+        text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
         return self._events(text, **found.given, limit=limit)
 
     def holding(
@@ -201,25 +199,27 @@ class PostgresEvents:
         found = self._conditions(scope)
         table, given = "event e", dict[str, Any]()
         if segments is None:
-            row = self._con.row(f"SELECT count(*) FROM event e WHERE {found.all}", **found.given)
+            row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {found.all}", **found.given)
             count = row[0] if row else 0
         else:
             count = sum(s.events for s in segments)
             table, given = f"{_SPANS} JOIN event e ON {_INSIDE}", _spans(segments)
         for word in words:
             holds(found, word)
-        text = f"SELECT {_EVENT} FROM {table} WHERE {found.all} ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"
+        text = (
+            f"SELECT {_EVENT} FROM {table} WHERE {own('e')} AND {found.all} ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"
+        )
         return count, self._events(text, **given, **found.given, limit=limit)
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """See EventStore."""
         found = self._conditions(scope)
         weight = weighed(found, probes)
-        # Without the first fence each probe would put the words together again.
+        # Without the fences each probe would put the words together, and fold them, again.
         text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
-                   FROM (SELECT *, {folded("whole")} AS folded
-                         FROM (SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {found.all} OFFSET 0) w
-                         OFFSET 0) f
+                   FROM (SELECT *, {folded("whole")} AS folded FROM (
+                     SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {own("e")} AND {found.all} OFFSET 0
+                   ) w OFFSET 0) f
                    ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
         rows = self._con.rows(text, **found.given, limit=limit)
         places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
@@ -228,7 +228,7 @@ class PostgresEvents:
     def span(self, scope: Scope) -> TimeWindow | None:
         """See EventStore."""
         found = self._conditions(scope)
-        one = f"SELECT e.ts FROM event e WHERE {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
+        one = f"SELECT e.ts FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
         row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
@@ -236,7 +236,7 @@ class PostgresEvents:
         """See EventStore."""
         found = self._conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
-                   FROM event e WHERE {found.all}
+                   FROM event e WHERE {own("e")} AND {found.all}
                    GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
         several: dict[tuple[str, str], SessionInfo] = {}
         for row in self._con.rows(text, **found.given, limit=limit):
@@ -249,9 +249,8 @@ class PostgresEvents:
         """See EventStore."""
         found = self._conditions(scope)
         found.add("e.speaker <> ''")
-        return sorted(
-            row[0] for row in self._con.rows(f"SELECT DISTINCT e.speaker FROM event e WHERE {found.all}", **found.given)
-        )
+        text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {found.all}"
+        return sorted(row[0] for row in self._con.rows(text, **found.given))
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
         """See EventStore."""
@@ -259,7 +258,7 @@ class PostgresEvents:
         found.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
         text = f"""SELECT m.groups[1], count(*) FROM event e,
                      LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
-                   WHERE {found.all} GROUP BY 1"""
+                   WHERE {own("e")} AND {found.all} GROUP BY 1"""
         return dict(sorted(self._con.rows(text, **found.given, pattern=pattern)))
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-from memory_mcp.model.change import Change, ChangeKind
+from memory_mcp.model.change import OF_NODES, Change, ChangeKind
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
 
 #: Answers to re-sent writes are kept this long (milliseconds).
 REQUEST_KEPT_MS = 3_600_000
 #: The checkpoint that every write is followed by: how far events are part of the tree.
 DERIVER = "deriver"
-#: The work that is due while events are not part of the tree.
-DERIVE = "derive"
 #: More changes than this behind a number are not told one by one.
 _TOLD = 20_000
 
@@ -29,13 +27,6 @@ def put_checkpoint(writer: Writer, name: str, value: str) -> None:
         writer.head.derived = int(value)
     else:
         writer.run(_PUT, name=name, value=value)
-
-
-def finish_derivation(writer: Writer) -> None:
-    """Note inside the caller's transaction that nothing is to be derived, where all events are part of the tree."""
-    if writer.head.derived >= writer.head.last_event:
-        done = f"UPDATE work SET due_ms = NULL WHERE {own()} AND name = %(name)s AND due_ms IS NOT NULL"
-        writer.run(done, name=DERIVE)
 
 
 def forget_old_requests(writer: Writer, now_ms: int) -> int:
@@ -65,7 +56,7 @@ class PostgresOutbox:
             behind = self.after(seq, _TOLD + 1)
             if len(behind) > _TOLD:
                 return None
-            told = ("" if change.kind is ChangeKind.EVENTS_APPENDED else change.subject for change in behind)
+            told = (change.subject if change.kind in OF_NODES else "" for change in behind)
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 

@@ -1,18 +1,18 @@
 """Writes one build: cuts, nodes, bullets, grips, term rows, outbox entries and the checkpoint, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_mcp.failpoints import failpoint
-from memory_mcp.model.calendar import TocLevel, parents
+from memory_mcp.model.calendar import TocLevel, level_of, parents
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import grip_key, node_key
+from memory_mcp.model.ids import NodeId, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
-from memory_mcp.storage.postgres.outbox import DERIVER, finish_derivation, put_checkpoint
+from memory_mcp.storage.postgres.outbox import DERIVER, put_checkpoint
 from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 
@@ -42,6 +42,7 @@ _NODE_TYPES = (
 )
 _BULLET, _BULLET_TYPES = "key, version, pos, text, kind, project, agent", ("bigint", "integer", "integer", *["text"] * 4)
 _LINK, _LINK_TYPES = "key, version, pos, place, grip_id", ("bigint", *["integer"] * 3, "uuid")
+_HAVE_NODES = f"SELECT node_id FROM node WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
 _REPLACED = f"UPDATE node SET current = false WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
 _COUNTED = f"""UPDATE node n SET sessions = m.sessions, events = m.events, built = %(built)s
   FROM unnest(%(keys)s::bigint[], %(sessions)s::integer[], %(events)s::integer[]) m(key, sessions, events)
@@ -57,30 +58,46 @@ _ROWS = 5000
 def publish(con: Connection, build: Build) -> int:
     """Write a build; its number, the last outbox number of its transaction."""
     with con.writing() as writer:
-        built = writer.change(
-            [
-                (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id)
-                for n in build.nodes
-            ]
-        )
-        put_cuts(writer, build.segments)
+        changes: list[tuple[ChangeKind, str]] = [
+            (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id)
+            for n in build.nodes
+        ]
+        same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
+        if others := unnamed(build) - same:
+            changes += published(writer, others)
+        built = writer.change(changes)
         _nodes(writer, build, built)
         _counts(writer, build.counted, built)
         _grips(writer, build)
         _terms(writer, build)
         if build.derived_to is not None:
             put_checkpoint(writer, DERIVER, str(build.derived_to))
-            finish_derivation(writer)
         failpoint("derive.before_commit")
     failpoint("derive.committed")
     return built
 
 
-def put_cuts(writer: Writer, segments: Sequence[Segment]) -> None:
-    """Write cuts, each in the place of its earlier form; the last of several with one key counts."""
-    columns = segment_columns(list({s.key: s for s in segments}.values()))
+def unnamed(build: Build) -> set[NodeId]:
+    """Return the segments of a build of which it writes a cut or terms, but no node."""
+    told = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
+    return {i for i in told if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
+
+
+def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
+    """Return an outbox entry for each segment that has a node: what is kept of it elsewhere is to be read again."""
+    rows = writer.rows(_HAVE_NODES, keys=[node_key(i) for i in ids])
+    return [(ChangeKind.SEGMENT_PUBLISHED, node_id) for (node_id,) in rows]
+
+
+def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
+    """Write cuts, each in the place of its earlier form, the last of several with one key; ids of those that are others now."""
+    by_key = {s.key: s for s in segments}
+    columns = segment_columns(list(by_key.values()))
     columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
-    put(writer, "segment_cut", _CUT, columns, "key")
+    written: list[Row] = []
+    for start in range(0, len(by_key), _ROWS):
+        written += writer.rows(_PUT_CUTS, **_given(_CUT, columns, start))
+    return [by_key[key].node_id for (key,) in written]
 
 
 def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
@@ -88,14 +105,28 @@ def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: S
 
     No key twice in one call; without a key, what is there stays.
     """
+    text = _upsert(table, columns, key)
+    for start in range(0, len(lists[0]), _ROWS):
+        writer.run(text, **_given(columns, lists, start))
+
+
+def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
     names = ", ".join(name for name, _ in columns)
     given = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
     fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
     on = f"(tenant, space, {key}) DO UPDATE SET {fresh}" if key else "DO NOTHING"
-    text = f"""INSERT INTO {table} (tenant, space, {names}) SELECT %(tenant)s, %(space)s, {names}
+    return f"""INSERT INTO {table} (tenant, space, {names}) SELECT %(tenant)s, %(space)s, {names}
       FROM unnest({given}) given({names}) ON CONFLICT {on}"""
-    for start in range(0, len(lists[0]), _ROWS):
-        writer.run(text, **{name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)})
+
+
+def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
+    return {name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)}
+
+
+#: A cut that is as it was is not written, and not named.
+_PUT_CUTS = f"""{_upsert("segment_cut", _CUT, "key")}
+  WHERE ({", ".join(f"segment_cut.{name}" for name, _ in _CUT)}) IS DISTINCT FROM ({", ".join(f"excluded.{n}" for n, _ in _CUT)})
+  RETURNING key"""
 
 
 def _nodes(writer: Writer, build: Build, built: int) -> None:
@@ -163,8 +194,9 @@ def _terms(writer: Writer, build: Build) -> None:
         writer.run(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
     if build.reset_frequencies:
         writer.run(f"DELETE FROM frequency WHERE {own()}")
-    rows = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+    rows: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
     writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
-    by_project = [[f.project for f in build.frequencies], [f.hashes for f in build.frequencies]]
-    counts = [f.counts for f in build.frequencies]
-    writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), [*by_project, counts])
+    by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
+    writer.insert(
+        "frequency", "project, hashes, counts", ("text", "bytea", "bytea"), [list(c) for c in zip(*by_project, strict=True)]
+    )

@@ -91,13 +91,14 @@ CREATE TABLE work (
     tenant   bigint  NOT NULL,
     space    integer NOT NULL,
     name     text    NOT NULL,
-    due_ms   bigint,                 -- NULL: nothing is to be done
-    holder   text    NOT NULL DEFAULT '',
+    due_ms   bigint,                 -- NULL: nothing is to be done that nobody has begun
+    holder   text    NOT NULL DEFAULT '',   -- '': nobody; one whose time has run out has died over it
     epoch    bigint  NOT NULL DEFAULT 0,
     until_ms bigint  NOT NULL DEFAULT 0,   -- the holder's time, of the database's clock
     PRIMARY KEY (tenant, space, name)
 );
 CREATE INDEX work_due ON work (due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX work_held ON work (until_ms) WHERE holder <> '';
 
 CREATE TABLE event (
     tenant     bigint  NOT NULL,

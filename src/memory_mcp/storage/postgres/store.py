@@ -19,7 +19,7 @@ from memory_mcp.storage.postgres.database import Bound, Database, sql
 from memory_mcp.storage.postgres.erasing import erase
 from memory_mcp.storage.postgres.events import PostgresEvents
 from memory_mcp.storage.postgres.grips import PostgresGrips
-from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_tenant
+from memory_mcp.storage.postgres.memories import TEAM, Memory, find_space, make_space, make_tenant
 from memory_mcp.storage.postgres.outbox import PostgresOutbox
 from memory_mcp.storage.postgres.projects import PostgresProjects
 from memory_mcp.storage.postgres.spending import PostgresSpending
@@ -131,8 +131,8 @@ class PostgresStorage:
         _, first, last = found["event"]
         return StoreStats(
             rows={table: told[0] for table, told in found.items()},
-            # Tables are shared with other memories: what one of them takes is not known.
-            size_bytes=0,
+            # Of the whole database: tables are shared, and what one memory takes of them is not known.
+            size_bytes=self._size(),
             text_bytes=0,
             store_id=self._memory.store_id,
             timezone=self.timezone,
@@ -155,6 +155,8 @@ class PostgresStorage:
     def reread(self) -> None:
         """See Storage."""
         self._con.heard()
+        self.toc.reread()
+        self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
         self.projects.reread()
         self.superseded.reread()
         self.superseded.unfollow()
@@ -181,11 +183,16 @@ class PostgresStorage:
         return False
 
     def compact(self) -> tuple[int, int]:
-        """See Storage. Dead rows of the tables are overwritten when the database vacuums them, which is asked for here."""
+        """See Storage; sizes of the whole database. Room of dead rows is used anew once they are vacuumed, as is done here."""
+        before = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
             for table in migrations.tables():
                 raw.execute(sql(f"VACUUM {table}"))
-        return 0, 0
+        return before, self._size()
+
+    def _size(self) -> int:
+        row = self._con.row("SELECT pg_database_size(current_database())")
+        return int(row[0]) if row else 0
 
     @property
     def loss(self) -> Loss | None:

@@ -65,6 +65,10 @@ class PostgresSuperseded:
         """Have what was noticed worked out anew: the tree is not what it was."""
         self._standing.unfollow()
 
+    def recorded(self) -> list[Superseded]:
+        """See SupersededStore."""
+        return self._standing.recorded()
+
     def of(self, ids: Iterable[GripId]) -> Known:
         """See SupersededStore."""
         return self._standing.of(ids)

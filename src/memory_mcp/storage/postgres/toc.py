@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.clock import Clock
-from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
+from memory_mcp.model.toc import EXTRACTIVE, LLM, TocNode
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
-from memory_mcp.storage.postgres.publish import publish, put, put_cuts
+from memory_mcp.storage.postgres.kept import MOST, kept_cuts, kept_stamps
+from memory_mcp.storage.postgres.publish import publish, published, put, put_cuts, unnamed
 from memory_mcp.storage.postgres.terms import PostgresTerms
 from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
@@ -33,7 +34,7 @@ _WHOLE = f"""SELECT {", ".join(f"n.{column}" for column in NODE.split(", "))},
     SELECT array_agg(pos ORDER BY pos, place) AS places, string_agg(uuid_send(grip_id), ''::bytea ORDER BY pos, place) AS ids
     FROM bullet_grip l WHERE {own("l")} AND l.key = n.key AND l.version = n.version) g ON true
   WHERE {own("n")} AND n.current AND n.key {_KEYS}"""
-_STAMPS = f"""SELECT n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
+_STAMPS = f"""SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
     SELECT key, count(*) AS rows, max(number) AS last FROM term_delta WHERE {own()} AND key {_KEYS} GROUP BY key
   ) t ON t.key = n.key WHERE {own("n")} AND n.current AND n.key {_KEYS}"""
 _TALLY = f"""SELECT count(DISTINCT session_id), coalesce(sum(events), 0)::bigint, count(*), coalesce(sum(tokens), 0)::bigint,
@@ -60,6 +61,7 @@ class PostgresToc(PostgresTerms):
     def __init__(self, con: Connection, clock: Clock) -> None:
         super().__init__(con)
         self._clock = clock
+        self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
 
     def version(self) -> int:
         """See TocStore."""
@@ -67,7 +69,15 @@ class PostgresToc(PostgresTerms):
 
     def publish(self, build: Build) -> int:
         """See TocStore."""
-        return publish(self._con, build)
+        built = publish(self._con, build)
+        if unnamed(build):
+            self.reread()
+        return built
+
+    def reread(self) -> None:
+        """Drop what is kept: the tables are to be looked at."""
+        self._cuts.forget()
+        self._stamps.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """See TocStore."""
@@ -83,11 +93,16 @@ class PostgresToc(PostgresTerms):
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """See TocStore."""
         wanted = list(keys)
-        rows = self._con.rows(f"{_CUTS} AND key {_KEYS}", keys=wanted) if wanted else ()
-        return {s.key: s for s in map(segment_of, rows)}
+        if (kept := self._cuts.at_hand()) is not None:
+            return {key: kept.by_key[key] for key in wanted if key in kept.by_key}
+        sql = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()} AND key {_KEYS}"
+        rows = self._con.rows(sql, keys=wanted) if wanted else ()
+        return {row[0]: segment_of(row[1:]) for row in rows}
 
     def segments_in(self, scope: Scope) -> list[Segment]:
         """See TocStore."""
+        if (kept := self._cuts.now()) is not None:
+            return kept.inside(scope)
         where, given = [_CUTS], dict[str, Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
@@ -133,8 +148,14 @@ class PostgresToc(PostgresTerms):
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """See TocStore."""
-        keys = list({node_key(i) for i in ids})
-        return {NodeId(r[0]): (r[1], r[2], r[3]) for r in self._con.rows(_STAMPS, keys=keys)} if keys else {}
+        kept, wanted = self._stamps.now(), list(ids)
+        found = {i: kept[i][1] for i in wanted if i in kept}
+        if missing := {node_key(i) for i in wanted if i not in found}:
+            read = {NodeId(r[1]): (r[0], (r[2], r[3], r[4])) for r in self._con.rows(_STAMPS, keys=list(missing))}
+            found |= {i: stamp for i, (_, stamp) in read.items()}
+            if len(kept) + len(read) <= MOST:
+                kept |= {i: stamp for i, stamp in read.items() if level_of(i) is TocLevel.SEGMENT}
+        return found
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         """See TocStore."""
@@ -143,18 +164,20 @@ class PostgresToc(PostgresTerms):
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
         """See TocStore."""
-        where, given = [own(), "current", "level = %(level)s"], dict[str, Any](level=level.value)
+        where, given = ["current", "level = %(level)s"], dict[str, Any](level=level.value)
         if window:
             where.append("start_ms >= %(start)s AND start_ms < %(end)s")
             given |= {"start": window.start_ms, "end": window.end_ms}
         if project is not None:
             where.append("%(project)s = ANY(projects)")
             given["project"] = project
-        sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
+        sql = f"SELECT node_id FROM node WHERE {own()} AND {' AND '.join(where)} ORDER BY start_ms, node_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """See TocStore."""
+        if (kept := self._cuts.now()) is not None:
+            return kept.tally(first_day, after_day, project)
         sql, given = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
         row = self._con.row(sql, first=first_day, after=after_day, **given)
         sessions, events, segments, tokens, agents, projects = row or (0, 0, 0, 0, None, None)
@@ -168,20 +191,26 @@ class PostgresToc(PostgresTerms):
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """See TocStore."""
+        if (kept := self._cuts.now()) is not None:
+            return kept.counts(project)
         where, given = _of(project)
-        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {where} GROUP BY day ORDER BY day", **given)
+        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {own()}{where} GROUP BY day ORDER BY day", **given)
         return [(row[0], row[1]) for row in rows]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """See TocStore."""
+        if (kept := self._cuts.now()) is not None:
+            return kept.days(first_day, after_day, project)
         where, given = _of(project)
-        sql = f"SELECT DISTINCT day FROM segment_cut WHERE {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
+        sql = f"SELECT DISTINCT day FROM segment_cut WHERE {own()}{where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """See TocStore."""
+        if (kept := self._cuts.now()) is not None:
+            return kept.within(first_day, after_day, project)
         where, given = _of(project)
-        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {where} AND day >= %(first)s AND day < %(after)s
+        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {own()}{where} AND day >= %(first)s AND day < %(after)s
                   ORDER BY start_ts, start_id"""
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
@@ -218,10 +247,8 @@ class PostgresToc(PostgresTerms):
                 _drop_nodes(writer, list(leads))
                 columns = (("old", "text"), ("new", "text"))
                 put(writer, "alias", columns, [list(leads), list(leads.values())], "old")
-            if cuts:
-                put_cuts(writer, cuts)
-                # Cuts alone are no change that a follower would hear of.
-                writer.head.resets += 1
+            writer.change(published(writer, put_cuts(writer, cuts)))
+        self.reread()
 
     def move_segments(self, days: Mapping[int, str]) -> None:
         """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
@@ -232,8 +259,11 @@ class PostgresToc(PostgresTerms):
             writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
             writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
             writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
-            place = "UPDATE node_parent t SET parent = m.parent, child_id = m.id"
-            writer.run(f"{place} FROM {_FILED} WHERE {own('t')} AND t.child = m.key", **given)
+            writer.run(
+                f"""UPDATE node_parent t SET parent = m.parent, child_id = m.id
+                    FROM {_FILED} WHERE {own("t")} AND t.child = m.key""",
+                **given,
+            )
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""
@@ -246,8 +276,8 @@ class PostgresToc(PostgresTerms):
 
 
 def _of(project: str | None) -> tuple[str, dict[str, str]]:
-    """Return the condition that a row is of a project, if one is named, and its parameters."""
-    return (own(), {}) if project is None else (f"{own()} AND project = %(project)s", {"project": project})
+    """Return a further condition, that a row is of a project, if one is named, and its parameters."""
+    return ("", {}) if project is None else (" AND project = %(project)s", {"project": project})
 
 
 def _whole_of(row: Row) -> TocNode:
@@ -256,9 +286,8 @@ def _whole_of(row: Row) -> TocNode:
     grips: dict[int, list[int]] = {}
     for at, place in enumerate(quoted or ()):
         grips.setdefault(place, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
-    told: list[TocBullet] = []
-    for place, *words in zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True):
-        told.append(bullet_of(*words, grips.get(place, ())))
+    bullets = zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True)
+    told = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
     return node_of(row, told, pinned)
 
 

@@ -1,0 +1,165 @@
+"""What reading asks for again and again, kept in memory: a memory's cuts, and the stamps of its segments.
+
+Invariants
+1. Whatever writes the cut, the node or the term rows of a segment that has a node names it in the outbox, or raises `resets`.
+2. What is kept is of one moment, no older than the head was when it was asked for, and brought up to date by the outbox:
+   other processes write too.
+3. A memory of more than `MOST` segments keeps nothing, and is read from the tables.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Generic, TypeVar
+
+from memory_mcp.model.ids import NodeId, segment_key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.postgres.connection import Connection, Reader, own
+from memory_mcp.storage.rows import SEGMENT, segment_of
+from memory_mcp.storage.values import Scope, Tally
+
+K = TypeVar("K")
+#: Segments of a memory that are kept, some 900 bytes each.
+MOST = 50_000
+#: More changes than this are not followed: everything is read again.
+_FOLLOWED = 1000
+_POSITION = f"SELECT last_change, resets FROM head WHERE {own()}"
+_CHANGED = f"""SELECT subject FROM outbox WHERE {own()} AND seq > %(since)s AND kind IN ('segment_published', 'node_dropped')
+  LIMIT {_FOLLOWED + 1}"""
+_CUTS = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()}"
+#: By node id the key of a segment, and what `TocStore.stamps` says of it.
+Stamps = dict[NodeId, tuple[int, tuple[int, int, int]]]
+
+
+class Followed(Generic[K]):
+    """One thing kept of a memory, with the position up to which it holds."""
+
+    def __init__(self, con: Connection, read: Callable[[Reader], K], follow: Callable[[Reader, K, Collection[int]], K]) -> None:
+        """`read` gives it as it is; `follow` takes the changes of some segments (keys) in."""
+        self._con, self._read, self._follow = con, read, follow
+        self._lock = threading.Lock()
+        self._kept: tuple[tuple[int, int], K] | None = None
+
+    def now(self) -> K:
+        """Return it, brought up to date where the head is not where it was."""
+        head = self._con.head()
+        if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
+            return kept[1]
+        with self._lock:
+            if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
+                return kept[1]
+            with self._con.reading() as reader:
+                row = reader.row(_POSITION)
+                position = (int(row[0]), int(row[1])) if row else (0, 0)
+                changed = None if kept is None or kept[0][1] != position[1] else _changed(reader, kept[0][0])
+                value = self._read(reader) if kept is None or changed is None else self._follow(reader, kept[1], changed)
+            self._kept = (position, value)
+            return value
+
+    def at_hand(self) -> K | None:
+        """Return it where it need not be brought up to date, else None."""
+        kept, head = self._kept, self._con.head()
+        return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
+
+    def forget(self) -> None:
+        """Read it again when it is asked for next."""
+        with self._lock:
+            self._kept = None
+
+
+def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
+    return position[1] == stamp[1] and position[0] >= stamp[0]
+
+
+def _changed(reader: Reader, since: int) -> set[int] | None:
+    """Return the segments (keys) that changed behind a number; None where there are too many."""
+    rows = reader.rows(_CHANGED, since=since)
+    return None if len(rows) > _FOLLOWED else {key for row in rows if (key := segment_key_of(row[0])) is not None}
+
+
+class Cuts:
+    """All cuts of a memory; never changed."""
+
+    def __init__(self, by_key: Mapping[int, Segment], order: list[Segment], days: dict[str, list[Segment]]) -> None:
+        """`order`: ordered by start; `days`: each day's, ordered so too."""
+        self.by_key = by_key
+        self._order, self._days = order, days
+        self._names = sorted(days)
+
+    @classmethod
+    def of(cls, by_key: Mapping[int, Segment]) -> "Cuts":
+        """Return cuts by their keys as a whole."""
+        order = sorted(by_key.values(), key=lambda cut: cut.start)
+        days: dict[str, list[Segment]] = {}
+        for cut in order:
+            days.setdefault(cut.day, []).append(cut)
+        return cls(by_key, order, days)
+
+    def within(self, first: str, after: str, project: str | None) -> list[Segment]:
+        """Return those of a span of days, ordered by start."""
+        return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
+
+    def inside(self, scope: Scope) -> list[Segment]:
+        """Return those whose own time meets the window of a scope, of its project and agent, ordered by start."""
+        cuts: Iterable[Segment] = self._order
+        if window := scope.window:
+            begun = self._order[: bisect_left(self._order, window.end_ms, key=lambda cut: cut.start[0])]
+            cuts = (cut for cut in begun if cut.end[0] >= window.start_ms)
+        project, agent = scope.project, scope.agent
+        return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
+
+    def counts(self, project: str | None) -> list[tuple[str, int]]:
+        """Return each day that has some (of a project), with how many, in order."""
+        counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
+        return [(day, count) for day, count in counted if count]
+
+    def days(self, first: str, after: str, project: str | None) -> list[str]:
+        """Return the days of a span on which there are some (of a project), in order."""
+        days = self._span(first, after)
+        return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
+
+    def tally(self, first: str, after: str, project: str | None) -> Tally:
+        """Return the sums of a span."""
+        cuts = self._of_days(first, after, project)
+        return Tally(
+            sessions=len({cut.session_id for cut in cuts}),
+            events=sum(cut.events for cut in cuts),
+            segments=len(cuts),
+            tokens=sum(cut.tokens for cut in cuts),
+            agents=tuple(sorted({cut.agent for cut in cuts} - {""})),
+            projects=tuple(sorted({cut.project for cut in cuts} - {""})),
+        )
+
+    def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
+        cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
+        return cuts if project is None else [cut for cut in cuts if cut.project == project]
+
+    def _span(self, first: str, after: str) -> list[str]:
+        return self._names[bisect_left(self._names, first) : bisect_left(self._names, after)]
+
+
+def kept_cuts(con: Connection) -> Followed[Cuts | None]:
+    """Return a memory's cuts, kept; None in their place where there are too many."""
+
+    def read(reader: Reader) -> Cuts | None:
+        rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
+        return None if len(rows) > MOST else Cuts.of({row[0]: segment_of(row[1:]) for row in rows})
+
+    def follow(reader: Reader, kept: Cuts | None, changed: Collection[int]) -> Cuts | None:
+        if kept is None or not changed:
+            return kept
+        rows = reader.rows(f"{_CUTS} AND key = ANY(%(keys)s::bigint[])", keys=list(changed))
+        rest = {key: cut for key, cut in kept.by_key.items() if key not in changed}
+        return Cuts.of(rest | {row[0]: segment_of(row[1:]) for row in rows})
+
+    return Followed(con, read, follow)
+
+
+def kept_stamps(con: Connection) -> Followed[Stamps]:
+    """Return the stamps of segments that were asked for; those of periods are not kept: the outbox does not tell of each."""
+
+    def follow(_: Reader, kept: Stamps, changed: Collection[int]) -> Stamps:
+        # Another: who still reads the old one may put stamps into it that are old by now.
+        return {node_id: stamp for node_id, stamp in kept.copy().items() if stamp[0] not in changed}
+
+    return Followed(con, lambda _: {}, follow)

@@ -1,0 +1,177 @@
+"""The open memories of a server kept in step with what any server commits.
+
+Invariants
+1. A notice of the database is a hint; how far each memory got is read from it all the same, every second while it is used.
+2. What the indexes lack meanwhile is searched event by event: an answer waits for none of this.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+from memory_mcp.accelerators import NAMES
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.storage.postgres.database import Bound, Database, Listener
+from memory_mcp.team.host import connection_of
+from memory_mcp.team.opened import Memory, Opened, Place
+
+log = logging.getLogger(__name__)
+
+#: How often it is looked how far memories got, how long after its last use one is looked at, and between two rounds of the
+#: indexes of one memory that has more to take in (seconds).
+_LOOK, _USED, _TURN = 1.0, 60.0, 0.05
+#: A memory that nothing is known to happen to is tended all the same so often (seconds): its files may have been changed.
+_REST = 30.0
+_HEADS = "SELECT space, last_event, last_change, resets FROM head WHERE tenant = %s"
+#: Upkeep of the indexes of each memory, by how often (seconds).
+_COMMIT, _IMPROVE, _PRUNE = 60.0, 600.0, 86_400.0
+
+#: How far a memory got: events, changes, resets.
+Position = tuple[int, int, int]
+
+
+class Follower:
+    """See the module."""
+
+    def __init__(
+        self, databases: "dict[bool, Database]", opened: Opened, tenders: int, on_commit: Callable[[], None] = lambda: None
+    ) -> None:
+        """Follow with `tenders` threads; `databases` by whether memories of it are a replica's. `on_commit`: see Listener."""
+        self._databases, self._opened, self._on_commit = databases, opened, on_commit
+        self._listener = Listener(databases[False], self._hear)
+        self._queue: queue.SimpleQueue[Place | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: set[Place] = set()
+        self._seen: dict[Place, Position] = {}
+        #: When each memory was tended last, and each kind of upkeep done last.
+        self._tended: dict[Place, float] = {}
+        self._kept: dict[tuple[Place, str], float] = {}
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._loop, name="following", daemon=True)]
+        self._threads += [threading.Thread(target=self._tend_all, name=f"tender {n}", daemon=True) for n in range(tenders)]
+        self._tenders = tenders
+
+    def start(self) -> None:
+        """Begin."""
+        self._listener.start()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, patience: float) -> None:
+        """End, waiting no longer than so long (seconds)."""
+        self._over.set()
+        for _ in range(self._tenders):
+            self._queue.put(None)
+        until = time.monotonic() + patience
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        self._listener.stop()
+
+    def _hear(self, tenant: int, space: int) -> None:
+        self._on_commit()
+        for place in (Place(tenant, space), Place(tenant, space, is_replica=True)):
+            memory = self._opened.find(place)
+            if memory is not None:
+                connection_of(memory.app).heard()
+                if memory.is_read:
+                    self._ask(place)
+
+    def _ask(self, place: Place) -> None:
+        """Have the indexes of a memory tended as soon as a thread is free."""
+        with self._lock:
+            if place in self._waiting:
+                return
+            self._waiting.add(place)
+        self._queue.put(place)
+
+    def _loop(self) -> None:
+        while not self._over.wait(_LOOK):
+            try:
+                self._look()
+            except MemoryMcpError as error:
+                log.debug("how far the memories got cannot be read: %s", error)
+            except Exception:
+                log.exception("following is interrupted; it goes on")
+
+    def _look(self) -> None:
+        """See which memories changed, or have upkeep due; trim what is open."""
+        now = time.monotonic()
+        memories = self._opened.all()
+        used: dict[tuple[bool, int], list[Memory]] = defaultdict(list)
+        for memory in memories:
+            if memory.is_read and now - memory.used_at < _USED:
+                used[memory.place.is_replica, memory.place.tenant].append(memory)
+            elif memory.is_read and now - self._tended.get(memory.place, 0.0) > _REST:
+                self._ask(memory.place)
+        for (is_replica, tenant), several in used.items():
+            self._compare(is_replica, tenant, several)
+        gone = set(self._tended) - {memory.place for memory in memories}
+        for place in gone:
+            self._tended.pop(place, None)
+            self._seen.pop(place, None)
+        if gone:
+            self._kept = {key: at for key, at in self._kept.items() if key[0] not in gone}
+        self._opened.trim()
+
+    def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
+        with self._databases[is_replica].connection(Bound(tenant)) as raw:
+            heads = {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
+        for memory in memories:
+            position = heads.get(memory.place.space)
+            if position is None:
+                continue
+            if position != self._seen.get(memory.place):
+                self._seen[memory.place] = position
+                connection_of(memory.app).heard()
+                self._ask(memory.place)
+            elif not memory.app.accelerators.at_rest or time.monotonic() - self._tended.get(memory.place, 0.0) > _REST:
+                self._ask(memory.place)
+
+    def _tend_all(self) -> None:
+        while (place := self._queue.get()) is not None:
+            with self._lock:
+                self._waiting.discard(place)
+            try:
+                with self._opened.held(place) as memory:
+                    if memory is not None and self._tend(memory):
+                        self._ask(place)
+            except MemoryMcpError as error:
+                log.warning("indexes wait for another round: %s", error)
+            except Exception:
+                log.exception("indexes could not be tended; they are tried again")
+
+    def _tend(self, memory: Memory) -> bool:
+        """One round for the indexes of a memory; whether more is waiting."""
+        accelerators = memory.app.accelerators
+        self._tended[memory.place] = time.monotonic()
+        resets = connection_of(memory.app).head().resets
+        if resets != memory.resets:
+            # Something was taken out: no byte of it stays here either.
+            for name in NAMES:
+                if accelerators.searcher(name) is not None:
+                    accelerators.purge(name)
+            memory.resets = resets
+        if accelerators.tend():
+            self._over.wait(_TURN)
+            return not self._over.is_set()
+        if not self._over.is_set():
+            self._keep(memory)
+        return False
+
+    def _keep(self, memory: Memory) -> None:
+        """Upkeep of indexes that are at rest, each kind in its own time."""
+        accelerators = memory.app.accelerators
+        kinds: dict[str, tuple[float, Callable[[], object]]] = {
+            "commit": (_COMMIT, lambda: accelerators.commit(False)),
+            "improve": (_IMPROVE, accelerators.improve),
+            "prune": (_PRUNE, accelerators.prune_due),
+            "topics": (_COMMIT, accelerators.group_topics),
+        }
+        for name, (seconds, act) in kinds.items():
+            key, now = (memory.place, name), time.monotonic()
+            if now - self._kept.setdefault(key, now) > seconds:
+                self._kept[key] = now
+                act()

@@ -1,0 +1,187 @@
+"""One host for many memories: each call runs on the App of the space that its caller works in, as that caller.
+
+Invariants
+1. A call reads and writes as its caller's member: row-level security shows it nothing that the member has no grant for. What
+   runs beside it (opening, upkeep of indexes, derivation) is the program's.
+2. A caller's role is looked at before the memory is opened, and the database is asked whether it shows the memory to the
+   member before anything that is kept of it in this process is used.
+3. A caller sees what he has written: where a replica is behind that, the primary answers.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, cast
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings
+from memory_mcp.errors import PermissionDenied, Unauthenticated
+from memory_mcp.layers.budget import leave_out
+from memory_mcp.requests.response import with_loss
+from memory_mcp.server.host import Host
+from memory_mcp.storage.postgres.connection import ACTING, Connection
+from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.team.opened import Memory, Opened, Place
+from memory_mcp.team.replica import Replica
+from memory_mcp.team.who import Grant, Principal, check, no_such_space
+
+#: How long a replica may take to reach what the caller wrote before the primary is asked (seconds), and how often it is looked.
+_REACHED, _TICK = 0.25, 0.02
+#: Writes of members that are remembered at most.
+_WRITES = 10_000
+#: Tools that act upon the machine of the memory, which a team's server is for all of its spaces.
+_OF_A_MACHINE = frozenset({"pause_capture", "resume_capture", "exclude", "include", "list_paused", "list_excluded"})
+#: What tools do whose names no request has.
+_SAME_AS = {"get_toc_root": "get_node"}
+#: Tools that are not about one space.
+ABOUT_ALL = frozenset({"list_spaces"})
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Who calls, and the space that the call is about."""
+
+    principal: Principal
+    #: None where the caller has no space.
+    grant: Grant | None
+
+    @property
+    def space(self) -> Grant:
+        """The space of the call; NotFound where there is none."""
+        if self.grant is None:
+            raise no_such_space()
+        return self.grant
+
+
+#: The caller of the request that is being answered; tasks and threads begun for it inherit it.
+SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
+#: The memory that the running call has.
+_LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
+
+
+def served() -> Served:
+    """Return who calls; Unauthenticated where nobody does."""
+    found = SERVED.get()
+    if found is None:
+        raise Unauthenticated("nobody is known to call", "Send a token or a key.")
+    return found
+
+
+def connection_of(app: App) -> Connection:
+    """Return the way to the database of a memory of this server."""
+    return cast("PostgresStorage", app.storage).connection
+
+
+def allow(tool: str) -> None:
+    """Return where the caller may use a tool in the space of the call; see `who.check`."""
+    caller = served()
+    if tool in _OF_A_MACHINE:
+        raise PermissionDenied(f"{tool} is not offered to teams", "Use it on the machine whose capture is meant.")
+    if tool not in ABOUT_ALL:
+        check(caller.principal, caller.space.space, _SAME_AS.get(tool, tool))
+
+
+class TeamHost(Host):
+    """See the module."""
+
+    def __init__(self, settings: Settings, opened: Opened, replica: Replica | None = None) -> None:
+        """Run calls on memories of `opened`; reads on those of the replica where there is one."""
+        super().__init__(settings, _none)
+        self._opened, self._replica = opened, replica
+        self._lock = threading.Lock()
+        #: The last change after each member's last write, by tenant, space and member.
+        self._written: dict[tuple[int, int, int], tuple[int, int]] = {}
+        #: Writing calls now running.
+        self._writing = 0
+
+    @property
+    def calls(self) -> int:
+        """Calls now running."""
+        return len(self._running) + self._writing
+
+    @contextmanager
+    def lent(self, writing: bool = False) -> Iterator[App]:
+        """See Host: the App of the caller's space, with statements bound to the caller."""
+        caller = served()
+        member, space = caller.principal.member, caller.space.space
+        check(caller.principal, space, "remember" if writing else "get_node")
+        began = time.monotonic()
+        with self._opened.lent(self._place(caller, writing), reading=not writing) as memory:
+            leave_out(time.monotonic() - began)
+            acting, lent = ACTING.set(member), _LENT.set(memory)
+            try:
+                _admit(memory.app)
+                with self._noted(memory, (caller.principal.tenant, space, member), writing):
+                    yield memory.app
+            finally:
+                ACTING.reset(acting)
+                _LENT.reset(lent)
+
+    @contextmanager
+    def _noted(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
+        """Remember how far the memory was after a write."""
+        if not writing:
+            yield
+            return
+        with self._lock:
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing -= 1
+            if self._replica is not None:
+                head = connection_of(memory.app).head()
+                with self._lock:
+                    self._written.pop(whose, None)
+                    self._written[whose] = (head.last_change, head.resets)
+                    while len(self._written) > _WRITES:
+                        del self._written[next(iter(self._written))]
+
+    def _place(self, caller: Served, writing: bool) -> Place:
+        tenant, space = caller.principal.tenant, caller.space.space
+        replica = Place(tenant, space, is_replica=True)
+        if self._replica is None or writing or not self._has_reached(replica, (tenant, space, caller.principal.member)):
+            return Place(tenant, space)
+        return replica
+
+    def _has_reached(self, place: Place, whose: tuple[int, int, int]) -> bool:
+        """Return whether a replica has what a member has written; waited for, but not for long."""
+        written = self._written.get(whose)
+        if written is None:
+            return True
+        with self._opened.lent(place) as memory:
+            connection, end = connection_of(memory.app), time.monotonic() + _REACHED
+            while True:
+                connection.heard()
+                head = connection.head()
+                if (head.last_change, head.resets) >= written:
+                    with self._lock:
+                        if self._written.get(whose) == written:
+                            del self._written[whose]
+                    return True
+                if time.monotonic() > end:
+                    return False
+                time.sleep(_TICK)
+
+    def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
+        """See Host: an answer of a replica says how far it is."""
+        response, memory = with_loss(app, response), _LENT.get()
+        if memory is None or not memory.place.is_replica or self._replica is None:
+            return response
+        event, behind = connection_of(app).head().last_event, self._replica.behind()
+        notice = f"read from a replica that has reached event {event}, {behind:.1f} seconds behind"
+        return {**response, "notices": [*response.get("notices", ()), notice]}
+
+
+def _none() -> App:
+    raise no_such_space()
+
+
+def _admit(app: App) -> None:
+    """Ask the database, as the member, whether it shows the memory."""
+    if connection_of(app).row("SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s") is None:
+        raise no_such_space()

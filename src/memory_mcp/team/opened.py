@@ -1,0 +1,289 @@
+"""The memories that a server has open: opened on demand, one App each, and closed again within bounds.
+
+Invariants
+1. Nothing is closed while a call or a job runs on it.
+2. What is open beyond a bound is in use; it is closed when its last user has ended.
+3. A folder holds nothing but what can be made again, and belongs to one memory: closed ones go, the longest unused first,
+   while the disk holds more than it may.
+"""
+
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_mcp.app import App
+from memory_mcp.errors import LayerUnavailable
+
+log = logging.getLogger(__name__)
+
+MEGABYTE = 1024 * 1024
+#: What an open memory takes before it is read, and what a byte of its indexes on disk takes in memory (measured).
+BASE_BYTES, BYTES_PER_BYTE = 2 * MEGABYTE, 1.0
+#: Folders are measured at most so often (seconds).
+_MEASURED = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which memory: a space of a tenant, as the primary or as a replica has it."""
+
+    tenant: int
+    space: int
+    is_replica: bool = False
+
+    def folder(self, root: Path) -> Path:
+        """Return the folder of its disposable files."""
+        return root / str(self.tenant) / (f"{self.space}.replica" if self.is_replica else str(self.space))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may be open."""
+
+    count: int = 64
+    memory_bytes: int = 1024 * MEGABYTE
+    disk_bytes: int = 4096 * MEGABYTE
+    #: What nobody used for so long is closed (seconds).
+    idle: float = 600.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """An open memory."""
+
+    place: Place
+    app: App
+    #: Calls and jobs that run on it.
+    uses: int = 0
+    used_at: float = field(default_factory=time.monotonic)
+    #: Whether somebody has read: its indexes are kept from then on.
+    is_read: bool = False
+    #: Resets of the memory that its indexes and caches know of.
+    resets: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory it takes."""
+        indexes = sum(status.size_bytes for status in self.app.accelerators.statuses().values()) if self.is_read else 0
+        return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
+
+
+class _Opening:
+    """A memory that one thread opens while others wait for it."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+
+
+class Opened:
+    """See the module. Any thread may ask."""
+
+    def __init__(
+        self, opener: Callable[[Place, Path], App], root: Path, limits: Limits, on_open: Callable[[Memory], None] = lambda _: None
+    ) -> None:
+        """Open with `opener`, which gets a folder below `root` for what can be made again; `on_open` gets what was opened."""
+        self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
+        self._lock = threading.Lock()
+        self._open: dict[Place, Memory] = {}
+        self._opening: dict[Place, _Opening] = {}
+        #: Being closed: whoever wants one of them waits for that.
+        self._closing: dict[Place, threading.Event] = {}
+        self._disk_bytes, self._measured = 0, float("-inf")
+        self._ended = False
+        self.opened_total = self.closed_total = 0
+
+    def all(self) -> list[Memory]:
+        """Return what is open, the longest unused first."""
+        with self._lock:
+            return sorted(self._open.values(), key=lambda memory: memory.used_at)
+
+    def find(self, place: Place) -> Memory | None:
+        """Return an open memory; None where it is not open."""
+        with self._lock:
+            return self._open.get(place)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes of all folders when they were measured last."""
+        return self._disk_bytes
+
+    @contextmanager
+    def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
+        """Lend a memory, opened when it is not; `reading`: for somebody who asks its indexes. Raises what opening raises."""
+        memory = self._taken(place)
+        try:
+            if reading and not memory.is_read:
+                memory.is_read = True
+                # What lies on disk is read now: a search would wait for it all the same.
+                Context().run(memory.app.accelerators.load)
+            yield memory
+        finally:
+            with self._lock:
+                memory.uses -= 1
+                memory.used_at = time.monotonic()
+                over = len(self._open) > self._limits.count
+            if over:
+                self.trim()
+
+    @contextmanager
+    def held(self, place: Place) -> Iterator[Memory | None]:
+        """Keep a memory open for upkeep, which counts as no use; None where it is not open."""
+        with self._lock:
+            memory = self._open.get(place)
+            if memory is not None:
+                memory.uses += 1
+        try:
+            yield memory
+        finally:
+            if memory is not None:
+                with self._lock:
+                    memory.uses -= 1
+
+    def _taken(self, place: Place) -> Memory:
+        while True:
+            with self._lock:
+                if self._ended:
+                    raise LayerUnavailable("this server is ending", "Call again: another one answers.")
+                memory = self._open.get(place)
+                if memory is not None:
+                    memory.uses += 1
+                    memory.used_at = time.monotonic()
+                    return memory
+                closing, opening = self._closing.get(place), self._opening.get(place)
+                if closing is None and opening is None:
+                    opening = self._opening[place] = _Opening()
+                    break
+            if closing is not None:
+                closing.wait()
+            elif opening is not None:
+                opening.done.wait()
+                if opening.error is not None:
+                    raise opening.error
+        return self._made(place, opening)
+
+    def _made(self, place: Place, opening: _Opening) -> Memory:
+        """Open a memory for all who wait for it; whoever calls opens it as the program, not as a member."""
+        try:
+            folder = place.folder(self._root)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            memory = Memory(place, Context().run(self._opener, place, folder), uses=1)
+            Context().run(self._on_open, memory)
+            with self._lock:
+                self._open[place] = memory
+                self.opened_total += 1
+            return memory
+        except BaseException as error:
+            opening.error = error
+            raise
+        finally:
+            with self._lock:
+                del self._opening[place]
+            opening.done.set()
+
+    def trim(self) -> None:
+        """Close what is open beyond the bounds or was not used for long, and remove folders of closed ones beyond theirs."""
+        for memory in self._beyond():
+            self._close(memory)
+        self._sweep()
+
+    def _beyond(self) -> list[Memory]:
+        """Take out of what is open what is to be closed."""
+        now, limits = time.monotonic(), self._limits
+        sizes = {memory.place: memory.bytes for memory in self.all()}
+        with self._lock:
+            total, count, chosen = sum(sizes.values()), len(self._open), list[Memory]()
+            for memory in sorted(self._open.values(), key=lambda m: m.used_at):
+                too_much = count > limits.count or (total > limits.memory_bytes and count > 1)
+                if memory.uses or not (too_much or now - memory.used_at > limits.idle):
+                    continue
+                total, count = total - sizes.get(memory.place, 0), count - 1
+                del self._open[memory.place]
+                self._closing[memory.place] = threading.Event()
+                chosen.append(memory)
+            return chosen
+
+    def _close(self, memory: Memory) -> None:
+        try:
+            memory.app.close()
+            with suppress(OSError):
+                # How long it has not been used, for whoever looks which folders go.
+                os.utime(memory.place.folder(self._root))
+        except Exception:
+            log.exception("a memory could not be closed; its indexes are followed from their last generation")
+        finally:
+            with self._lock:
+                self.closed_total += 1
+                self._closing.pop(memory.place).set()
+
+    def _sweep(self) -> None:
+        """Remove folders while they hold more than they may."""
+        now = time.monotonic()
+        if now - self._measured < _MEASURED and self._disk_bytes <= self._limits.disk_bytes:
+            return
+        self._measured = now
+        sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
+        total = sum(sizes.values())
+        for folder in sorted(sizes, key=_used):
+            if total <= self._limits.disk_bytes:
+                break
+            if self._removed(folder):
+                total -= sizes[folder]
+        self._disk_bytes = total
+
+    def _removed(self, folder: Path) -> bool:
+        """Remove the folder of a memory that is closed; whether it was."""
+        place = _place(folder)
+        with self._lock:
+            if place is not None and (place in self._open or place in self._opening or place in self._closing):
+                return False
+            if place is not None:
+                self._closing[place] = threading.Event()
+        shutil.rmtree(folder, ignore_errors=True)
+        if place is not None:
+            with self._lock:
+                self._closing.pop(place).set()
+        return True
+
+    def close(self, patience: float = 5.0) -> None:
+        """Lend no more, and close what is open once its users have ended, or after so long (seconds)."""
+        with self._lock:
+            self._ended = True
+        until = time.monotonic() + patience
+        while any(memory.uses for memory in self.all()) and time.monotonic() < until:
+            time.sleep(0.02)
+        for memory in self.all():
+            with self._lock:
+                self._open.pop(memory.place, None)
+                self._closing[memory.place] = threading.Event()
+            self._close(memory)
+
+
+def _place(folder: Path) -> Place | None:
+    space, _, kind = folder.name.partition(".")
+    if not (folder.parent.name.isdecimal() and space.isdecimal() and kind in ("", "replica")):
+        return None
+    return Place(int(folder.parent.name), int(space), bool(kind))
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(path, name)).st_blocks * 512
+    return total
+
+
+def _used(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,225 @@
+"""The routes of a team server: the protocol in both eras without sessions, hooks, health and metrics.
+
+Invariants
+1. No memory is reached without a caller who has proved who they are, in a space that they may see.
+2. Nothing of a caller stays here between two requests: any server answers the next one.
+3. Health tells nothing of anybody; metrics are read with a token of their own, or from this machine.
+"""
+
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from mcp.server.mcpserver import MCPServer
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_mcp import metrics
+from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered
+from memory_mcp.daemon.security import LOOPBACK, Refusal
+from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.server.caller import CALLER
+from memory_mcp.server.errors import as_ours, hint_of
+from memory_mcp.storage.postgres.memories import PRIVATE, PROJECT, TEAM
+from memory_mcp.team.host import SERVED, Served
+from memory_mcp.team.intake import Payload, Taken
+from memory_mcp.team.who import Grant, Principal, see
+
+SPACE_HEADER, KEY_HEADER = "memory-space", "idempotency-key"
+_LONGEST_KEY = 200
+#: Headers by which a proxy tells whom it asks for: such a request does not come from this machine.
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_SPACES = "/spaces/"
+_HEALTH, _METRICS = "/health/", "/metrics"
+#: A database that does not answer for so long is not there (seconds).
+_PATIENCE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the server answers on the routes that are not the protocol's."""
+
+    take_hook: Callable[[Payload], Awaitable[Taken]]
+    #: Raises where the database does not answer; returns why the server is not ready, "" where it is.
+    ready: Callable[[], str]
+    exposition: Callable[[], str]
+    metrics_token: str
+
+
+def route_of(path: str) -> str:
+    """A path as it is counted: few different ones, whatever is asked for."""
+    if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
+        return "/mcp"
+    return next((start for start in ("/hooks", "/health", "/metrics", "/.well-known") if path.startswith(start)), "other")
+
+
+def default_space(principal: Principal, project: str) -> Grant | None:
+    """Return the space of a caller who names none: the project's own, the private one, the team's, in this order."""
+    seen = [grant for grant in principal.grants if principal.role_in(grant.space) is not None]
+    own = [g for g in seen if g.kind == PROJECT and project and (project == g.name or project.endswith(f"/{g.name}"))]
+    for found in (own, *([g for g in seen if g.kind == kind] for kind in (PRIVATE, TEAM))):
+        if found:
+            return found[0]
+    return seen[0] if len(seen) == 1 else None
+
+
+def space_of(principal: Principal, named: str, project: str) -> Grant | None:
+    """Return the space of a request; NotFound where it names one that the caller may not see."""
+    return see(principal, named) if named else default_space(principal, project)
+
+
+def routes(server: MCPServer[Any], asked: Asked, max_body: int) -> Starlette:
+    """Return what is behind the door, which has put the `Principal` into the scope."""
+    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            yield
+
+    async def hook(request: Request) -> Response:
+        client = request.path_params["client"]
+        if not CLIENT.match(client):
+            raise HTTPException(404)
+        key = request.headers.get(KEY_HEADER, "")
+        if len(key) > _LONGEST_KEY:
+            raise InvalidQuery("the Idempotency-Key header is too long", f"Use at most {_LONGEST_KEY} characters.")
+        payload = Payload(client, await request.body(), key, CALLER.get().project)
+        return JSONResponse(asdict(await asked.take_hook(payload)))
+
+    protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
+    found = [
+        Route("/mcp", protocol, methods=["POST"]),
+        Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
+        Route("/hooks/{client}", _Known(_Function(answered(hook))), methods=["POST"]),
+    ]
+    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
+    # A redirect would lead to wherever the Host header says.
+    app.router.redirect_slashes = False
+    return app
+
+
+class _Function:
+    """An endpoint as an ASGI application."""
+
+    def __init__(self, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+class _Known:
+    """Lets a request through once it is known which space of its caller is meant, and counts it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        began = time.perf_counter()
+        principal: Principal = scope["principal"]
+        try:
+            grant = space_of(principal, _named(scope), CALLER.get().project)
+        except Exception as error:
+            await _refusal(error, scope).send(send)
+            return
+        served = SERVED.set(Served(principal, grant))
+        status = "none"
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            SERVED.reset(served)
+            metrics.count("team_requests_total", tenant_class=principal.tenant_class, status=status)
+            metrics.observe("team_request_seconds", time.perf_counter() - began, tenant_class=principal.tenant_class)
+
+
+def _named(scope: Scope) -> str:
+    """Return the space that a request names, by its path or else its header; "" for none."""
+    by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
+    given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]
+    if len(given) > 1 or (by_path and given and given[0] != by_path):
+        raise InvalidQuery("the request names two spaces", "Name one: by the header Memory-Space or by the address.")
+    return by_path or (given[0] if given else "")
+
+
+def _refusal(error: Exception, scope: Scope) -> Refusal:
+    ours = as_ours(error, route_of(scope["path"]))
+    return Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours))
+
+
+async def _plain(_: Request, error: Exception) -> Response:
+    """A route that does not exist, or not so."""
+    assert isinstance(error, HTTPException)
+    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /health/live, /health/ready and /metrics."
+    if error.status_code == 405:
+        refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
+    else:
+        refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
+    return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
+
+
+class Front:
+    """Answers health and metrics; the rest passes on to the checks. Programs that look after servers know no host's name."""
+
+    def __init__(self, app: ASGIApp, asked: Asked) -> None:
+        self._app, self._asked = app, asked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "http" and scope["path"].startswith((_HEALTH, _METRICS)):
+            response = await self._answer(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.url.path
+        if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):
+            refusal = Refusal(404, "NOT_FOUND", "no such route", "Routes are /health/live, /health/ready and /metrics.")
+            return Response(refusal.body(), refusal.status, media_type="application/json")
+        if path == "/health/live":
+            return JSONResponse({"status": "ok"})
+        if path == "/health/ready":
+            return await self._ready()
+        if not self._may_measure(request):
+            refusal = Refusal(
+                401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token."
+            )
+            return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
+        return PlainTextResponse(await anyio.to_thread.run_sync(self._asked.exposition), media_type=metrics.CONTENT_TYPE)
+
+    async def _ready(self) -> Response:
+        reason = "the database does not answer in time"
+        with anyio.move_on_after(_PATIENCE):
+            try:
+                reason = await anyio.to_thread.run_sync(self._asked.ready, abandon_on_cancel=True)
+            except MemoryMcpError as error:
+                reason = error.message
+        status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
+        return JSONResponse(status, 503 if reason else 200)
+
+    def _may_measure(self, request: Request) -> bool:
+        if token := self._asked.metrics_token:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+        forwarded = any(name in request.headers for name in _FORWARDED)
+        return request.client is not None and request.client.host in LOOPBACK and not forwarded

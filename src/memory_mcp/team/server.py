@@ -1,0 +1,233 @@
+"""A team server from its start to its end: many tenants and spaces over one database, with nothing of theirs kept but indexes.
+
+Invariants
+1. What it acknowledged is committed; killed at any moment it loses nothing, and others finish its work.
+2. Asked to end, it says that it is not ready, takes no more calls, lets those under way finish, and leaves its work to others.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from memory_mcp import metrics, sources
+from memory_mcp.app import App, Callbacks
+from memory_mcp.children import few_collections
+from memory_mcp.config import Settings
+from memory_mcp.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
+from memory_mcp.daemon.routes import Connection
+from memory_mcp.daemon.security import Guard as HostGuard
+from memory_mcp.daemon.security import Rules
+from memory_mcp.errors import ConfigError
+from memory_mcp.server.build import assemble
+from memory_mcp.server.ending import signals_of_end
+from memory_mcp.storage.lock import DirectoryLock
+from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres.database import Database
+from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.storage.postgres.work import Work
+from memory_mcp.team.administration import Administration
+from memory_mcp.team.directory import Directory
+from memory_mcp.team.door import Door, Guard
+from memory_mcp.team.follow import Follower
+from memory_mcp.team.host import TeamHost, allow, connection_of
+from memory_mcp.team.intake import Payload, Taken, take
+from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
+from memory_mcp.team.replica import Replica
+from memory_mcp.team.routes import Asked, Front, route_of, routes
+from memory_mcp.team.tools import SpaceTools
+from memory_mcp.team.worker import Workers
+
+log = logging.getLogger(__name__)
+
+#: What a data directory is locked as.
+KIND = "team"
+#: Threads that keep the indexes of open memories.
+_TENDERS = 2
+#: How long ending may take beyond the calls under way (seconds).
+_END = 10.0
+#: The interpreter hands its lock on after so long (seconds).
+_SWITCH = 0.0005
+
+
+class TeamServer:
+    """The parts of one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect to the database, whose tables are made or brought up to date; see `migrations.bring_up`."""
+        team, storage = settings.team, settings.storage
+        self._settings = settings
+        self.database = Database(storage.url, storage.pool)
+        migrations.bring_up(self.database)
+        self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
+        self.directory = Directory(self.database)
+        own = team.server
+        limits = Limits(own.open_spaces, own.memory_mb * MEGABYTE, own.disk_mb * MEGABYTE, own.idle_secs)
+        self.opened = Opened(self._open, storage.directory / "cache", limits, self._plan)
+        self.host = TeamHost(settings, self.opened, self._replica)
+        self._work = Work(self.database)
+        self.workers = Workers(self._work, self.opened, own.workers)
+        databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
+        self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
+        self._hooks = sources.hooks()
+        #: Since somebody asked this server to end.
+        self.draining = False
+        self.address: tuple[str, int] = ("", 0)
+
+    # memories
+
+    def _open(self, place: Place, folder: Path) -> App:
+        """Open a space for everybody who may see it; its own folder holds what can be made again."""
+        settings = self._settings
+        own = replace(
+            settings,
+            storage=replace(settings.storage, data_dir=str(folder)),
+            # One folder for all would mix what different spaces hold.
+            teleport=replace(settings.teleport, bm25=replace(settings.teleport.bm25, index_path="")),
+        )
+        replica = self._replica.database if place.is_replica and self._replica else None
+        memory = self.directory.memory(place.tenant, place.space)
+        callbacks = Callbacks(on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True)
+        with few_collections():
+            return App(own, callbacks=callbacks, storage=PostgresStorage(self.database, memory, replica=replica))
+
+    def _plan(self, memory: Memory) -> None:
+        memory.resets = connection_of(memory.app).head().resets
+        if not memory.place.is_replica:
+            self.workers.plan(memory)
+
+    # requests
+
+    async def _take_hook(self, payload: Payload) -> Taken:
+        allow("hooks")
+        return await self.host.write(lambda app: take(app, payload, self._hooks))
+
+    def _ready(self) -> str:
+        if self.draining:
+            return "the server is ending"
+        with self.database.connection(None) as raw:
+            version = migrations.version_of(raw)
+        return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
+
+    def _exposition(self) -> str:
+        memories = self.opened.all()
+        pool = self.database.stats
+        counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
+        states = {"open": "pool_size", "idle": "pool_available", "waiting": "requests_waiting"}
+        told: dict[str, Mapping[str, float]] = {
+            "team_calls": {"": self.host.calls},
+            "team_database_connections": {state: pool.get(name, 0) for state, name in states.items()},
+            "team_disk_bytes": {"": self.opened.disk_bytes},
+            "team_memory_bytes": {"": sum(memory.bytes for memory in memories)},
+            "team_spaces": counts,
+            "team_work_waiting": self._work.waiting(),
+        }
+        return metrics.exposition(told)
+
+    # life
+
+    async def run(self, told: Callable[[str], None]) -> None:
+        """Serve until a signal comes, then drain; `told` is called with the address once requests are answered."""
+        server = self._settings.server
+        listener = bind(server.http_host, server.http_port)
+        self.address = listener.getsockname()[:2]
+        asked = Asked(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
+        uvicorn, connection = self._assembled(asked)
+        self.workers.start()
+        self.follower.start()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._drain_on_signal, uvicorn, connection)
+                tasks.start_soon(self._tell, uvicorn, told)
+                await uvicorn.serve([listener])
+                tasks.cancel_scope.cancel()
+        finally:
+            listener.close()
+        await anyio.to_thread.run_sync(self.close)
+
+    def _assembled(self, asked: Asked) -> tuple[Uvicorn, Connection]:
+        settings = self._settings
+        with few_collections():
+            server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
+        server.allow = allow
+        inner = routes(server, asked, MAX_BODY)
+        connection = Connection(inner)
+        door = Door(settings.team, self.directory, Administration(self.database, "join"))
+        rules = Rules(None, "", MAX_BODY, self._hosts())
+        checked = HostGuard(Guard(connection, door, settings.team), rules, route_of)
+        front = Front(checked, asked)
+        return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
+
+    def _hosts(self) -> tuple[str, ...]:
+        """Return the names by which callers may address this server, beside loopback's."""
+        public = urlsplit(self._settings.team.audience).netloc
+        return (*hosts_of(self._settings.server), *([public] if public else []))
+
+    async def _tell(self, uvicorn: Uvicorn, told: Callable[[str], None]) -> None:
+        while not uvicorn.started:
+            await anyio.sleep(0.01)
+        host, port = self.address
+        told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
+        with signals_of_end() as received:
+            async for _ in received:
+                break
+        own = self._settings.team.server
+        log.warning("asked to end: no new calls in %d s, those under way may take %d s more", own.notice_secs, own.drain_secs)
+        self.draining = True
+        threading.Thread(target=self.workers.stop, args=(own.drain_secs or 1,), name="draining", daemon=True).start()
+        await anyio.sleep(own.notice_secs)
+        uvicorn.end()
+        connection.end_streams()
+        with anyio.move_on_after(own.drain_secs):
+            while self.host.calls:
+                await anyio.sleep(0.02)
+        connection.end_calls()
+
+    def close(self) -> None:
+        """Stop what runs beside the calls, and close everything in order."""
+        self.workers.stop(_END / 2)
+        self.follower.stop(2.0)
+        self.opened.close()
+        if self._replica is not None:
+            self._replica.database.close()
+        self.database.close()
+
+
+def serve(settings: Settings, told: Callable[[str], None]) -> int:
+    """Serve a team until a signal comes; the exit status. `told` is called with the server's address."""
+    check(settings)
+    directory = settings.storage.directory.absolute()
+    lock = DirectoryLock(directory, kind=KIND)
+    os.umask(0o077)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(levelname)s: %(message)s")
+    sys.setswitchinterval(_SWITCH)
+    metrics.start()
+    try:
+        anyio.run(partial(TeamServer(settings).run, told))
+    finally:
+        lock.release()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that wait for a database which does not answer hold up nobody.
+    os._exit(0)
+
+
+def check(settings: Settings) -> None:
+    """ConfigError where the settings name no team, or an address without the names by which it is reached."""
+    if settings.storage.engine != "postgres" or not settings.team.auth:
+        hint = "Set storage.engine = postgres, storage.url and team.auth."
+        raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)
+    known = hosts_of(settings.server) or settings.team.audience
+    if settings.server.http_host not in ("127.0.0.1", "::1", "localhost") and not known:
+        hint = "Set server.http_allowed_hosts to the names by which clients reach this server, or team.audience."
+        raise ConfigError(f"server.http_host = {settings.server.http_host} needs the names by which it is reached", hint)

@@ -1,0 +1,127 @@
+"""Forgetting in the store alone: both engines take out the same rows, and what is left is sound."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from memory_mcp.app import App
+from memory_mcp.config import StorageSettings
+from memory_mcp.model.audit import Act
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import GripId, topic_id
+from memory_mcp.model.project import Alias
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.topic import KnownTopic, TopicLabel
+from memory_mcp.storage.values import Erased
+from memory_mcp.toc.terms import refit_all
+from tests.factories import SHOP, a_small_history, draft
+from tests.storage.test_archive import tables_of
+from tests.toc.helpers import findings, frequencies, memory, rebuild
+
+Where = Callable[[], StorageSettings]
+SECRET, GONE = "hunter2", "/srv/gone"
+PAINT, OTHER = topic_id("topic", [1]), topic_id("topic", [2])
+
+
+class Forgotten:
+    """A project and a value."""
+
+    def cleaned(self, event: Event) -> Event | None:
+        if event.project == GONE:
+            return None
+        return replace(event, text=self.clean(event.text)) if SECRET in event.text else event
+
+    def clean(self, text: str) -> str:
+        return text.replace(SECRET, "[forgotten]")
+
+
+def told_secrets(where: StorageSettings) -> App:
+    """A memory in which a project and a value are told of in every table that can."""
+    drafts = [
+        *a_small_history(1),
+        *(draft(f"line {i} of the project that goes", session="away", project=GONE) for i in range(6)),
+        draft(f"we decided that the password is {SECRET} for good", session="s9", source_id="its own"),
+        draft(f"{SECRET} has no id of its source's, and we decided to keep it", session="s9"),
+        draft("said after it", session="later", at="2026-03-01 10:00"),
+    ]
+    app = memory(drafts, where=where)
+    store = app.storage
+    quoted = [g for batch in store.grips.iter_all() for g in batch]
+    gone = {s.event.event_id for s in store.events.after(0, 10_000) if s.event.project == GONE}
+    away = next(g.grip_id for g in quoted if g.event_id_start in gone)
+    stays = next(g.grip_id for g in quoted if g.event_id_start not in gone)
+    cut = next(c for c in store.toc.iter_cuts() if c.project == GONE)
+    for quotation in (away, stays):
+        store.usage.record([quotation], 5)
+        store.toc.set_pin(quotation, True, "person")
+    store.superseded.record(Superseded(stays, away, 6, "see there"))
+    store.superseded.record(Superseded(away, stays, 7, "the other way round"))
+    store.superseded.record(Superseded(GripId("grip:1:a"), None, 8, f"it was {SECRET}", "agent"))
+    store.audit.record(Act("correct", 6, "agent", away, "see there"))
+    store.audit.record(Act("alias", 6, "person", f"{GONE} gone-too", SECRET))
+    store.topics.replace([KnownTopic(PAINT, 5, members=(cut.key,))])
+    store.topics.label(TopicLabel(PAINT, None, "Of what goes", "agent", 7))
+    store.topics.label(TopicLabel(OTHER, SHOP, f"About {SECRET}", "agent", 7))
+    store.topics.label(TopicLabel(OTHER, None, "Stays", "agent", 8))
+    store.projects.add_alias(Alias("gone-too", GONE, "person", 8))
+    store.projects.add_alias(Alias("old-shop", SHOP, "person", 9))
+    store.outbox.mark("import:/home/-srv-gone/x.jsonl", "9")
+    store.outbox.mark("import:other", "9")
+    store.outbox.mark("sync:out:folder", str(store.events.last_seq()))
+    return app
+
+
+def erase(app: App, dry: bool = False) -> Erased:
+    """Take it out, and derive again what that asks for."""
+    erased = app.storage.erase(Forgotten(), dry=dry)
+    if not dry:
+        app.derivation.reread()
+        app.derivation.run()
+        refit_all(app.storage.toc, erased.days)
+        app.derivation.reread()
+    return erased
+
+
+def test_a_dry_run_counts_what_goes_and_takes_nothing(kept_in: Where) -> None:
+    app = told_secrets(kept_in())
+    before = tables_of(app)
+    told = erase(app, dry=True)
+    assert tables_of(app) == before
+    went = erase(app)
+    assert (told.gone, told.changed, told.counts) == (went.gone, went.changed, went.counts)
+
+
+def test_what_is_forgotten_is_told_by_no_row_and_the_rest_is_sound(kept_in: Where) -> None:
+    app = told_secrets(kept_in())
+    erased = erase(app)
+    assert (len(erased.gone), len(erased.changed)) == (6, 2)
+    rows = repr(tables_of(app))
+    for word in (SECRET, "that goes", GONE, "-srv-gone", "Of what goes", "gone-too"):
+        assert word not in rows
+    assert findings(app) == []
+    last = app.storage.events.last_seq()
+    assert [s.seq for s in app.storage.events.after(0, 10_000)] == list(range(1, last + 1))
+    assert app.storage.outbox.checkpoint("deriver") == last
+    assert 0 < app.storage.outbox.checkpoint("sync:out:folder") < last
+    assert erase(app).nothing
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
+
+
+def test_a_memory_goes_on_after_it(kept_in: Where) -> None:
+    app = told_secrets(kept_in())
+    erase(app)
+    app.write([draft("one more thing", session="s9"), draft("another", session="new")], "test")
+    app.derivation.run()
+    assert findings(app) == []
+
+
+def test_every_engine_leaves_the_same_rows(database: str) -> None:
+    one = told_secrets(StorageSettings(timezone="Europe/Berlin"))
+    other = told_secrets(StorageSettings(timezone="Europe/Berlin", engine="postgres", url=database, tenant="same rows"))
+    identity = ("meta", ("name", "value"))
+    first, second = erase(one), erase(other)
+    assert (first.gone, first.counts, first.last_seq) == (second.gone, second.counts, second.last_seq)
+    before, after = tables_of(one), tables_of(other)
+    assert before.pop(identity) != after.pop(identity), "each has its own"
+    assert after == before
+    assert frequencies(one) == frequencies(other)

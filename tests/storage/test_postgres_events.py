@@ -1,0 +1,249 @@
+"""What is peculiar to events in PostgreSQL: several processes, row-level security, broken connections, no locale to lean on."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from memory_mcp.errors import StorageAway, StorageError
+from memory_mcp.model.event import Event
+from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres.database import Bound, Database
+from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_tenant
+from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.storage.values import Request, Scope
+from tests.factories import event, run_of
+from tests.postgres import Cluster, programs
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it")
+
+_BATCHES, _SIZE = 30, 6
+Opened = Callable[..., PostgresStorage]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster) -> str:
+    made = cluster.create()
+    database = Database(made)
+    migrations.bring_up(database)
+    database.close()
+    return made
+
+
+@pytest.fixture
+def memory(url: str, request: pytest.FixtureRequest) -> Memory:
+    database = Database(url)
+    made = make_space(database, make_tenant(database, request.node.name), "default", TEAM, "UTC")
+    database.close()
+    return made
+
+
+@pytest.fixture
+def opened(url: str, memory: Memory) -> Iterator[Opened]:
+    """Open the memory as another process would, with a pool of its own."""
+    several: list[PostgresStorage] = []
+
+    def opening(member: int = 0, of: Memory = memory) -> PostgresStorage:
+        several.append(PostgresStorage(Database(url), of, member, owns_database=True))
+        return several[-1]
+
+    yield opening
+    for one in several:
+        one.close()
+
+
+def grant(url: str, memory: Memory, member: int, role: str) -> None:
+    database = Database(url)
+    with database.connection(Bound(memory.tenant)) as raw:
+        raw.execute("INSERT INTO space_grant VALUES (%s, %s, %s, %s)", [memory.tenant, memory.space, member, role])
+    database.close()
+
+
+def batches(name: str) -> list[list[Event]]:
+    """What one writer appends; half of each batch is in the other writers' too."""
+    made = []
+    for number in range(_BATCHES):
+        start = 1_760_000_000_000 + number * 3_600_000
+        shared = run_of(_SIZE // 2, start=start, session=f"shared {number}")
+        made.append([*shared, *run_of(_SIZE // 2, start=start, session=f"{name} {number}")])
+    return made
+
+
+def write(url: str, memory: Memory, name: str, told: "multiprocessing.Queue[int]") -> None:
+    """Append one batch after the other, in a process of its own; tells how many events were new."""
+    store = PostgresStorage(Database(url), memory, owns_database=True)
+    told.put(sum(len(store.events.append(batch).new) for batch in batches(name)))
+    store.close()
+
+
+def test_two_processes_number_what_they_append_without_gaps_and_in_the_order_of_commits(
+    url: str, memory: Memory, opened: Opened
+) -> None:
+    spawning = multiprocessing.get_context("spawn")
+    told: multiprocessing.Queue[int] = spawning.Queue()
+    writers = [spawning.Process(target=write, args=(url, memory, name, told)) for name in ("one", "two")]
+    for writer in writers:
+        writer.start()
+    follower, seen = opened(), list[str]()
+    gaps = []
+    while any(writer.is_alive() for writer in writers):
+        # A number that was committed behind a higher one would be missing here.
+        found = follower.events.after(len(seen), 1000)
+        gaps += [s.seq for place, s in enumerate(found, len(seen) + 1) if s.seq != place]
+        seen += [s.event.event_id for s in found]
+    for writer in writers:
+        writer.join(PATIENCE)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    stored = opened().events.after(0, 10_000)
+    ids = [s.event.event_id for s in stored]
+    wanted = {e.event_id for name in ("one", "two") for batch in batches(name) for e in batch}
+    assert gaps == []
+    assert ids[: len(seen)] == seen
+    assert [s.seq for s in stored] == list(range(1, len(wanted) + 1))
+    assert (set(ids), sum(told.get(timeout=PATIENCE) for _ in writers)) == (wanted, len(wanted))
+    changes = opened().outbox.after(0, 10_000)
+    assert [c.seq for c in changes] == list(range(1, len(changes) + 1))
+    assert [int(c.subject) for c in changes] == sorted(int(c.subject) for c in changes)
+
+
+def test_what_another_process_stored_is_known_its_answers_are_repeated_and_its_messages_are_paired(opened: Opened) -> None:
+    one, other = opened(), opened()
+    own = run_of(3)
+    assert other.events.last_seq() == 0
+    one.events.append(own, Request("key", "the answer"))
+    assert other.events.append(own).known == tuple(e.event_id for e in own)
+    assert other.events.append([event("another")], Request("key", "x")).replay == "the answer"
+    (variant,) = other.events.append([replace(own[0], text="other words")]).new
+    assert one.events.append([replace(own[0], text="other words")]).known == (variant,)
+    hook = replace(event(own[1].text, at=own[1].timestamp + 900, source_id="of the hook"), source="hook:test")
+    other.events.append([hook])
+    assert one.events.duplicates([hook.event_id]) == {hook.event_id: own[1].event_id}
+    assert hook not in one.events.window(Scope())
+
+
+def test_a_large_append_is_stored_whole_and_known_when_it_comes_again(opened: Opened) -> None:
+    own = run_of(700)
+    several = [replace(e, text=e.text + "\t\\N \\. \n", speaker="\\") for e in own]
+    store = opened()
+    assert len(store.events.append(several).new) == 700
+    assert [s.event for s in store.events.after(0, 1000)] == several
+    assert store.events.append(several).new == ()
+
+
+def test_a_member_without_a_grant_sees_nothing_and_stores_nothing(url: str, memory: Memory, opened: Opened) -> None:
+    own = run_of(3)
+    opened().events.append(own)
+    grant(url, replace(memory, space=memory.space + 1), 5, "admin")
+    stranger = opened(member=5)
+    ids = [e.event_id for e in own]
+    assert (stranger.events.find(ids[0]), stranger.events.get_many(ids), stranger.events.last_seq()) == (None, {}, 0)
+    assert (stranger.events.window(Scope()), stranger.events.after(0, 10), stranger.events.sessions(Scope())) == ([], [], [])
+    assert stranger.events.holding(Scope(), ["step"], 5) == (0, [])
+    assert stranger.events.span(Scope()) is None
+    assert stranger.connection.rows("SELECT seq FROM event") == []
+    with pytest.raises(StorageError):
+        stranger.events.append([event("not mine")])
+    assert [s.event for s in opened().events.after(0, 10)] == own
+
+
+def test_a_reader_reads_and_a_writer_writes(url: str, memory: Memory, opened: Opened) -> None:
+    own = run_of(700)
+    grant(url, memory, 5, "reader")
+    grant(url, memory, 6, "writer")
+    assert len(opened(member=6).events.append(own).new) == 700
+    reader = opened(member=5)
+    assert reader.events.window(Scope(), limit=1000) == own
+    with pytest.raises(StorageError):
+        reader.events.append([event("not mine")])
+    assert reader.events.last_seq() == 700
+
+
+def test_row_level_security_keeps_spaces_and_tenants_apart_where_a_statement_forgets_to(
+    url: str, memory: Memory, opened: Opened
+) -> None:
+    database = Database(url)
+    beside = make_space(database, memory.tenant, "beside", TEAM, "UTC")
+    stranger = make_space(database, make_tenant(database, "a stranger"), "default", TEAM, "UTC")
+    database.close()
+    for number, one in enumerate((memory, beside, stranger)):
+        opened(of=one).events.append([event(f"said in {number}")])
+    grant(url, memory, 5, "reader")
+    careless = "SELECT text FROM event ORDER BY text"
+    assert opened(member=5).connection.rows(careless) == [("said in 0",)]
+    assert opened().connection.rows(careless) == [("said in 0",), ("said in 1",)]
+
+
+def test_an_append_whose_connection_is_killed_leaves_nothing_and_the_next_one_works(
+    cluster: Cluster, url: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = run_of(300)
+    store = opened()
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+
+    def kill(point: str) -> None:
+        if point == "events.before_commit":
+            cluster.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_mcp.storage.postgres.events.failpoint", kill)
+        with pytest.raises(StorageAway):
+            store.events.append(own, Request("key", "the answer"))
+    assert opened().events.after(0, 10) == []
+    assert opened().outbox.after(0, 10) == []
+    appended = store.events.append(own, Request("key", "the answer"))
+    assert (len(appended.new), appended.replay) == (300, None)
+    assert [s.seq for s in store.events.after(0, 1000)] == list(range(1, 301))
+    assert store.events.append(own, Request("key")).replay == "the answer"
+
+
+def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None:
+    store = opened()
+    due = "SELECT due_ms FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = 'events'"
+    store.events.append([])
+    assert store.connection.rows(due) == []
+    one, two = run_of(2)
+    store.events.append([one])
+    ((first,),) = store.connection.rows(due)
+    store.events.append([two])
+    assert store.connection.rows(due) == [(first,)]
+    with store.connection.writing() as writer:
+        writer.run("UPDATE work SET due_ms = NULL WHERE tenant = %(tenant)s AND space = %(space)s")
+    store.events.append([two])
+    assert store.connection.rows(due) == [(None,)]
+    store.events.append([event("once more", at=two.timestamp + 1)])
+    assert store.connection.rows(due)[0][0] >= first
+
+
+@pytest.mark.parametrize("text", ["größe", "GRÖSSE", "ÉTÉ", "été à", "ΣΊΣΥΦΟΣ", "50% _rest", "a.b", "\\d"])
+def test_texts_are_found_in_either_case_whatever_the_locale(opened: Opened, text: str) -> None:
+    """The cluster's locale is C, whose `lower` knows ASCII alone."""
+    store = opened()
+    said = [
+        "die Größe",
+        "DIE GRÖSSE",
+        "L'Été\u0020\n À la mer",
+        "σίσυφοσ",
+        "about 50%\t_REST of it",
+        "x A.B y",
+        "the \\D class",
+        "axb 5",
+    ]
+    store.events.append([event(words, session=words) for words in said])
+    wanted = {
+        "größe": [0], "GRÖSSE": [1], "ÉTÉ": [2], "été à": [2], "ΣΊΣΥΦΟΣ": [3], "50% _rest": [4], "a.b": [5], "\\d": [6],
+    }  # fmt: skip
+    found = store.events.holding(Scope(), [text], 10)[1]
+    assert [e.session_id for e in found] == [said[place] for place in wanted[text]]
+    if len(text.split()) == 1:
+        places = store.events.likely(Scope(), {text.lower(): 1.0}, 10)[1]
+        assert [p.stream for p in places] == [e.stream for e in found]
