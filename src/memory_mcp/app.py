@@ -58,6 +58,8 @@ _LAG = 2.0
 class Callbacks:
     """What an App calls in the process that has it open."""
 
+    #: Called with what is to be stored, before; what it raises, the writer gets.
+    before_write: "Callable[[Sequence[EventDraft]], None]" = lambda _: None
     #: Called after every write.
     on_write: Callable[[], None] = lambda: None
     #: Called after a write that ends a session: another may begin, and is to be told of it.
@@ -290,6 +292,7 @@ class App:
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
+        self._callbacks.before_write(drafts)
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -300,6 +303,7 @@ class App:
         """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
         clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
+        self._callbacks.before_write(clean)
         appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended

@@ -1,4 +1,4 @@
-"""A database with two tenants of a real PostgreSQL."""
+"""One PostgreSQL for the tests of a file, with databases of their own, and two tenants in one of them."""
 
 import uuid
 from collections.abc import Iterator
@@ -11,9 +11,10 @@ from memory_mcp.team.administration import Administration
 from memory_mcp.team.who import Role
 from tests.fakes import FakeClock
 from tests.postgres import ROLE, Cluster, programs
+from tests.team.servers import Team
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
@@ -22,7 +23,16 @@ def cluster() -> Iterator[Cluster]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def team(cluster: Cluster) -> Iterator[Team]:
+    made = Team(cluster.create())
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
 def tables(cluster: Cluster) -> str:
     """The name of a database with empty tables, of which the others are copies."""
     made = Database(cluster.create(), 1)

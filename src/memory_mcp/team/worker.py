@@ -167,7 +167,11 @@ class Workers:
             app.derivation.run(Depth.SEGMENTS, Where.ASIDE)
         else:
             app.derivation.run(Depth.SEGMENTS)
-        self._work.due_once(memory.place.tenant, memory.place.space, PERIODS, _ROLL_UP_AFTER)
+        place = memory.place
+        if app.derivation.lacks_a_period():
+            self._work.due(place.tenant, place.space, PERIODS, 0.0)
+        else:
+            self._work.due_once(place.tenant, place.space, PERIODS, _ROLL_UP_AFTER)
         return None
 
 
