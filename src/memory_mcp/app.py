@@ -58,8 +58,6 @@ _LAG = 2.0
 class Callbacks:
     """What an App calls in the process that has it open."""
 
-    #: Called with what is to be stored, before; what it raises, the writer gets.
-    before_write: "Callable[[Sequence[EventDraft]], None]" = lambda _: None
     #: Called after every write.
     on_write: Callable[[], None] = lambda: None
     #: Called after a write that ends a session: another may begin, and is to be told of it.
@@ -72,6 +70,8 @@ class Callbacks:
     tends_indexes: bool = False
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
+    #: Called with what is to be stored, before; what it raises, the writer gets.
+    before_write: "Callable[[Sequence[EventDraft]], None]" = lambda _: None
 
 
 #: Of a process that serves nobody else.
