@@ -1,4 +1,4 @@
-"""One PostgreSQL for the tests of a file, with databases of their own, and two tenants in one of them."""
+"""One PostgreSQL for the tests of this folder: empty databases, one with two tenants, and a whole team of servers."""
 
 import uuid
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.postgres import ROLE, Cluster, programs
 from tests.team.servers import Team
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
@@ -23,16 +23,7 @@ def cluster() -> Iterator[Cluster]:
     made.close()
 
 
-@pytest.fixture
-def team(cluster: Cluster) -> Iterator[Team]:
-    made = Team(cluster.create())
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tables(cluster: Cluster) -> str:
     """The name of a database with empty tables, of which the others are copies."""
     made = Database(cluster.create(), 1)
@@ -79,3 +70,12 @@ def other(acts: Administration) -> int:
     acts.add_space(tenant, "secret-plans")
     acts.add_member(tenant, "Ada", "keys|Ada")
     return tenant
+
+
+@pytest.fixture
+def team(cluster: Cluster) -> Iterator[Team]:
+    made = Team(cluster.create())
+    try:
+        yield made
+    finally:
+        made.close()

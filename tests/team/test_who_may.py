@@ -46,7 +46,10 @@ def test_a_client_without_a_token_is_led_to_the_provider_whose_token_then_counts
         assert (status, json.loads(body)["authorization_servers"]) == (200, [provider.issuer])
 
         ada = server.caller(provider.token(scope="memory:write"))
-        ada.ok("remember", text="The ferry leaves at nine.")
+        kept = ada.ok("remember", text="The ferry leaves at nine.")
+        # Whatever its client calls itself, the audit has the member.
+        server.caller(provider.token(scope="memory:curate")).ok("retract", grip_id=kept["grip_id"], reason="It does not.")
+        assert team.rows("acme", "SELECT what, author FROM audit") == [("retract", "t (member 2)")]
         assert "PERMISSION_DENIED" in server.caller(provider.token(scope="memory:read")).error("remember", text="no")
         for token in (provider.token(aud="https://other.example"), provider.token(signer("rsa-1")), provider.token(exp=1)):
             status, headers, _ = server.caller(token).send("POST", "/mcp", b"{}")

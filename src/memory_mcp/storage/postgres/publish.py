@@ -197,6 +197,5 @@ def _terms(writer: Writer, build: Build) -> None:
     rows: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
     writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
     by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
-    writer.insert(
-        "frequency", "project, hashes, counts", ("text", "bytea", "bytea"), [list(c) for c in zip(*by_project, strict=True)]
-    )
+    columns = [list(column) for column in zip(*by_project, strict=True)]
+    writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
