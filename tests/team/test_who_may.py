@@ -28,6 +28,7 @@ def oauth(provider: Provider) -> dict[str, str]:
         "MEMORY_MCP_TEAM__ISSUER": provider.issuer,
         "MEMORY_MCP_TEAM__AUDIENCE": AUDIENCE,
         "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
+        "MEMORY_MCP_SERVER__PROFILE": "full",
     }
 
 
