@@ -66,7 +66,9 @@ def derived(team: Team) -> bool:
     return bool(last == done)
 
 
-def test_a_server_killed_under_load_loses_and_doubles_nothing_and_its_work_is_done_by_the_other(tmp_path: Path, team: Team) -> None:
+def test_a_server_killed_under_load_loses_and_doubles_nothing_and_its_work_is_done_by_the_other(
+    tmp_path: Path, team: Team
+) -> None:
     key = team.member("acme", "ann", team=Role.WRITER)
     with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
         loads = [Load(server.caller(key), name) for name, server in (("first", first), ("second", second))]

@@ -29,7 +29,9 @@ from tests.waiting import until
 @contextmanager
 def server_of(team: Team, root: Path, **limits: int) -> Iterator[TeamServer]:
     """The parts of a server in this process, without its address and its workers."""
-    settings = load({}, {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"})
+    settings = load(
+        {}, {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"}
+    )
     own = replace(settings.team.server, workers=0, **limits)
     server = TeamServer(replace(settings, team=replace(settings.team, server=own)))
     try:
@@ -144,7 +146,9 @@ def test_several_callers_wait_for_one_opening(tmp_path: Path, team: Team) -> Non
 
 def foreign(team: Team, space: str) -> tuple[Principal, Grant]:
     """Somebody without a grant, and the grant that a mistake of the program would take them for having."""
-    return principal(team, "acme", "eve"), Grant(team.admin.space(team.admin.tenant("acme").tenant, space).space, space, "team", Role.ADMIN)
+    return principal(team, "acme", "eve"), Grant(
+        team.admin.space(team.admin.tenant("acme").tenant, space).space, space, "team", Role.ADMIN
+    )
 
 
 def test_without_the_programs_own_check_the_database_shows_a_caller_no_foreign_memory(
@@ -170,7 +174,9 @@ def test_without_the_programs_own_check_the_database_shows_a_caller_no_foreign_m
         assert ask(server.host, Served(eve, grant), "marzipan") == ["The cellar holds the marzipan."]
 
 
-def test_without_any_condition_of_the_statements_a_member_sees_the_rows_of_granted_spaces_alone(tmp_path: Path, team: Team) -> None:
+def test_without_any_condition_of_the_statements_a_member_sees_the_rows_of_granted_spaces_alone(
+    tmp_path: Path, team: Team
+) -> None:
     team.member("acme", "ann", secrets=Role.ADMIN)
     team.member("acme", "eve", public=Role.ADMIN)
     team.member("other", "bob", secrets=Role.ADMIN)

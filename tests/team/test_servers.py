@@ -90,7 +90,9 @@ def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_doe
         assert (twice[0], json.loads(twice[2])["error"]["code"]) == (400, "INVALID_ARGUMENT")
 
 
-def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(tmp_path: Path, team: Team) -> None:
+def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(
+    tmp_path: Path, team: Team
+) -> None:
     key = team.member("acme", "ci", team=Role.WRITER)
     line = {"session_id": "s1", "role": "user", "text": "We chose oranges over apples."}
     payload = json.dumps({**line, "timestamp": "2026-01-02T03:04:05Z"}).encode()
