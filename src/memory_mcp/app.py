@@ -68,6 +68,8 @@ class Callbacks:
     give_way: Callable[[], None] = lambda: None
     #: Whether the process calls `accelerators.tend` again and again.
     tends_indexes: bool = False
+    #: Exchanges events with a team's server, until it should stop; what was done, "" where nothing is shared.
+    share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
 
@@ -107,7 +109,7 @@ class App:
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock)
-        self.gate = Gate(captured(settings.ingest, directory))
+        self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
@@ -190,6 +192,7 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
+            share=lambda should_stop: self._callbacks.share(self, should_stop),
             sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),

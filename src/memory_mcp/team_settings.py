@@ -152,6 +152,13 @@ class TeamSettings:
     replica_url: str = field(
         default="", metadata={"help": "Address of a read replica of the database, which reading goes to; empty: the primary."}
     )
+    tombstones_dir: str = field(
+        default="",
+        metadata={
+            "help": "Folder outside the database where each server also notes what was forgotten, without a word of it, for the "
+            "restore of an older backup; empty: none."
+        },
+    )
     limits: TeamLimits = field(default_factory=TeamLimits)
     server: TeamServerSettings = field(default_factory=TeamServerSettings)
 

@@ -10,6 +10,7 @@ import pytest
 from memory_mcp.errors import StorageAway, StorageError
 from memory_mcp.model.event import Event
 from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres.connection import EVENTS, own
 from memory_mcp.storage.postgres.database import Bound, Database
 from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_tenant
 from memory_mcp.storage.postgres.store import PostgresStorage
@@ -208,7 +209,7 @@ def test_an_append_whose_connection_is_killed_leaves_nothing_and_the_next_one_wo
 
 def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None:
     store = opened()
-    due = "SELECT due_ms FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = 'derive'"
+    due = f"SELECT due_ms FROM work WHERE {own()} AND name = '{EVENTS}'"
     store.events.append([])
     assert store.connection.rows(due) == []
     one, two = run_of(2)
@@ -217,7 +218,7 @@ def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None
     store.events.append([two])
     assert store.connection.rows(due) == [(first,)]
     with store.connection.writing() as writer:
-        writer.run("UPDATE work SET due_ms = NULL WHERE tenant = %(tenant)s AND space = %(space)s")
+        writer.run(f"UPDATE work SET due_ms = NULL WHERE {own()}")
     store.events.append([two])
     assert store.connection.rows(due) == [(None,)]
     store.events.append([event("once more", at=two.timestamp + 1)])

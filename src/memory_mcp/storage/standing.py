@@ -14,13 +14,13 @@ Known = dict[GripId, Superseded]
 class Standing:
     """Recorded statements kept in memory under a version, put together with those that are noticed. Safe in any thread."""
 
-    def __init__(self, read: Callable[[], Known], version: Callable[[], int]) -> None:
-        """`read` returns every recorded statement; it is called again once `version` returns another number."""
+    def __init__(self, read: Callable[[], Known], version: Callable[[], object]) -> None:
+        """`read` returns every recorded statement; it is called again once `version` returns another value."""
         self._read, self._version = read, version
         #: Never held while the store is read or written: whoever holds that says here that it changed.
         self._lock = threading.Lock()
         self._changes = 0
-        self._recorded: tuple[int, Known] | None = None
+        self._recorded: tuple[object, Known] | None = None
         self._noticed: Noticed | None = None
         #: What was recorded and noticed, and both together.
         self._both: tuple[Known, Mapping[GripId, Sequence[Superseded]], Known] | None = None

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -36,9 +36,10 @@ _PATIENCE = 1000
 #: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); fewer by one prepared statement each.
 _COPY = 200
 
-_HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHERE tenant = %(tenant)s AND space = %(space)s"""
+_HEAD = """SELECT last_event, last_change, newest, derived, resets, notes FROM head
+  WHERE tenant = %(tenant)s AND space = %(space)s"""
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
-  resets = %(resets)s WHERE tenant = %(tenant)s AND space = %(space)s"""
+  resets = %(resets)s, notes = %(notes)s WHERE tenant = %(tenant)s AND space = %(space)s"""
 # Locked, so that nobody takes over between the look and the commit.
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
 # In the transaction of the events, so that no server that dies leaves them underived.
@@ -70,11 +71,22 @@ class Head:
     derived: int = 0
     #: Rises when something was taken out or put back as a whole.
     resets: int = 0
+    #: Rises when a rule of names, a correction, a label or the first opening was written: what does not touch the tree.
+    notes: int = 0
+
+    @property
+    def noted(self) -> tuple[int, int]:
+        """Changes with every reset and note."""
+        return self.resets, self.notes
 
     @property
     def stamp(self) -> tuple[int, int]:
         """What was read under one stamp holds until the next."""
         return self.last_change, self.resets
+
+
+def _head_of(row: Row) -> Head:
+    return Head(row[0], row[1], -1 if row[2] is None else row[2], *row[3:])
 
 
 class Reader:
@@ -214,13 +226,12 @@ class Connection:
             found = raw.execute(sql(_HEAD + " FOR UPDATE"), self._memory).fetchone()
             if found is None:
                 raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
-            head = Head(found[0], found[1], -1 if found[2] is None else found[2], found[3], found[4])
-            before = (head.last_event, head.last_change, head.newest, head.derived, head.resets)
+            head = _head_of(found)
+            before = replace(head)
             self._check_fence(raw)
             writer = Writer(raw, self._memory, head)
             yield writer
-            now = (head.last_event, head.last_change, head.newest, head.derived, head.resets)
-            if now != before:
+            if head != before:
                 given = {
                     **self._memory,
                     "event": head.last_event,
@@ -228,14 +239,15 @@ class Connection:
                     "newest": None if head.newest < 0 else uuid_of(head.newest),
                     "derived": head.derived,
                     "resets": head.resets,
+                    "notes": head.notes,
                 }
                 raw.execute(sql(_PUT_HEAD), given)
                 raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
-            if head.last_event != before[0]:
+            if head.last_event != before.last_event:
                 raw.execute(sql(_DUE), {**self._memory, "name": EVENTS, "patience": _PATIENCE})
         if self._reads_from is self.database:
             # A replica that is behind does not have it yet.
-            self._keep(head, own=head.resets - before[-1] <= 1)
+            self._keep(head, own=head.resets - before.resets <= 1)
         writer.settle()
 
     def _check_fence(self, raw: "Raw[Row]") -> None:
@@ -264,7 +276,7 @@ class Connection:
         found = self.row(_HEAD)
         if found is None and ACTING.get() is not None:
             raise NotFound("there is no such space", "Ask for the spaces you may see.")
-        head = Head() if found is None else Head(found[0], found[1], -1 if found[2] is None else found[2], *found[3:])
+        head = Head() if found is None else _head_of(found)
         self._keep(head)
         return head
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from memory_mcp.model.event import Event
 from memory_mcp.model.project import Alias, Names, Split
-from memory_mcp.storage.postgres.connection import Connection, Row, own
+from memory_mcp.storage.postgres.connection import Connection, Head, Row, own
 from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount
 
 _ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")
@@ -49,10 +49,14 @@ class _Rules:
     """What is kept in memory of the rules."""
 
     names: Names
-    #: The resets at which they were read.
-    resets: int
+    #: When they were read, as `Head.noted` says it.
+    noted: tuple[int, int]
     #: Number of the event up to which it is known where sessions began.
     looked_to: int = 0
+
+    def hold(self, head: Head) -> bool:
+        """Whether nothing was said or stored since that could change them."""
+        return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.watched())
 
 
 @dataclass(slots=True)
@@ -80,15 +84,11 @@ class PostgresProjects:
     def names(self) -> Names:
         """See ProjectStore."""
         head, rules = self._con.head(), self._rules
-        if (
-            rules is not None
-            and rules.resets == head.resets
-            and (rules.looked_to >= head.last_event or not rules.names.watched())
-        ):
+        if rules is not None and rules.hold(head):
             return rules.names
         with self._lock:
             before = self._rules
-            rules = self._read(before, head.resets)
+            rules = self._read(before, head.noted)
             if watched := rules.names.watched():
                 self._look(rules, watched, head.last_event)
             self._rules = rules
@@ -99,20 +99,20 @@ class PostgresProjects:
     def reread(self) -> None:
         """Have the rules read again when they are asked for next."""
         with self._lock:
-            self._rules = None
+            self._rules = self._rules and _Rules(self._rules.names, (-1, -1))
             self._recorded = _Recorded(self._recorded.known)
 
-    def _read(self, before: _Rules | None, resets: int) -> _Rules:
+    def _read(self, before: _Rules | None, noted: tuple[int, int]) -> _Rules:
         """Return the rules at a moment; those of before where they say the same."""
-        if before is not None and before.resets == resets:
+        if before is not None and before.noted == noted:
             return before
         with self._con.reading() as reader:
             aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
             splits = [Split(*row) for row in reader.rows(_SPLITS)]
         if before is not None and (list(before.names.aliases), list(before.names.splits)) == (aliases, splits):
             # What was erased or loaded may have numbered events anew.
-            return _Rules(before.names, resets)
-        return _Rules(Names(aliases, splits), resets)
+            return _Rules(before.names, noted, before.looked_to if before.noted[0] == noted[0] else 0)
+        return _Rules(Names(aliases, splits), noted)
 
     def _look(self, rules: _Rules, watched: frozenset[str], to: int) -> None:
         """Look where sessions began that came since this was done last."""
@@ -187,26 +187,26 @@ class PostgresProjects:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
             row = [alias.old, alias.new, alias.author, alias.at_ms]
             writer.insert("project_alias", _ALIAS, _ALIAS_TYPES, [[value] for value in row])
-            writer.head.resets += 1
+            writer.head.notes += 1
 
     def drop_alias(self, old: str) -> None:
         """See ProjectStore."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
-            writer.head.resets += 1
+            writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """See ProjectStore."""
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.writing() as writer:
             writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
-            writer.head.resets += 1
+            writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
         """See ProjectStore."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
-            writer.head.resets += 1
+            writer.head.notes += 1
 
 
 def _activity(row: Row) -> Activity:

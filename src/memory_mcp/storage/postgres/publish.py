@@ -194,9 +194,8 @@ def _terms(writer: Writer, build: Build) -> None:
         writer.run(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
     if build.reset_frequencies:
         writer.run(f"DELETE FROM frequency WHERE {own()}")
-    rows = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+    rows: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
     writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
     by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
-    writer.insert(
-        "frequency", "project, hashes, counts", ("text", "bytea", "bytea"), [list(c) for c in zip(*by_project, strict=True)]
-    )
+    columns = [list(column) for column in zip(*by_project, strict=True)]
+    writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)

@@ -82,6 +82,7 @@ CREATE TABLE head (
     newest      uuid,                -- the highest event id
     derived     bigint  NOT NULL DEFAULT 0,
     resets      bigint  NOT NULL DEFAULT 0,   -- rises when something was taken out or put back as a whole
+    notes       bigint  NOT NULL DEFAULT 0,   -- rises with what does not touch the tree: names, corrections, labels
     PRIMARY KEY (tenant, space)
 );
 
@@ -383,6 +384,22 @@ CREATE TABLE project_split (         -- sessions that are shown apart from their
     new        text    NOT NULL,
     at_ms      bigint  NOT NULL,
     PRIMARY KEY (tenant, space, number)
+);
+
+CREATE TABLE tombstone (             -- what was forgotten, without a word of it
+    tenant bigint  NOT NULL,
+    space  integer NOT NULL,
+    number bigint  GENERATED ALWAYS AS IDENTITY,
+    at_ms  bigint  NOT NULL,
+    line   text    NOT NULL,         -- JSON object of lengths, times and keyed hashes
+    PRIMARY KEY (tenant, space, number)
+);
+
+CREATE TABLE tombstone_key (         -- of those hashes
+    tenant bigint  NOT NULL,
+    space  integer NOT NULL,
+    key    bytea   NOT NULL,
+    PRIMARY KEY (tenant, space)
 );
 
 CREATE TABLE audit (                 -- acts upon the memory itself; append-only, without the text concerned

@@ -26,7 +26,7 @@ class PostgresSuperseded:
 
     def __init__(self, con: Connection) -> None:
         self._con = con
-        self._standing = Standing(self._read, lambda: con.head().resets)
+        self._standing = Standing(self._read, lambda: con.head().noted)
 
     def record(self, superseded: Superseded) -> None:
         """See SupersededStore."""
@@ -34,7 +34,7 @@ class PostgresSuperseded:
         with self._con.writing() as writer:
             row = [one.old, one.new, one.at_ms, one.reason, one.author]
             writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
-            writer.head.resets += 1
+            writer.head.notes += 1
         self.reread()
 
     def notice(self, noticed: Noticed) -> None:

@@ -164,14 +164,14 @@ class PostgresToc(PostgresTerms):
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
         """See TocStore."""
-        where, given = [own(), "current", "level = %(level)s"], dict[str, Any](level=level.value)
+        where, given = ["level = %(level)s"], dict[str, Any](level=level.value)
         if window:
             where.append("start_ms >= %(start)s AND start_ms < %(end)s")
             given |= {"start": window.start_ms, "end": window.end_ms}
         if project is not None:
             where.append("%(project)s = ANY(projects)")
             given["project"] = project
-        sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
+        sql = f"SELECT node_id FROM node WHERE {own()} AND current AND {' AND '.join(where)} ORDER BY start_ms, node_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
@@ -194,7 +194,7 @@ class PostgresToc(PostgresTerms):
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
         where, given = _of(project)
-        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {where} GROUP BY day ORDER BY day", **given)
+        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {own()} {where} GROUP BY day ORDER BY day", **given)
         return [(row[0], row[1]) for row in rows]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
@@ -202,7 +202,7 @@ class PostgresToc(PostgresTerms):
         if (kept := self._cuts.now()) is not None:
             return kept.days(first_day, after_day, project)
         where, given = _of(project)
-        sql = f"SELECT DISTINCT day FROM segment_cut WHERE {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
+        sql = f"SELECT DISTINCT day FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
@@ -210,7 +210,7 @@ class PostgresToc(PostgresTerms):
         if (kept := self._cuts.now()) is not None:
             return kept.within(first_day, after_day, project)
         where, given = _of(project)
-        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {where} AND day >= %(first)s AND day < %(after)s
+        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s
                   ORDER BY start_ts, start_id"""
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
@@ -259,8 +259,10 @@ class PostgresToc(PostgresTerms):
             writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
             writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
             writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
-            place = "UPDATE node_parent t SET parent = m.parent, child_id = m.id"
-            writer.run(f"{place} FROM {_FILED} WHERE {own('t')} AND t.child = m.key", **given)
+            parent = (
+                f"UPDATE node_parent t SET parent = m.parent, child_id = m.id FROM {_FILED} WHERE {own('t')} AND t.child = m.key"
+            )
+            writer.run(parent, **given)
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""
@@ -273,8 +275,8 @@ class PostgresToc(PostgresTerms):
 
 
 def _of(project: str | None) -> tuple[str, dict[str, str]]:
-    """Return the condition that a row is of a project, if one is named, and its parameters."""
-    return (own(), {}) if project is None else (f"{own()} AND project = %(project)s", {"project": project})
+    """Return the further condition that a row is of a project, if one is named, and its parameters."""
+    return ("", {}) if project is None else ("AND project = %(project)s", {"project": project})
 
 
 def _whole_of(row: Row) -> TocNode:

@@ -31,7 +31,7 @@ class PostgresTopics:
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM topic WHERE {own()}")
             writer.insert("topic", TOPIC, _TYPES, columns)
-            writer.head.resets += 1
+            writer.head.notes += 1
 
     def label(self, given: TopicLabel) -> None:
         """See TopicStore."""
@@ -41,7 +41,7 @@ class PostgresTopics:
                 row = [given.topic_id, given.project, given.label, given.author, given.at_ms]
                 writer.insert("topic_label", _LABEL, _LABEL_TYPES, [[value] for value in row])
             # Labels do not pass through the outbox: this is how other processes notice.
-            writer.head.resets += 1
+            writer.head.notes += 1
 
     def labels(self) -> list[TopicLabel]:
         """See TopicStore."""

@@ -15,8 +15,8 @@ class PostgresUsage:
 
     def __init__(self, con: Connection) -> None:
         self._con = con
-        #: The resets at which there was no row; None: there are some, or nobody looked yet.
-        self._empty_at: int | None = None
+        #: When there was no row, as `Head.noted` says it; None before the first look.
+        self._empty_at: tuple[int, int] | None = None
         self._any = False
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
@@ -26,7 +26,7 @@ class PostgresUsage:
             with self._con.writing() as writer:
                 if not self._any and writer.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is None:
                     # Processes that know of none look again.
-                    writer.head.resets += 1
+                    writer.head.notes += 1
                 writer.insert("usage", "grip_id, at_ms", ("text", "bigint"), [ids, [at_ms] * len(ids)])
             self._any = True
 
@@ -39,10 +39,10 @@ class PostgresUsage:
 
     def _is_empty(self) -> bool:
         if not self._any:
-            resets = self._con.head().resets
-            if resets != self._empty_at:
+            noted = self._con.head().noted
+            if noted != self._empty_at:
                 self._any = self._con.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is not None
-                self._empty_at = resets
+                self._empty_at = noted
         return not self._any
 
     def forget(self, ids: Iterable[GripId]) -> None:
