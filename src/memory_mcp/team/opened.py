@@ -178,6 +178,7 @@ class Opened:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             memory = Memory(place, Context().run(self._opener, place, folder), uses=1)
             Context().run(self._on_open, memory)
+            self._sizes[folder] = _size(folder)
             with self._lock:
                 self._open[place] = memory
                 self.opened_total += 1
@@ -275,10 +276,9 @@ def _place(folder: Path) -> Place | None:
 
 def _size(folder: Path) -> int:
     total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.stat(os.path.join(path, name)).st_blocks * 512
+    with suppress(OSError):
+        for file in folder.rglob("*"):
+            total += file.lstat().st_blocks * 512
     return total
 
 
