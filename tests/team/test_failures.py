@@ -122,7 +122,8 @@ def test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on
         own_cluster.stop(mode)
         assert code_of(server, key) == "UNAVAILABLE"
         status, body = server.get("/health/ready")
-        assert status == 503 and "database" in json.loads(body)["reason"]
+        assert status == 503
+        assert "database" in json.loads(body)["reason"]
         assert server.get("/health/live")[0] == 200
         assert not remember(server.caller(key), "While it was away.", "1")
 

@@ -13,6 +13,7 @@ from memory_mcp.app import App
 from memory_mcp.config import load
 from memory_mcp.errors import NotFound, PermissionDenied
 from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.database import Bound, sql
@@ -56,16 +57,10 @@ def ask(host: TeamHost, caller: Served, text: str) -> list[str]:
 
     async def main() -> list[str]:
         SERVED.set(caller)
-        found = await host.read(lambda app: search(app, SearchRequest(query=text, scope="all"), hosts_caller()))
+        found = await host.read(lambda app: search(app, SearchRequest(query=text, scope="all"), Caller()))
         return [str(result.quote) for result in found.results]
 
     return asyncio.run(main())
-
-
-def hosts_caller() -> "hosts.Caller":
-    from memory_mcp.requests.scope import Caller
-
-    return Caller()
 
 
 def remember(host: TeamHost, caller: Served, text: str) -> None:
@@ -93,14 +88,13 @@ def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_a
 def test_what_is_in_use_stays_open_beyond_the_bounds_and_is_closed_with_its_last_user(tmp_path: Path, team: Team) -> None:
     team.member("acme", "ann", a=Role.ADMIN, b=Role.ADMIN)
     tenant = team.admin.tenant("acme").tenant
-    with server_of(team, tmp_path, open_spaces=1) as server:
-        with server.opened.lent(Place(tenant, 1)) as first:
-            with server.opened.lent(Place(tenant, 2)) as second:
-                server.opened.trim()
-                assert [memory.place.space for memory in server.opened.all()] == [1, 2]
-            assert [memory.place.space for memory in server.opened.all()] == [1]
-            assert second is not first
-            assert first.app.storage.events.last_seq() == 0
+    with server_of(team, tmp_path, open_spaces=1) as server, server.opened.lent(Place(tenant, 1)) as first:
+        with server.opened.lent(Place(tenant, 2)) as second:
+            server.opened.trim()
+            assert [memory.place.space for memory in server.opened.all()] == [1, 2]
+        assert [memory.place.space for memory in server.opened.all()] == [1]
+        assert second is not first
+        assert first.app.storage.events.last_seq() == 0
 
 
 def test_folders_of_closed_memories_go_when_the_disk_holds_more_than_it_may(tmp_path: Path) -> None:
