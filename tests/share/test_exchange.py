@@ -58,7 +58,9 @@ def test_secrets_that_were_stored_before_a_rule_was_known_do_not_leave(laptop: M
     one, two = laptop("alice"), laptop("bob")
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     # As an older version stored it.
-    one.app.log.append([draft(f"Use {secret} to push.", source_id="s"), draft(f"And {secret} again", at="2026-01-12 10:00")], "jsonl")
+    one.app.log.append(
+        [draft(f"Use {secret} to push.", source_id="s"), draft(f"And {secret} again", at="2026-01-12 10:00")], "jsonl"
+    )
     one.app.derivation.run()
     one.join(SHOP).exchange()
     two.join().exchange()
