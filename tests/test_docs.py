@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -80,13 +81,17 @@ def inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
     return {name: one for choices in found for name, one in choices.items()}
 
 
+def paths(above: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Every command below a parser, as it is typed."""
+    for name, command in inner(parser).items():
+        yield f"{above} {name}"
+        yield from paths(f"{above} {name}", command)
+
+
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
     named = {line.lstrip("# ") for line in page if line.startswith("##")}
-    commands = inner(build_parser())
-    wanted = {f"memory-mcp {name}" for name in commands}
-    wanted |= {f"memory-mcp {name} {below}" for name, command in commands.items() for below in inner(command)}
-    assert named == wanted
+    assert named == set(paths("memory-mcp", build_parser()))
 
 
 def test_the_readme_is_short_and_leads_to_every_client() -> None:

@@ -110,12 +110,11 @@ class App:
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
-        self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock)
+        self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock, callbacks.before_write)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
-        self.spool = self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
-        self.shown = self._shown()
+        self.spool, self.shown = self._spool(directory), self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
         self.engine = self._engine()
@@ -295,7 +294,6 @@ class App:
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
-        self._callbacks.before_write(drafts)
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -306,7 +304,6 @@ class App:
         """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
         clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
-        self._callbacks.before_write(clean)
         appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended
