@@ -108,6 +108,9 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
 
     here._settings = on(here, database, "killed")
     assert here.ok("admin", "check")
+    here.ok("backup", str(tmp_path / "backups"))
+    refused = here.run("restore", str(tmp_path / "backups"))
+    assert (refused.returncode, "lies in a database" in refused.stderr) == (2, True)
     back = tmp_path / "back"
     for point in POINTS:
         killed(here, point, "admin", "migrate-to", "duckdb", "--to", str(back))
@@ -117,6 +120,7 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
     with Place(tmp_path / "again", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
         other._settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(back)
         assert other.ok("admin", "check")
+        assert other.ok("restore", str(tmp_path / "backups"))
         assert "sell the old pumps" in other.ok("search", "--all", "sell old pumps")
         assert [pause.projects for pause in pauses.read(str(back))] == [("/srv/secret",)]
 
