@@ -94,6 +94,8 @@ class Report:
     left: list[str] = field(default_factory=list)
     seconds_to_empty: float = 0.0
     spooled: int = 0
+    #: The files of the spool at the end.
+    spool: list[str] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
     import_seconds: float = 0.0
     check: str = ""
@@ -132,6 +134,7 @@ class Load:
             told = self.place.status()
             report.left += [f"{name}: {told.get(name)}" for name in ("idle_exit_s", "clients", "commands", "stays_for")]
         report.spooled = self.place.spooled()
+        report.spool = sorted(str(path) for path in (self.place.directory / "spool").rglob("*") if path.is_file())
         for seen in left:
             end(seen.pid)
         self._count()
@@ -299,7 +302,7 @@ def failures(report: Report, options: Options) -> list[str]:
     if options.kill and report.kills < options.kill / (options.kill_after + 10):
         found.append(f"only {report.kills} kills in {options.kill:.0f} s")
     if report.spooled:
-        found.append(f"{report.spooled} payloads were never drained")
+        found.append(f"{report.spooled} payloads were never drained: {report.spool[:_SHOWN]}")
     if report.check:
         found.append(f"admin check: {report.check}")
     if not options.deadly:

@@ -68,8 +68,12 @@ class Callbacks:
     give_way: Callable[[], None] = lambda: None
     #: Whether the process calls `accelerators.tend` again and again.
     tends_indexes: bool = False
+    #: Exchanges events with a team's server, until it should stop; what was done, "" where nothing is shared.
+    share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
+    #: Called with what is to be stored, before; what it raises, the writer gets.
+    before_write: "Callable[[Sequence[EventDraft]], None]" = lambda _: None
 
 
 #: Of a process that serves nobody else.
@@ -107,7 +111,7 @@ class App:
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock)
-        self.gate = Gate(captured(settings.ingest, directory))
+        self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
@@ -190,6 +194,7 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
+            share=lambda should_stop: self._callbacks.share(self, should_stop),
             sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
@@ -290,6 +295,7 @@ class App:
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
+        self._callbacks.before_write(drafts)
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -300,6 +306,7 @@ class App:
         """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
         clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
+        self._callbacks.before_write(clean)
         appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended

@@ -21,6 +21,7 @@ MemoryMcpError
 │   └── QuotaExceeded        a member or a tenant used up what it may; more comes with time
 ├── ProviderUnavailable      the authorization server cannot be reached, and its keys are not known
 ├── AddressInUse             another program listens where the HTTP door should
+├── ServerUnreachable        the team's server does not answer; nothing is lost, and it is tried again
 ├── LayerUnavailable         disabled, not built or unhealthy
 │   ├── IndexUnreadable      damaged, missing or foreign files; built again in the background
 │   └── IndexNotReady        being read or built in the background; a retry in a few seconds helps
@@ -226,6 +227,14 @@ class AddressInUse(MemoryMcpError):
     """Another program listens where the HTTP door should."""
 
     code = "UNAVAILABLE"
+    exit_status = 3
+
+
+class ServerUnreachable(MemoryMcpError):
+    """The team's server does not answer, or not now."""
+
+    code = "UNAVAILABLE"
+    retryable = True
     exit_status = 3
 
 

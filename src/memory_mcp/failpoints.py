@@ -37,6 +37,8 @@ FAILPOINTS = {
     "restore.moved": "the restored store is in its place, its high-water mark is not",
     "sync.written": "a file for other machines has its name, the store does not count it",
     "sync.noted": "the store counts a file for other machines, those it takes the place of are still there",
+    "share.sent": "events of a shared project are acknowledged by the server, nothing of that is noted here",
+    "share.taken": "events of a page that others published are committed, how far the space was read is not",
     "forget.noted": "it is written down that something is being forgotten, everything is still there",
     "forget.before_commit": "what is forgotten is taken out of the tables, the transaction is not committed",
     "forget.erased": "what is forgotten is gone from the tables; tree, indexes and files still tell of it",

@@ -25,15 +25,17 @@ SUMMARIZING = PREFIX + "SUMMARIZING"
 DATA_DIR = PREFIX + "DATA_DIR"
 #: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last three are
 #: for whoever works on this program, and for what it starts itself.
-VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "DEBUG", "FAILPOINT", "SUMMARIZING")
+VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "SHARE_KEY", "DEBUG", "FAILPOINT", "SUMMARIZING")
 #: Names the project of whatever is started with it: an identity or a directory.
 PROJECT = PREFIX + "PROJECT"
 #: Where clients tell what they start which directory they work on, in the order in which they are asked.
 DECLARED = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 #: The folders of an editor's window, separated by commas: of several none is the project.
 WINDOW_FOLDERS = "WORKSPACE_FOLDER_PATHS"
-#: What of an environment tells the project (`scope.caller_project`).
-ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE")
+#: The key of a team's server, for `share to`.
+SHARE_KEY = PREFIX + "SHARE_KEY"
+#: What of an environment tells the project (`scope.caller_project`), and what a command may be given by it.
+ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE", SHARE_KEY)
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103
@@ -44,7 +46,7 @@ _HARMLESS = frozenset(
     {
         *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
         *("loss.json", "salvage.json", "damaged", "backups", "restoring", "pauses.json"),
-        *("tombstones.jsonl", "tombstones.key", "forgetting.json"),
+        *("tombstones.jsonl", "tombstones.key", "forgetting.json", "share"),
         *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
     }
 )
@@ -246,6 +248,8 @@ def token_file(directory: str) -> str:
 
 
 #: What must not come back, as keyed hashes, and their key.
+#: Folder of what is shared with a team.
+SHARE = "share"
 TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 
 

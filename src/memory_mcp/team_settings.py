@@ -89,7 +89,9 @@ def _count(default: int, text: str) -> int:
 class TeamServerSettings:
     """What one team server keeps open and does beside answering."""
 
-    workers: int = _count(2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others.")
+    workers: int = _count(
+        2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others."
+    )
     open_spaces: int = _count(64, "Spaces that are kept open at most; more are open only while they are in use.")
     memory_mb: int = _count(1024, "Memory that open spaces and their indexes may take, as estimated, in megabytes.")
     disk_mb: int = _count(4096, "Disk that indexes below the data directory may take, in megabytes.")
@@ -149,6 +151,13 @@ class TeamSettings:
     )
     replica_url: str = field(
         default="", metadata={"help": "Address of a read replica of the database, which reading goes to; empty: the primary."}
+    )
+    tombstones_dir: str = field(
+        default="",
+        metadata={
+            "help": "Folder outside the database where each server also notes what was forgotten, without a word of it, for the "
+            "restore of an older backup; empty: none."
+        },
     )
     limits: TeamLimits = field(default_factory=TeamLimits)
     server: TeamServerSettings = field(default_factory=TeamServerSettings)

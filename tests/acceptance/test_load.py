@@ -81,7 +81,7 @@ def test_a_sound_run_is_judged_sound() -> None:
         ({"most_owners": 2}, "2 processes had the store open at once"),
         ({"most_owners": 0}, "0 processes had the store open at once"),
         ({"owners": [7, 8]}, "the store changed hands: [7, 8]"),
-        ({"spooled": 3}, "3 payloads were never drained"),
+        ({"spooled": 1, "spool": ["tmp/a"]}, "1 payloads were never drained: ['tmp/a']"),
         ({"check": "1: broken"}, "admin check: 1: broken"),
         (
             {"resident": [100_000_000] * 80 + [140_000_000] * 80},

@@ -224,7 +224,6 @@ def rest(found: dict[str, Any], mode: str) -> dict[str, Any]:
     why = dict(found["explanation"])
     why["skipped"] = [s for s in why.get("skipped", []) if s["layer"] != "topics"]
     why["tried"] = [{**t, "ms": 0} for t in why.get("tried", []) if t["layer"] != "topics"]
-    # Who is done first is named first.
     unnamed = (n.replace("topics, ", "").replace(", topics", "") for n in why.get("notices", []))
     why["notices"] = [n.replace("used topics;", "used TOC navigation;") for n in unnamed]
     why["method_used"] = why["method_used"].removeprefix("topics+") if found["results"] else ""

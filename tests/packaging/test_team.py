@@ -25,7 +25,9 @@ KUBERNETES = FOLDER / "kubernetes"
 #: What the program reads beside its settings.
 _BESIDE = {f"{config.PREFIX}{name}" for name in paths.VARIABLES}
 _CODE = re.compile(r"#.*")
-needs_postgres = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it")
+needs_postgres = pytest.mark.skipif(
+    programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it"
+)
 
 
 def compose() -> dict[str, Any]:
@@ -213,7 +215,9 @@ def primary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def settings_of_the_file() -> list[str]:
     """What memory.conf says, without what a test's own cluster has otherwise."""
-    lines = [_CODE.sub("", line).strip() for line in (FOLDER / "postgres" / "memory.conf").read_text(encoding="utf-8").split("\n")]
+    lines = [
+        _CODE.sub("", line).strip() for line in (FOLDER / "postgres" / "memory.conf").read_text(encoding="utf-8").split("\n")
+    ]
     told = dict(line.split(" = ", 1) for line in lines if line)
     for own in ("data_directory", "listen_addresses", "shared_buffers", "max_wal_size", "min_wal_size"):
         del told[own]

@@ -13,7 +13,7 @@ from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId
 from memory_mcp.policy import stopping
-from memory_mcp.policy.execute import Execution, Run, Verdict
+from memory_mcp.policy.execute import Execution, Judge, Run, Verdict
 from memory_mcp.policy.plan import How, Known, Mode, Plan, make_plan
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
@@ -107,7 +107,11 @@ class Ran:
 
 
 def ran(
-    *layers: Made, mode: Mode = Mode.PARALLEL, timeout_ms: int | None = None, interrupt: Callable[[int], None] = lambda _: None
+    *layers: Made,
+    mode: Mode = Mode.PARALLEL,
+    timeout_ms: int | None = None,
+    interrupt: Callable[[int], None] = lambda _: None,
+    judge: Judge = judge,
 ) -> Ran:
     by_name: dict[LayerName, Layer] = {made.name: made for made in layers}
     plan = plan_of({made.name: made for made in layers}, mode, timeout_ms)
@@ -184,6 +188,26 @@ def test_side_by_side_a_path_that_is_sure_answers_with_the_others_not_instead_of
     assert done.run.sufficient
     assert done.run.method == "hybrid"
     assert outcomes(done.run) == {"bm25": "insufficient", "vector": "sufficient"}
+
+
+def test_side_by_side_layers_are_told_of_in_the_order_of_the_plan_whichever_ended_first() -> None:
+    heard = threading.Event()
+
+    def hearing(layer: LayerName, hits: Sequence[Hit]) -> Verdict:
+        if layer is LayerName.VECTOR:
+            heard.set()
+        return Verdict(False, 0.1, f"{len(hits)} hits")
+
+    def later(budget: Budget) -> LayerAnswer:
+        assert heard.wait(PATIENCE)
+        return finds(0.3)(budget)
+
+    gone = raises(LayerUnavailable("gone"))
+    layers = (Made(LayerName.BM25, later), Made(LayerName.VECTOR, finds()), Made(LayerName.AGENTIC, gone))
+    done = ran(*layers, judge=hearing).run
+    assert [tried.layer for tried in done.tried] == ["bm25", "vector", "agentic"]
+    assert list(done.answers) == ["bm25", "vector"]
+    assert [skipped.layer for skipped in done.skipped] == ["vector", "agentic"]
 
 
 def test_side_by_side_one_side_that_found_nothing_leaves_the_others_list_as_it_is() -> None:

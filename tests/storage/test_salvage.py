@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.children import Child
 from memory_mcp.errors import StorageDamaged
 from memory_mcp.model.event import Event
 from memory_mcp.model.superseded import Superseded
-from memory_mcp.storage.duckdb import blocks, logs, open_storage
+from memory_mcp.storage.duckdb import blocks, logs, open_storage, saved
 from tests.factories import event
 
 FILE, LOG = "memory.duckdb", "memory.duckdb.wal"
@@ -185,3 +186,23 @@ def test_the_header_of_a_log_is_known_from_the_file(whole: tuple[Path, dict[str,
     assert logs.is_sound(log, expected)
     assert all(entry.content is not None for entry in logs.entries(log, len(expected)))
     assert list(blocks.damaged(directory / FILE)) == []
+
+
+def test_a_file_that_cannot_be_opened_is_tried_twice_and_not_for_every_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try begins a process."""
+    file = tmp_path / FILE
+    file.touch()
+    begun: list[str] = []
+
+    class Counted(Child):
+        def __init__(self, module: str, hello: object) -> None:
+            begun.append(module)
+            super().__init__(module, hello)
+
+    monkeypatch.setattr(saved, "Child", Counted)
+    assert list(saved.tables(file)) == []
+    assert len(begun) == 2
+    assert list(saved.events_of(file)) == []
+    assert len(begun) == 4

@@ -21,8 +21,8 @@ import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import MCPServer
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from memory_mcp import __version__

@@ -23,6 +23,7 @@ from memory_mcp.app import App
 from memory_mcp.archive.outgoing import own_folders
 from memory_mcp.errors import IndexNotReady
 from memory_mcp.failpoints import failpoint
+from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
@@ -73,8 +74,18 @@ class Forgetting:
         self._app.gate.tombstones.add(wanted)
         note = {"author": author, "subject": subject}
         self._write_note(note)
+        outside.note(self._app)
         failpoint("forget.noted")
         return self._work(note)
+
+    def look_again(self, author: str, subject: str) -> int:
+        """Take out what tombstones name and is there all the same; how many events went or changed."""
+        found = self._app.storage.erase(self._app.gate.tombstones, dry=True)
+        if found.nothing:
+            return 0
+        outside.note(self._app)
+        self._work({"author": author, "subject": subject})
+        return len(found.gone) + len(found.changed)
 
     def resume(self) -> bool:
         """Go on with what was killed; whether there was anything."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
@@ -22,6 +23,9 @@ from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.renaming import carried_on
 from memory_mcp.model.sentinel import MARK
+
+if TYPE_CHECKING:
+    from memory_mcp.storage.records import TombstoneLog
 
 #: Longest text of one event and of one tool result, UTF-8 bytes; of a longer one head and tail are kept.
 MAX_TEXT_BYTES, MAX_TOOL_RESULT_BYTES = 1024 * 1024, 64 * 1024
@@ -59,11 +63,17 @@ _UNSTORABLE = "\ufffd"
 class Gate:
     """Cleans drafts, each on its own; what it remembers only saves looking twice."""
 
-    def __init__(self, capture: Capture | None = None) -> None:
-        """`capture`: what is never recorded, and where what was forgotten is known; without, nothing is."""
+    def __init__(self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None) -> None:
+        """Make one; without arguments, for no memory.
+
+        Args:
+            capture: what is never recorded, and the directory where what was forgotten is known.
+            forgotten: what was forgotten, where the directory does not tell it.
+
+        """
         self.capture = capture or Capture()
         self._redactor = Redactor()
-        self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None)
+        self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()
 

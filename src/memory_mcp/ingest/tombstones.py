@@ -1,20 +1,20 @@
 """What was forgotten, without a word of it: by which a text is known again, whatever door it comes back through.
 
 Invariants
-1. The file holds lengths, times and keyed hashes; the key lies beside it. Neither goes into the database; a backup has both,
-   so that what was forgotten does not come back to a store that was restored elsewhere.
+1. Lines hold lengths, times and keyed hashes; the key lies beside them. Both are in files of the data directory, or in the
+   database where several processes have it open; a backup has both, so that what was forgotten does not come back to a store
+   that was restored elsewhere.
 2. Lines are only added, and are on disk when `add` returns.
 3. A value is known again inside other text, in other case, white space, punctuation, look-alikes, with invisible characters
    between, and in escapes, entities and base64; said in other words or letters (rot13, leet, backwards) it is not.
 4. Every reader sees what was added by any process with its next question; with nothing forgotten a question costs a look
    for the file.
 
-Who has the key and the file can try values out: both are as private as the memory itself.
+Who has the key and the lines can try values out: both are as private as the memory itself.
 """
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -22,14 +22,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from memory_mcp import machine, paths
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
 from memory_mcp.ingest.respelling import Spelled, key_of, runs, spelled
+from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile
 from memory_mcp.model.event import Event, EventDraft
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from memory_mcp.storage.records import TombstoneLog
 
 #: What stands in the place of a forgotten value.
 MARK = "[forgotten]"
@@ -45,7 +47,7 @@ _GRAMS = (12, SHORTEST, _SHORTEST_HAN)
 _BITS = 20
 #: Texts up to this length are remembered, and so many of them.
 _SHORT, _REMEMBERED = 200, 2000
-_KEY_BYTES, _HASH_BYTES = 32, 16
+_HASH_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Known:
-    """The file's content."""
+    """What the lines say."""
 
     #: Of each window length its values: by what is kept of the window's hash, lengths and hashes.
     values: dict[int, dict[int, set[tuple[int, int, str]]]] = field(default_factory=lambda: {gram: {} for gram in _GRAMS})
@@ -101,20 +103,20 @@ class _Known:
 
 
 class Tombstones:
-    """The tombstones of one data directory; None has none. Any thread may ask."""
+    """The tombstones of one memory. Any thread may ask."""
 
-    def __init__(self, directory: Path | None) -> None:
-        self._file = directory / paths.TOMBSTONES if directory else None
-        self._key_file = directory / paths.TOMBSTONES_KEY if directory else None
+    def __init__(self, directory: Path | None, log: "TombstoneLog | None" = None) -> None:
+        """Keep them in a log, or in files of the data directory; with neither nothing was ever forgotten."""
+        self._log: TombstoneLog | None = log or (TombstoneFile(directory) if directory else None)
         self._key = b""
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: object = None
         self._known = _Known()
 
     @classmethod
     def tried(cls, wanted: Wanted) -> Self:
         """Tombstones of a dry run: nothing is written."""
         made = cls(None)
-        made._key = secrets.token_bytes(_KEY_BYTES)
+        made._key = secrets.token_bytes(KEY_BYTES)
         for line in made._lines(wanted):
             _take(made._known, line)
         return made
@@ -127,20 +129,10 @@ class Tombstones:
 
     def add(self, wanted: Wanted) -> None:
         """Remember what is to be forgotten; on disk when this returns. InvalidQuery for a value that is too short."""
-        assert self._file is not None
+        assert self._log is not None
         self._reread()
-        self._key = self._key or self._own_key()
-        lines = "".join(json.dumps(line) + "\n" for line in self._lines(wanted))
-        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
-        try:
-            size = os.fstat(descriptor).st_size
-            # A line that a crash cut in two must not take the next one with it.
-            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-            os.write(descriptor, (("\n" if torn else "") + lines).encode("ascii"))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        machine.sync_names(self._file.parent)
+        self._key = self._key or self._log.key()
+        self._log.add([json.dumps(line) for line in self._lines(wanted)])
 
     def covers(self, what: EventDraft | Event) -> bool:
         """Whether an event was forgotten as a whole, under its id or another."""
@@ -328,31 +320,17 @@ class Tombstones:
         for span in wanted.ranges:
             yield {"scope": self._scope(span.session, span.project), "since": span.since, "until": span.until}
 
-    def _own_key(self) -> bytes:
-        """The key, made when it is missing; of two processes that make one, the first is believed."""
-        assert self._key_file is not None
-        with suppress(FileExistsError):
-            descriptor = os.open(self._key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
-            try:
-                os.write(descriptor, secrets.token_bytes(_KEY_BYTES))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        return self._key_file.read_bytes()
-
     def _reread(self) -> None:
-        if self._file is None:
+        if self._log is None:
             return
-        try:
-            found = self._file.stat()
-        except FileNotFoundError:
-            return
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        stamp = self._log.stamp()
         if stamp == self._stamp:
             return
         known = _Known()
-        self._key = self._own_key()
-        for raw in self._file.read_bytes().splitlines():
+        lines = self._log.lines()
+        if lines:
+            self._key = self._log.key()
+        for raw in lines:
             # A crash may have cut a line in two: what it was for was never said to be forgotten.
             with suppress(ValueError, KeyError, TypeError):
                 _take(known, json.loads(raw))

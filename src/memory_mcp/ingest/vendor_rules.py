@@ -58,6 +58,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("databricks", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?(?![0-9A-Za-z])"),
     ("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}+"),
     ("figma", "figd_", rf"figd_[{_WORD}]{{30,}}+"),
+    ("memory-mcp", "mmk_", r"mmk_[0-9]{1,18}_[0-9a-f]{16}_[0-9a-f]{64}"),
     ("groq", "gsk_", r"gsk_[A-Za-z0-9]{40,}+"),
     ("replicate", "r8_", r"r8_[A-Za-z0-9]{30,}+"),
     ("xai", "xai-", r"xai-[A-Za-z0-9]{40,}+"),

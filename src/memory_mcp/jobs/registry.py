@@ -18,6 +18,7 @@ from memory_mcp.jobs.prune_indexes import PruneIndexes
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.roll_up import RollUp
 from memory_mcp.jobs.schedule import Daily
+from memory_mcp.jobs.share import Share
 from memory_mcp.jobs.sync_folder import SyncFolder
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.storage.base import Storage
@@ -55,6 +56,8 @@ class Parts:
     backups: BackupKeeper
     #: Exchanges events through the folder of the settings; None where there is none.
     sync: Callable[[Callable[[], bool]], Synced | None]
+    #: Exchanges events with a team's server, until it should stop; what was done.
+    share: Callable[[Callable[[], bool]], str]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
     improve_summaries: Hands
@@ -70,6 +73,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
     "group_topics": lambda parts: GroupTopics(parts.group_topics),
     "sync_folder": lambda parts: SyncFolder(parts.sync, parts.busy),
+    "share": lambda parts: Share(parts.share, parts.busy),
     "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),

@@ -73,11 +73,22 @@ class Names:
         return self._shown[key]
 
     def _find(self, project: str, session_id: str) -> str:
-        name, left = self.of(project), list(self.splits)
+        split = self._taken_out(project, session_id)
+        return self.of(split[-1].new) if split else self.of(project)
+
+    def way(self, project: str, session_id: str) -> str:
+        """Return the rules by which a session of `project` is shown where it is: the same for all that go this way."""
+        steps = (f"{s.session_id} {s.folder} {s.new}" for s in self._taken_out(project, session_id))
+        return "\n".join((project, *steps))
+
+    def _taken_out(self, project: str, session_id: str) -> list[Split]:
+        """Return the splits that concern a session, one after the other."""
+        name, left, found = self.of(project), list(self.splits), list[Split]()
         while split := next((s for s in left if self.of(s.project) == name and self._falls_under(s, project, session_id)), None):
             left.remove(split)
+            found.append(split)
             name = self.of(split.new)
-        return name
+        return found
 
     def _falls_under(self, split: Split, project: str, session_id: str) -> bool:
         if split.session_id:

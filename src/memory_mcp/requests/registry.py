@@ -26,6 +26,7 @@ from memory_mcp.requests import (
     refine,
     refine_show,
     search,
+    share,
     shown,
     spend,
     status,
@@ -108,6 +109,12 @@ REQUESTS: Mapping[str, Entry] = {
     "exclude": Entry(excluding.Exclude, excluding.exclude),
     "include": Entry(excluding.Include, excluding.include),
     "undo_project": Entry(projects.UndoProject, projects.undo_project),
+    "share_to": Entry(share.ShareTo, share.share_to),
+    "share_project": Entry(share.ShareProject, share.share_project),
+    "unshare_project": Entry(share.UnshareProject, share.unshare_project),
+    "share_now": Entry(share.ShareNow, share.share_now),
+    "share_status": Entry(share.ShareStatus, share.share_status),
+    "share_off": Entry(share.ShareOff, share.share_off),
 }
 #: Requests that change something.
 WRITING = frozenset(
@@ -115,6 +122,7 @@ WRITING = frozenset(
         *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
         *("alias_project", "split_project", "undo_project", "pause_capture", "resume_capture"),
         *("exclude", "include", "run_job", "pause_job", "resume_job"),
+        *("share_to", "share_project", "unshare_project", "share_now", "share_off"),
     }
 )
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}

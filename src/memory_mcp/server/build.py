@@ -49,7 +49,7 @@ def build_server(app: App, project: str) -> MemoryServer:
 
 
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
-    """The server over a host whose App may not be open yet, with `more` tools; `project` is that of connections which tell none."""
+    """The server over a host, with `more` tools; `project` is that of connections which tell none."""
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
     server = MemoryServer(
         "memory-mcp",

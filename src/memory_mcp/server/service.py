@@ -43,6 +43,15 @@ _BULK = 400
 _WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
+def _share(app: App, should_stop: Callable[[], bool]) -> str:
+    """See Callbacks; what asks a server is loaded where one is named."""
+    if app.directory is None or not (app.directory / paths.SHARE).is_dir():
+        return ""
+    from memory_mcp.sharing.run import job
+
+    return job(app, should_stop)
+
+
 @dataclass(slots=True)
 class Awaited:
     """What somebody waits for: an event that is in the tree, its periods too, and then a change that every index has."""
@@ -93,6 +102,7 @@ class Service:
             lambda: self._importing,
             self.host.give_way,
             tends_indexes=True,
+            share=_share,
             watches_spool=True,
         )
         with few_collections():

@@ -18,7 +18,7 @@ from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.archive import ArchiveStore
-from memory_mcp.storage.records import AuditStore, Outbox, ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
+from memory_mcp.storage.records import Records
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -275,7 +275,7 @@ class GripStore(Protocol):
         ...
 
 
-class Storage(Protocol):
+class Storage(Records, Protocol):
     """The whole truth of one data directory."""
 
     @property
@@ -294,43 +294,8 @@ class Storage(Protocol):
         ...
 
     @property
-    def usage(self) -> UsageStore:
-        """Openings of quotations."""
-        ...
-
-    @property
-    def superseded(self) -> SupersededStore:
-        """Statements that hold no more."""
-        ...
-
-    @property
-    def spending(self) -> SpendingStore:
-        """What language models were asked."""
-        ...
-
-    @property
-    def topics(self) -> TopicStore:
-        """Identities and labels of topics."""
-        ...
-
-    @property
-    def projects(self) -> ProjectStore:
-        """What projects are called."""
-        ...
-
-    @property
-    def audit(self) -> AuditStore:
-        """What was done to the memory itself."""
-        ...
-
-    @property
     def archive(self) -> ArchiveStore:
         """Everything as rows."""
-        ...
-
-    @property
-    def outbox(self) -> Outbox:
-        """Changes and positions."""
         ...
 
     @property

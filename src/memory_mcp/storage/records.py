@@ -97,6 +97,26 @@ class AuditStore(Protocol):
         ...
 
 
+class TombstoneLog(Protocol):
+    """What was forgotten, as lines without a word of it, and the key of their hashes. Append-only."""
+
+    def stamp(self) -> object:
+        """Return a value that changes when any process has added lines. Free."""
+        ...
+
+    def lines(self) -> list[str]:
+        """Return all lines, in the order they were added."""
+        ...
+
+    def key(self) -> bytes:
+        """Return the key, made where there is none."""
+        ...
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Add lines; they outlast a crash when this returns."""
+        ...
+
+
 class SpendingStore(Protocol):
     """What language models were asked, a row each, without any text. Append-only."""
 
@@ -226,4 +246,48 @@ class Outbox(Protocol):
 
     def forget_requests(self, now_ms: int) -> int:
         """Drop answers to writes that nobody will send again; how many."""
+        ...
+
+
+class Records(Protocol):
+    """The parts of a store that tell of what happens beside the tree."""
+
+    @property
+    def usage(self) -> UsageStore:
+        """Openings of quotations."""
+        ...
+
+    @property
+    def superseded(self) -> SupersededStore:
+        """Statements that hold no more."""
+        ...
+
+    @property
+    def spending(self) -> SpendingStore:
+        """What language models were asked."""
+        ...
+
+    @property
+    def topics(self) -> TopicStore:
+        """Identities and labels of topics."""
+        ...
+
+    @property
+    def projects(self) -> ProjectStore:
+        """What projects are called."""
+        ...
+
+    @property
+    def audit(self) -> AuditStore:
+        """What was done to the memory itself."""
+        ...
+
+    @property
+    def tombstones(self) -> TombstoneLog | None:
+        """What was forgotten; None where files of the data directory tell it."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """Changes and positions."""
         ...

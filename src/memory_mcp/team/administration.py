@@ -40,14 +40,14 @@ class Administration:
 
     def __init__(self, database: Database, author: str, clock: Clock | None = None) -> None:
         """`author`: who acts, as the audit names them."""
-        self._database, self._author = database, author
+        self.database, self._author = database, author
         self._clock = clock or SystemClock()
         self.directory = Directory(database, self._clock)
 
     @contextmanager
     def _acting(self, tenant: int) -> Iterator[Linked]:
         """Open a transaction of a tenant's, one at a time, so that numbers of members are given once."""
-        with self._database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
+        with self.database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
             raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
             yield raw
 
@@ -57,7 +57,7 @@ class Administration:
 
     def record(self, tenant: int, what: str, subject: str, **detail: Any) -> None:
         """Add an act to the audit that was done elsewhere, such as a forget; `detail` holds no text of a memory."""
-        with self._database.connection(Bound(tenant)) as raw, translated():
+        with self.database.connection(Bound(tenant)) as raw, translated():
             self._note(raw, tenant, what, subject, **detail)
 
     # tenants and spaces
@@ -67,7 +67,7 @@ class Administration:
         _check_name("tenant", name)
         if tenant_class and tenant_class not in CLASSES:
             raise InvalidQuery(f"unknown class of tenants: {tenant_class!r}", f"Classes are {', '.join(CLASSES)}.")
-        with self._database.connection(None) as raw, translated(), raw.transaction():
+        with self.database.connection(None) as raw, translated(), raw.transaction():
             number, made = put_tenant(raw, name)
             # For this transaction alone: what follows are rows of the new tenant.
             bind = "SELECT set_config('memory.tenant', %s, true), set_config('memory.member', '0', true)"

@@ -67,7 +67,8 @@ class Follower:
             self._queue.put(None)
         until = time.monotonic() + patience
         for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
         self._listener.stop()
 
     def _hear(self, tenant: int, space: int) -> None:

@@ -93,7 +93,7 @@ class TeamHost(Host):
         self._opened, self._replica = opened, replica
         self._lock = threading.Lock()
         #: The last change after each member's last write, by tenant, space and member.
-        self._written: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._reached: dict[tuple[int, int, int], tuple[int, int]] = {}
         #: Writing calls now running.
         self._writing = 0
 
@@ -136,10 +136,10 @@ class TeamHost(Host):
             if self._replica is not None:
                 head = connection_of(memory.app).head()
                 with self._lock:
-                    self._written.pop(whose, None)
-                    self._written[whose] = (head.last_change, head.resets)
-                    while len(self._written) > _WRITES:
-                        del self._written[next(iter(self._written))]
+                    self._reached.pop(whose, None)
+                    self._reached[whose] = (head.last_change, head.resets)
+                    while len(self._reached) > _WRITES:
+                        del self._reached[next(iter(self._reached))]
 
     def _place(self, caller: Served, writing: bool) -> Place:
         tenant, space = caller.principal.tenant, caller.space.space
@@ -150,7 +150,7 @@ class TeamHost(Host):
 
     def _has_reached(self, place: Place, whose: tuple[int, int, int]) -> bool:
         """Return whether a replica has what a member has written; waited for, but not for long."""
-        written = self._written.get(whose)
+        written = self._reached.get(whose)
         if written is None:
             return True
         with self._opened.lent(place) as memory:
@@ -160,8 +160,8 @@ class TeamHost(Host):
                 head = connection.head()
                 if (head.last_change, head.resets) >= written:
                     with self._lock:
-                        if self._written.get(whose) == written:
-                            del self._written[whose]
+                        if self._reached.get(whose) == written:
+                            del self._reached[whose]
                     return True
                 if time.monotonic() > end:
                     return False

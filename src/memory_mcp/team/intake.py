@@ -48,7 +48,9 @@ def take(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Taken:
     try:
         heard = hooks[payload.client].read(payload.body.decode("utf-8-sig", "replace"), envelope)
     except Malformed as error:
-        raise InvalidQuery(f"the payload cannot be read: {error}", f"Send it as {payload.client} gives it to its hooks.") from None
+        raise InvalidQuery(
+            f"the payload cannot be read: {error}", f"Send it as {payload.client} gives it to its hooks."
+        ) from None
     drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
     report = ImportReport()
     clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]

@@ -96,7 +96,9 @@ class Opened:
         self._opening: dict[Place, _Opening] = {}
         #: Being closed: whoever wants one of them waits for that.
         self._closing: dict[Place, threading.Event] = {}
-        self._disk_bytes, self._measured = 0, float("-inf")
+        #: Bytes of each folder when it was measured last: when it was closed, or with all others.
+        self._sizes: dict[Path, int] = {}
+        self._measured = float("-inf")
         self._ended = False
         self.opened_total = self.closed_total = 0
 
@@ -113,7 +115,7 @@ class Opened:
     @property
     def disk_bytes(self) -> int:
         """Bytes of all folders when they were measured last."""
-        return self._disk_bytes
+        return sum(list(self._sizes.values()))
 
     @contextmanager
     def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
@@ -176,6 +178,7 @@ class Opened:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             memory = Memory(place, Context().run(self._opener, place, folder), uses=1)
             Context().run(self._on_open, memory)
+            self._sizes[folder] = _size(folder)
             with self._lock:
                 self._open[place] = memory
                 self.opened_total += 1
@@ -213,9 +216,11 @@ class Opened:
     def _close(self, memory: Memory) -> None:
         try:
             memory.app.close()
+            folder = memory.place.folder(self._root)
             with suppress(OSError):
                 # How long it has not been used, for whoever looks which folders go.
-                os.utime(memory.place.folder(self._root))
+                os.utime(folder)
+            self._sizes[folder] = _size(folder)
         except Exception:
             log.exception("a memory could not be closed; its indexes are followed from their last generation")
         finally:
@@ -225,18 +230,14 @@ class Opened:
 
     def _sweep(self) -> None:
         """Remove folders while they hold more than they may."""
-        now = time.monotonic()
-        if now - self._measured < _MEASURED and self._disk_bytes <= self._limits.disk_bytes:
-            return
-        self._measured = now
-        sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
-        total = sum(sizes.values())
-        for folder in sorted(sizes, key=_used):
-            if total <= self._limits.disk_bytes:
+        if time.monotonic() - self._measured > _MEASURED:
+            self._measured = time.monotonic()
+            self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
+        for folder in sorted(self._sizes, key=_used):
+            if self.disk_bytes <= self._limits.disk_bytes:
                 break
             if self._removed(folder):
-                total -= sizes[folder]
-        self._disk_bytes = total
+                self._sizes.pop(folder, None)
 
     def _removed(self, folder: Path) -> bool:
         """Remove the folder of a memory that is closed; whether it was."""
@@ -275,10 +276,9 @@ def _place(folder: Path) -> Place | None:
 
 def _size(folder: Path) -> int:
     total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.stat(os.path.join(path, name)).st_blocks * 512
+    with suppress(OSError):
+        for file in folder.rglob("*"):
+            total += file.lstat().st_blocks * 512
     return total
 
 

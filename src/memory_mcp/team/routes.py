@@ -201,7 +201,9 @@ class Front:
         if path == "/health/ready":
             return await self._ready()
         if not self._may_measure(request):
-            refusal = Refusal(401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token.")
+            refusal = Refusal(
+                401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token."
+            )
             return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
         return PlainTextResponse(await anyio.to_thread.run_sync(self._asked.exposition), media_type=metrics.CONTENT_TYPE)
 

@@ -13,12 +13,14 @@ from typing import cast
 
 from memory_mcp import metrics
 from memory_mcp.errors import MemoryMcpError, NotFound
+from memory_mcp.forgetting.act import Forgetting
 from memory_mcp.jobs.derivation import Depth
 from memory_mcp.jobs.derivation import Place as Where
 from memory_mcp.jobs.schedule import Daily, next_due
 from memory_mcp.llm.settings import OFF
 from memory_mcp.storage.postgres.connection import EVENTS
 from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.storage.postgres.tombstones import FORGET
 from memory_mcp.storage.postgres.work import Taken, Work
 from memory_mcp.team.opened import Memory, Opened, Place
 
@@ -51,6 +53,7 @@ class Workers:
             PERIODS: _roll_up,
             HOUSEKEEPING: _keep_house,
             SUMMARIES: _improve_summaries,
+            FORGET: _forget,
         }
         self._failures: dict[tuple[int, int, str], int] = {}
         self._stopping = threading.Event()
@@ -167,7 +170,11 @@ class Workers:
             app.derivation.run(Depth.SEGMENTS, Where.ASIDE)
         else:
             app.derivation.run(Depth.SEGMENTS)
-        self._work.due_once(memory.place.tenant, memory.place.space, PERIODS, _ROLL_UP_AFTER)
+        place = memory.place
+        if app.derivation.lacks_a_period():
+            self._work.due(place.tenant, place.space, PERIODS, 0.0)
+        else:
+            self._work.due_once(place.tenant, place.space, PERIODS, _ROLL_UP_AFTER)
         return None
 
 
@@ -179,6 +186,12 @@ def _roll_up(memory: Memory) -> float | None:
 def _keep_house(memory: Memory) -> float | None:
     memory.app.scheduler.run_now("housekeeping")
     return _until_night(memory)
+
+
+def _forget(memory: Memory) -> float | None:
+    """Look once more for what was forgotten, and go on with it where the server that did it was killed."""
+    Forgetting(memory.app).look_again("memory-mcp", "looked for again")
+    return None
 
 
 def _improve_summaries(memory: Memory) -> float | None:

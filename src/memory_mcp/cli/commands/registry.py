@@ -48,6 +48,7 @@ COMMANDS = {
     "export": "write the memory as JSONL or Markdown, which import takes back, or as one HTML file to read and search anywhere",
     "merge": "take what another memory or a backup holds into this one, without duplicates",
     "sync": "keep this memory and those of other machines in step through a folder they share",
+    "share": "publish chosen projects to a space of a team's server, and pull what others published there",
     "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
     "restore": "bring the memory back from a backup; what is there now is kept aside",
     "config": "show and check the settings",
@@ -92,7 +93,7 @@ GROUPS = {
             "spend",
             "forget",
         ),
-        *("embedder", "admin", "backup", "restore", "export", "merge", "sync", "config"),
+        *("embedder", "admin", "backup", "restore", "export", "merge", "sync", "share", "config"),
     ),
 }
 

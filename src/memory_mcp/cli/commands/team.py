@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
@@ -29,6 +30,7 @@ def add(parsers: Subparsers) -> None:
     _add_tenants(inner)
     _add_members(inner)
     _add_keys(inner)
+    _add_tombstones(inner)
     acts = _leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
 
@@ -84,6 +86,14 @@ def _add_keys(inner: Subparsers) -> None:
     _leaf(keys, "list", run_key_list, "list the keys, without their texts")
     gone = _leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
     gone.add_argument("key_id", metavar="KEY", help="the key's id")
+
+
+def _add_tombstones(inner: Subparsers) -> None:
+    kept = family(inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup")
+    copy = leaf(kept, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
+    copy.add_argument("file", metavar="FILE", help="made where there is none; lines are only added")
+    again = leaf(kept, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile.")
+    again.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
 
 
 def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
@@ -272,6 +282,32 @@ def run_audit(args: argparse.Namespace) -> int:
     render.emit(
         as_json(args), {"acts": [asdict(act) for act in found]}, [line.rstrip() for line in lines] or ["nothing was done yet"]
     )
+    return 0
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Copy tombstones to a file."""
+    from memory_mcp.team import tombstones
+
+    with _acting(args) as (acts, _):
+        added = tombstones.export(acts.database, Path(args.file))
+    render.emit(as_json(args), {"added": added, "file": args.file}, [f"{render.plural(added, 'tombstone')} added to {args.file}"])
+    return 0
+
+
+def run_apply(args: argparse.Namespace) -> int:
+    """Forget again what files say."""
+    from memory_mcp.team import tombstones
+
+    with _acting(args) as (acts, settings):
+        done = tombstones.apply(acts.database, settings, [Path(place) for place in args.places])
+    lines = [
+        f"{render.plural(done.tombstones, 'tombstone')} applied that the database did not have",
+        f"{render.plural(done.events, 'event')} forgotten again in {render.plural(done.memories, 'space')}",
+    ]
+    if done.unknown:
+        lines.append(f"{render.plural(done.unknown, 'space')} of the files are not in this database: made after the backup")
+    render.emit(as_json(args), asdict(done), lines)
     return 0
 
 

@@ -59,9 +59,13 @@ class DamagedReader:
         self._child: Child | None = None
         #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.
         self.failed = 0
+        #: The file cannot even be opened; nothing more is tried, as each try begins a child.
+        self.unreadable = False
 
     def rows(self, sql: str) -> list[Row] | None:
         """All rows of a query; None where it cannot be answered."""
+        if self.unreadable:
+            return None
         try:
             if self._child is None:
                 self._child = Child(_READER, str(self._file))
@@ -152,6 +156,7 @@ def _reading(file: Path) -> Iterator[DamagedReader]:
             rest.rename(rest.with_name(rest.name + ".damaged"))
         if reader.rows("SELECT 1") is None:
             log.error("nothing can be read of %s", file)
+            reader.unreadable = True
         yield reader
     finally:
         reader.end()

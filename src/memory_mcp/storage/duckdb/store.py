@@ -129,6 +129,7 @@ class DuckStorage:
             self.spending = DuckSpending(self._con)
             self.topics = DuckTopics(self._con)
             self.audit = DuckAudit(self._con)
+            self.tombstones = None
             self.archive = DuckArchive(self._con, self.reread)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)

@@ -8,6 +8,7 @@ Invariants
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: How long a caller waits for a connection (seconds): a pool that is used up, or a database that does not answer.
 _WAIT = 10.0
+#: A new connection is tried for so long; once that failed, callers wait only briefly until so long after it (seconds).
+_TRIES, _BRIEFLY, _AWAY = 2.0, 1.0, 5.0
 #: Connections that are idle for longer are closed (seconds).
 _IDLE = 300.0
 #: The name under which every commit is told to whoever listens; its payload is `tenant/space`.
@@ -63,19 +66,34 @@ class Database:
             open=False,
             timeout=_WAIT,
             max_idle=_IDLE,
+            reconnect_timeout=_TRIES,
+            reconnect_failed=self._fail,
             configure=_configure,
             kwargs={"autocommit": True, "application_name": "memory-mcp"},
         )
         self._opening = threading.Lock()
         self._opened = False
+        #: When the database was found not to answer.
+        self._failed = float("-inf")
+
+    def _fail(self, _: "ConnectionPool[Any]") -> None:
+        self._failed = time.monotonic()
 
     @contextmanager
     def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
         """Lend a connection, bound to a tenant and member; None: to none, which sees no memory."""
         self._open()
-        with translated(), self._pool.connection() as raw:
-            _bind(raw, bound)
-            yield raw
+        with translated():
+            try:
+                away = time.monotonic() - self._failed < _AWAY
+                with self._pool.connection(_BRIEFLY if away else _WAIT) as raw:
+                    _bind(raw, bound)
+                    yield raw
+            except psycopg.OperationalError as error:
+                if gone(error):
+                    # What ended this connection has ended others: those that wait in the pool are tried now, not by callers.
+                    self._pool.check()
+                raise
 
     def alone(self) -> "Raw[tuple[Any, ...]]":
         """Return a connection outside the pool, for listening and for migrations; the caller closes it."""
@@ -173,7 +191,8 @@ class Listener:
     def stop(self) -> None:
         """Stop listening within a second."""
         self._over.set()
-        self._thread.join(2)
+        if self._thread.is_alive():
+            self._thread.join(2)
 
     def _listen(self) -> None:
         while not self._over.is_set():

@@ -386,6 +386,22 @@ CREATE TABLE project_split (         -- sessions that are shown apart from their
     PRIMARY KEY (tenant, space, number)
 );
 
+CREATE TABLE tombstone (             -- what was forgotten, without a word of it
+    tenant bigint  NOT NULL,
+    space  integer NOT NULL,
+    number bigint  GENERATED ALWAYS AS IDENTITY,
+    at_ms  bigint  NOT NULL,
+    line   text    NOT NULL,         -- JSON object of lengths, times and keyed hashes
+    PRIMARY KEY (tenant, space, number)
+);
+
+CREATE TABLE tombstone_key (         -- of those hashes
+    tenant bigint  NOT NULL,
+    space  integer NOT NULL,
+    key    bytea   NOT NULL,
+    PRIMARY KEY (tenant, space)
+);
+
 CREATE TABLE audit (                 -- acts upon the memory itself; append-only, without the text concerned
     tenant  bigint  NOT NULL,
     space   integer NOT NULL,

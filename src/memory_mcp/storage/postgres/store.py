@@ -25,6 +25,7 @@ from memory_mcp.storage.postgres.projects import PostgresProjects
 from memory_mcp.storage.postgres.spending import PostgresSpending
 from memory_mcp.storage.postgres.superseded import PostgresSuperseded
 from memory_mcp.storage.postgres.toc import PostgresToc
+from memory_mcp.storage.postgres.tombstones import PostgresTombstones
 from memory_mcp.storage.postgres.topics import PostgresTopics
 from memory_mcp.storage.postgres.usage import PostgresUsage
 from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
@@ -90,6 +91,7 @@ class PostgresStorage:
         self.spending = PostgresSpending(con)
         self.topics = PostgresTopics(con)
         self.audit = PostgresAudit(con)
+        self.tombstones = PostgresTombstones(con)
         self.archive = PostgresArchive(con, memory, self.reread)
         self.outbox = PostgresOutbox(con)
         con.on_reset = self.reread

@@ -1,0 +1,163 @@
+"""`share`: chosen projects published to a space of a team's server, and what others published there pulled."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from memory_mcp import paths
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import (
+    COMMAND_LINE,
+    SESSION,
+    Subparsers,
+    answered,
+    as_json,
+    family,
+    leaf,
+    opened,
+    project_typed,
+)
+
+_KEY_ASIDE = "Without --key the key is taken from MEMORY_MCP_SHARE_KEY. It is kept in a file for you alone."
+_REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mcp forget takes it out there, too."
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `share`."""
+    inner = family(parsers, "share", about)
+    to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
+    to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")
+    to.add_argument("--key", default="", metavar="KEY", help="the key that an administrator of the team gave you")
+    to.add_argument("--space", default="", metavar="S", help="the space to pull from (default: the team's)")
+    to.add_argument("--insecure", action="store_true", help="allow http:// to another machine")
+    published = leaf(inner, "add", run_add, "publish a project, with what is stored of it and what comes")
+    published.add_argument("project", metavar="PROJECT", help="as `projects` shows it, its last part, or . for this directory")
+    published.add_argument("--space", default="", metavar="S", help="publish it to this space (default: the server's)")
+    removed = leaf(inner, "remove", run_remove, "publish a project no more", _REMOVE_ASIDE)
+    removed.add_argument("project", metavar="PROJECT", help="as `share status` shows it")
+    now = leaf(inner, "now", run_now, "publish and pull at once, instead of within two minutes")
+    now.add_argument("--forget", action="store_true", help="also take out events of yours that others forgot, however many")
+    leaf(inner, "status", run_status, "show what left, what would leave next, and what came")
+    leaf(inner, "off", run_off, "forget the server and its key: nothing is published or pulled any more")
+
+
+def run_to(args: argparse.Namespace) -> int:
+    """Remember the server."""
+    from memory_mcp.requests.share import ShareTo
+
+    with opened(args) as app:
+        key = args.key or _environ().get(paths.SHARE_KEY, "")
+        data = answered(app, ShareTo(args.url, key, args.space, args.insecure, COMMAND_LINE))
+    role = f" as {data['member']}, {data['role']}" if data.get("member") else ""
+    lines = [f"Server {data['url']}, space {data['space']}{role}. What is published there comes by itself."]
+    if data.get("role") != "reader":
+        lines.append("Publish a project: memory-mcp share add PROJECT")
+    render.emit(as_json(args), data, [*lines, *_notes(data)])
+    return 0
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Share a project."""
+    from memory_mcp.requests.share import ShareProject
+
+    with opened(args) as app:
+        data = answered(app, ShareProject(project_typed(app, args.project), args.space, COMMAND_LINE))
+    return _changed(args, data)
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    """Share a project no more."""
+    from memory_mcp.requests.share import UnshareProject
+
+    with opened(args) as app:
+        data = answered(app, UnshareProject(project_typed(app, args.project), COMMAND_LINE))
+    return _changed(args, data)
+
+
+def run_off(args: argparse.Namespace) -> int:
+    """Forget the server."""
+    from memory_mcp.requests.share import ShareOff
+
+    with opened(args, catch_up=False) as app:
+        data = answered(app, ShareOff(COMMAND_LINE))
+    render.emit(as_json(args), data, ["Nothing is shared.", *_notes(data)])
+    return 0
+
+
+def run_now(args: argparse.Namespace) -> int:
+    """Run once."""
+    from memory_mcp.requests.share import ShareNow
+
+    with opened(args) as app:
+        data = answered(app, ShareNow(args.forget))
+    lines = [f"Published {render.plural(data['left'], 'event')}, took in {data['came']:,}"]
+    lines += [f"offline: {data['offline']}; it is tried again by itself"] if data.get("offline") else []
+    lines += [data["error"]] if data.get("error") else []
+    render.emit(as_json(args), data, lines)
+    return 1 if data.get("error") else 0
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Tell everything."""
+    from memory_mcp.requests.share import ShareStatus
+
+    with opened(args) as app:
+        data = answered(app, ShareStatus())
+    render.emit(as_json(args), data, list(_lines(data)))
+    return 0
+
+
+def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
+    shared = ", ".join(map(render.one_line, data["projects"])) or "none"
+    render.emit(as_json(args), data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
+    return 0
+
+
+def _notes(data: dict[str, Any]) -> list[str]:
+    return [f"Note: {note}" for note in data.get("notes", ())]
+
+
+def _environ() -> Any:
+    import os
+
+    session = SESSION.get()
+    return session.environ if session else os.environ
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    if not data["url"]:
+        yield data.get("error") or "Nothing is shared. Name a server: memory-mcp share to URL --key KEY"
+        return
+    role = f" as {data['member']}, {data['role']}" if data.get("member") else ""
+    yield f"server {data['url']}, space {data['space']}{role}" + ("" if data["has_key"] else ", without a key")
+    last = f"last run that did all: {data['last']}" if data.get("last") else "nothing was exchanged yet"
+    yield f"offline since {data['offline_since']}; {last}" if data.get("offline_since") else last
+    if data.get("error"):
+        yield f"error: {data['error']}"
+    for one in data["projects"]:
+        yield _project_line(one)
+    for one in data["came"]:
+        yield f"came: {render.one_line(one['project'])}: {render.plural(one['came'], 'event')}, last {one['last']}"
+    for name, count in data["people"].items():
+        yield f"  from {render.one_line(name)}: {count:,}"
+    yield from _upkeep_lines(data)
+
+
+def _project_line(one: dict[str, Any]) -> str:
+    name, left = render.one_line(one["project"]), render.plural(one["left"], "event")
+    last = f", last {one['last']}" if one.get("last") else ""
+    if not one.get("space"):
+        return f"no more published: {name}: {left} left{last}"
+    waits = f"; {one['waits']:,} of other names wait for: memory-mcp share add {name}" if one.get("waits") else ""
+    return f"published: {name} to {one['space']}: {left} left{last}; {one['would_leave']:,} would leave next{waits}"
+
+
+def _upkeep_lines(data: dict[str, Any]) -> Iterator[str]:
+    for why, count in data["kept_back"].items():
+        yield f"kept back: {render.plural(count, 'event')} ({why})"
+    if data.get("forgotten_there") or data.get("forgotten_here"):
+        yield f"forgotten there for you: {data['forgotten_there']:,}; here because others forgot: {data['forgotten_here']:,}"
+    if data.get("held"):
+        yield f"{data['held']:,} events of yours were forgotten by others and are still here: memory-mcp share now --forget"
+    for one in data["refused"]:
+        yield f"refused: {one['what']} {one['event']}: that takes the role {one['needs']} in the space; ask who has it"

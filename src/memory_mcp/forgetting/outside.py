@@ -1,0 +1,86 @@
+"""A copy of tombstones outside the database: what was forgotten after a backup must not come back with it.
+
+A line of the file names a memory by its store id, the key of its hashes, and one tombstone of it; no word of any text. Lines are
+only added. Who has the file can try values out, as with tombstones themselves: it is as private as the memory.
+"""
+
+import json
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.ingest.tombstone_file import append
+from memory_mcp.storage.records import TombstoneLog
+
+#: How files of a folder end.
+SUFFIX = ".jsonl"
+
+
+@dataclass(slots=True)
+class Copy:
+    """The tombstones of one memory, as files outside the database have them."""
+
+    key: bytes
+    lines: list[str] = field(default_factory=list)
+
+
+def note(app: App) -> None:
+    """Add what was forgotten in an open memory to this machine's file, where the settings name a folder for it.
+
+    Raises StorageError when it cannot be written: what was to be forgotten would come back with an older backup.
+    """
+    folder, log = app.settings.team.tombstones_dir, app.storage.tombstones
+    if not folder or log is None:
+        return
+    place = Path(folder) / f"{socket.gethostname()}{SUFFIX}"
+    try:
+        keep(place, {app.storage.stats(text=False).store_id: log})
+    except OSError as error:
+        hint = "Make the folder of team.tombstones_dir writable; it is forgotten once it is."
+        raise StorageError(f"{place} cannot be written: {error.strerror}", hint) from error
+
+
+def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
+    """Add the tombstones of memories, by store id, that a file does not have yet; how many."""
+    known = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
+    new: list[str] = []
+    for memory, log in logs.items():
+        lines = [line for line in dict.fromkeys(log.lines()) if (memory, line) not in known]
+        key = log.key().hex() if lines else ""
+        new += [json.dumps({"memory": memory, "key": key, "line": line}) for line in lines]
+    if new:
+        append(file, new)
+    return len(new)
+
+
+def files_of(places: Sequence[Path]) -> list[Path]:
+    """Return files, and those of folders; InvalidQuery for a place where there is none."""
+    found: list[Path] = []
+    for place in places:
+        inside = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else [place] * place.is_file()
+        if not inside:
+            raise InvalidQuery(f"no tombstones there: {place}", f"Name a file that the export wrote, or a folder of *{SUFFIX}.")
+        found += inside
+    return found
+
+
+def read(files: Iterable[Path]) -> dict[str, Copy]:
+    """Return what files tell, by store id. A line that a crash cut in two is passed over.
+
+    Raises StorageError when files have two keys for one memory.
+    """
+    found: dict[str, Copy] = {}
+    for file in files:
+        for raw in file.read_text("ascii", "replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                told = json.loads(raw)
+                memory, key, line = str(told["memory"]), bytes.fromhex(told["key"]), str(told["line"])
+                copy = found.setdefault(memory, Copy(key))
+                if copy.key != key:
+                    raise StorageError(f"{file} has another key for {memory} than the files before", "Apply them one by one.")
+                copy.lines.append(line)
+    return found

@@ -1,0 +1,63 @@
+"""Tombstones in files of a data directory: lines that are only added, and the key of their hashes beside them."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp import machine, paths
+
+KEY_BYTES = 32
+
+
+class TombstoneFile:
+    """See TombstoneLog."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / paths.TOMBSTONES
+        self._key_file = directory / paths.TOMBSTONES_KEY
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """See TombstoneLog; costs a look for the file."""
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def lines(self) -> list[str]:
+        """See TombstoneLog."""
+        try:
+            return self._file.read_text("ascii", "replace").splitlines()
+        except FileNotFoundError:
+            return []
+
+    def key(self) -> bytes:
+        """See TombstoneLog; of two processes that make one, the first is believed."""
+        with suppress(FileExistsError):
+            descriptor = os.open(self._key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
+            try:
+                os.write(descriptor, secrets.token_bytes(KEY_BYTES))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        return self._key_file.read_bytes()
+
+    def add(self, lines: Sequence[str]) -> None:
+        """See TombstoneLog."""
+        append(self._file, lines)
+
+
+def append(file: Path, lines: Sequence[str]) -> None:
+    """Add lines of ASCII to a private file; on disk when this returns."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        # A line that a crash cut in two must not take the next one with it.
+        torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+        os.write(descriptor, ("\n" * bool(torn) + "".join(f"{line}\n" for line in lines)).encode("ascii"))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    machine.sync_names(file.parent)

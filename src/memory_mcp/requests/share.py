@@ -1,0 +1,354 @@
+"""Sharing chosen projects with a team: which server, which projects, doing it now, and what left, came and would leave."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.model.audit import Act
+from memory_mcp.model.event import Event
+from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp.sharing import client, run
+from memory_mcp.sharing.leaving import Leaving, rules_of, way_of
+from memory_mcp.sharing.place import Ledger, SharedProject, SharePlace, Sharing, mark_of
+from memory_mcp.sharing.position import Position, followed
+from memory_mcp.sharing.publishing import OUT
+
+_NO_SERVER = "Name it first: memory-mcp share to URL --key KEY"
+#: Events read at once while counting what would leave.
+_PAGE = 1000
+_LONGEST_KEY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShareTo:
+    """A team's server, the key that it gave, and the space that is pulled from (the only one, where none is named)."""
+
+    url: str
+    key: str = field(default="", repr=False)
+    space: str = ""
+    insecure: bool = False
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOff:
+    """No server any more: nothing is published and nothing pulled."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareProject:
+    """A project that is published from now on, with all its events; `space`: another than the server's."""
+
+    project: str
+    space: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnshareProject:
+    """A project that is published no more; what was published stays there."""
+
+    project: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareNow:
+    """Publish and pull once. `forget`: own events go that others forgot, however many."""
+
+    forget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStatus:
+    """What left, what would leave next, what came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareChanged:
+    """What is shared now."""
+
+    url: str
+    space: str
+    projects: Sequence[str] = ()
+    member: str = ""
+    role: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedNow:
+    """What one run did."""
+
+    left: int
+    came: int
+    offline: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectShare:
+    """One project that is or was published from here; times are local."""
+
+    project: str
+    space: str = ""
+    left: int = 0
+    last: str = ""
+    #: Events that leave with the next run, unless a rule keeps them back.
+    would_leave: int = 0
+    #: Events that belong to it since it was shared, by another name: they wait until it is shared once more.
+    waits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCame:
+    """What others published of one project."""
+
+    project: str
+    came: int
+    last: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareState:
+    """Everything about sharing; times are local, "" where there is none."""
+
+    url: str = ""
+    space: str = ""
+    member: str = ""
+    role: str = ""
+    has_key: bool = False
+    projects: Sequence[ProjectShare] = ()
+    came: Sequence[ProjectCame] = ()
+    people: dict[str, int] = field(default_factory=dict)
+    last: str = ""
+    offline_since: str = ""
+    error: str = ""
+    kept_back: dict[str, int] = field(default_factory=dict)
+    #: What the server refused: what it was about, and the role that may.
+    refused: Sequence[dict[str, str]] = ()
+    forgotten_there: int = 0
+    forgotten_here: int = 0
+    corrected: int = 0
+    held: int = 0
+
+
+def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
+    """Remember a server and its key, and begin to pull.
+
+    Raises:
+        InvalidQuery: the address is none or not safe, the key is none, or the space must be named.
+        Unauthenticated, NotFound: the server does not accept the key, or has no such space.
+
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    url, before = client.address(request.url, request.insecure), place.sharing()
+    key = request.key.strip() or (place.key if before.url == url else "")
+    if not key.isascii() or not key.isprintable() or len(key) > _LONGEST_KEY:
+        raise InvalidQuery("the key is none", "Give it as the server's administrator gave it: --key KEY")
+    space, member, role, notes = _asked(url, key, request.space or (before.space if before.url == url else ""))
+    kept = before.projects if before.url == url else {}
+    if before.projects and not kept:
+        notes = [*notes, f"nothing is published there yet; {len(before.projects)} projects were shared with {before.url}"]
+    place.keep_key(key)
+    place.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), kept))
+    _record(app, "share", request.by, url)
+    app.scheduler.hasten("share")
+    return ShareChanged(url=url, space=space, projects=sorted(kept), member=member, role=role, notes=notes)
+
+
+def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
+    """Return the space, the member and the role there; one that cannot be reached is believed, where the space is named."""
+    try:
+        with client.Client(url, key) as asked:
+            told = asked.spaces()
+    except ServerUnreachable as error:
+        if not space:
+            raise InvalidQuery(f"{error.message}, and no space is named", "Try again online, or name it: --space S") from None
+        return space, "", "", [f"{error.message}: it is tried again by itself"]
+    found = {str(one["name"]): one for one in told.get("spaces", ()) if isinstance(one, dict) and "name" in one}
+    if not space:
+        teams = [name for name, one in found.items() if one.get("kind") == "team"]
+        chosen = list(found) if len(found) == 1 else teams
+        if len(chosen) != 1:
+            names = ", ".join(sorted(found)) or "none"
+            raise InvalidQuery("the space must be named", f"Add --space S. Spaces that this key may see: {names}.")
+        space = chosen[0]
+    if space not in found:
+        raise InvalidQuery(f"there is no space {space!r} that this key may see", f"Spaces: {', '.join(sorted(found)) or 'none'}.")
+    return space, str(told.get("member", "")), str(found[space].get("role", "")), []
+
+
+def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
+    """Forget the server and its key; what came stays here, what was published stays there."""
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    before = place.sharing()
+    place.keep(Sharing())
+    place.keep_key("")
+    if before.url:
+        _record(app, "unshare", request.by, before.url)
+    notes = ["what was published stays there until it is forgotten; what came stays here"]
+    return ShareChanged(url="", space="", notes=notes)
+
+
+def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
+    """Publish a project from now on, under the name it is shown with.
+
+    Raises:
+        InvalidQuery: the project is unknown or has no name, or no server is named.
+
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    sharing = _server(place)
+    if not request.project.strip():
+        raise InvalidQuery("events without a project cannot be shared", "Name a project: memory-mcp projects")
+    app.derivation.run()
+    project = known_project(app, request.project)
+    space = request.space or sharing.space
+    others = {name: one for name, one in sharing.projects.items() if name != project}
+    shared = SharedProject(space, app.clock.now_ms(), _ways(app, project))
+    now = replace(sharing, projects={**others, project: shared})
+    place.keep(now)
+    _record(app, "share", request.by, project)
+    app.scheduler.hasten("share")
+    return _changed(now, [f"its {app.tree.tally(project).events:,} events leave with the next run, without secrets"])
+
+
+def _ways(app: App, project: str) -> tuple[str, ...]:
+    """Return the ways that lead to a project now."""
+    names = app.storage.projects.names
+    found = {way_of(names, project, "")}
+    for _, recorded, session, _ in app.storage.projects.streams():
+        if names.shown(recorded, session) == project:
+            found.add(way_of(names, recorded, session))
+    return tuple(sorted(found))
+
+
+def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
+    """Publish a project no more.
+
+    Raises:
+        InvalidQuery: it is not shared, or no server is named.
+
+    """
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    sharing, given = _server(place), request.project
+    named = [name for name in sharing.projects if name == given or name.endswith("/" + given.strip("/"))]
+    if len(named) != 1:
+        told = ", ".join(sorted(sharing.projects)) or "none"
+        raise InvalidQuery(f"{given!r} is not shared", f"Shared projects: {told}.")
+    now = replace(sharing, projects={name: one for name, one in sharing.projects.items() if name != named[0]})
+    place.keep(now)
+    _record(app, "unshare", request.by, named[0])
+    return _changed(now, [f"what was published of {named[0]} stays there until it is forgotten: memory-mcp forget"])
+
+
+def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
+    """Publish and pull once, and say what came of it; being offline is no error."""
+    caller.refuse_all(app, "sharing")
+    _server(run.place_of(app))
+    done = run.run(app, agreed=request.forget) or run.Ran()
+    return SharedNow(left=done.left, came=done.came, offline=done.offline, error=done.error)
+
+
+def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
+    """Return what left, what would leave next, and what came."""
+    caller.refuse_all(app, "sharing")
+    place = run.place_of(app)
+    try:
+        sharing, damaged = place.sharing(), ""
+    except MemoryMcpError as error:
+        sharing, damaged = Sharing(), str(error)
+    progress = place.progress()
+    member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
+    names = dict.fromkeys((*sharing.projects, *progress.left))
+    counted = _would_leave(app, place, sharing) if sharing.url else {}
+    return ShareState(
+        url=sharing.url,
+        space=sharing.space,
+        member=member,
+        role=role,
+        has_key=bool(place.key),
+        projects=[_project(app, name, sharing, progress.left.get(name), counted.get(name, (0, 0))) for name in names],
+        came=[
+            ProjectCame(project=name, came=count, last=app.calendar.iso(at))
+            for name, (count, at) in sorted(progress.came.items())
+        ],
+        people=progress.people,
+        last=_when(app, progress.last_ok_ms),
+        offline_since=_when(app, progress.offline_since_ms),
+        error=damaged or progress.error,
+        kept_back=progress.kept_back,
+        refused=progress.refused,
+        forgotten_there=progress.forgotten_there,
+        forgotten_here=progress.forgotten_here,
+        corrected=progress.corrected,
+        held=progress.held,
+    )
+
+
+def _project(app: App, name: str, sharing: Sharing, left: list[int] | None, counted: tuple[int, int]) -> ProjectShare:
+    shared = sharing.projects.get(name)
+    count, at = left or (0, 0)
+    return ProjectShare(
+        project=name,
+        space=shared.space if shared else "",
+        left=count,
+        last=_when(app, at),
+        would_leave=counted[0],
+        waits=counted[1],
+    )
+
+
+def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
+    """Return by project how many events would leave, and how many wait for a word of a person."""
+    found: dict[str, tuple[int, int]] = {}
+    for space in {one.space for one in sharing.projects.values()}:
+        leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
+        seq = 0 if leaving.others() else _looked_at(app, sharing, space)
+        while events := app.storage.events.after(seq, _PAGE):
+            for one in events:
+                _count(found, leaving, ledger, one.event)
+            seq = events[-1].seq
+    return found
+
+
+def _count(found: dict[str, tuple[int, int]], leaving: Leaving, ledger: Ledger, event: Event) -> None:
+    leaves, waits = leaving.project_of(event), leaving.waits(event)
+    name = leaves or waits
+    if name and event.event_id not in ledger:
+        before = found.get(name, (0, 0))
+        found[name] = (before[0] + bool(leaves), before[1] + bool(waits))
+
+
+def _looked_at(app: App, sharing: Sharing, space: str) -> int:
+    name = OUT + mark_of(sharing.url, space)
+    kept, _, rules = app.storage.outbox.marks(name).get(name, "").partition("~")
+    is_same = rules == rules_of(sharing, space, app.storage.projects.names)
+    return followed(app.storage, Position.parse(kept))[0].seq if is_same else 0
+
+
+def _server(place: SharePlace) -> Sharing:
+    sharing = place.sharing()
+    if not sharing.url:
+        raise InvalidQuery("no server is named", _NO_SERVER)
+    return sharing
+
+
+def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
+    return ShareChanged(url=sharing.url, space=sharing.space, projects=sorted(sharing.projects), notes=notes)
+
+
+def _record(app: App, what: str, by: str, subject: str) -> None:
+    app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject))
+
+
+def _when(app: App, at_ms: int) -> str:
+    return app.calendar.iso(at_ms) if at_ms else ""

@@ -1,0 +1,197 @@
+"""A space of a team's server as its members' memories see it: what they publish taken in, and what is new there given out.
+
+Invariants
+1. What was acknowledged is committed; the same batch again changes nothing: an event is known by its id, also where something
+   was taken out of one of the copies.
+2. Everything passes this memory's own gate, and tombstones; who published an event is what the server knows, never what it says.
+3. Members forget and correct what they published; what others published needs the role that the refusal names.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.archive.others import FORGOTTEN, matches
+from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.model.event import Event, EventDraft, carried
+from memory_mcp.model.ids import EventId
+from memory_mcp.sharing.position import Position, followed
+from memory_mcp.sharing.removing import Removal, add, cuts_of
+from memory_mcp.sharing.said import said_of, stamp_of, take
+from memory_mcp.sharing.wire import (
+    MAX_CHARS,
+    MAX_EVENTS,
+    MAX_IDS,
+    SHARED_BY,
+    chars_of,
+    heard,
+    heard_said,
+    ids,
+    published_by,
+    told,
+    told_said,
+)
+
+#: Roles by what they may do, lowest first.
+ROLES = ("reader", "writer", "curator", "admin")
+_WRITES, _CORRECTS, _FORGETS = "writer", "curator", "admin"
+SOURCE = "share"
+#: One batch at a time is compared with what is stored, and stored.
+_TURN = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who calls, with the role in the space."""
+
+    name: str
+    role: str
+
+    def is_at_least(self, role: str) -> bool:
+        """Return whether the role allows what another one does."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def owns(self, event: Event) -> bool:
+        """Return whether the member published an event."""
+        return event.metadata.get(SHARED_BY) == self.name
+
+
+@dataclass(slots=True)
+class Received:
+    """What came of a batch."""
+
+    stored: int = 0
+    known: int = 0
+    forgotten: int = 0
+    corrected: int = 0
+    #: Events that were left out, by reason.
+    left_out: Counter[str] = field(default_factory=Counter)
+    #: Events that are stored under other ids, because something was taken out of them.
+    renamed: dict[str, str] = field(default_factory=dict)
+    #: What the member may not do: what it is about, and the role that may.
+    refused: list[dict[str, str]] = field(default_factory=list)
+
+
+def standing(app: App, space: str, member: Member) -> dict[str, Any]:
+    """Return what a member may do in a space, and how much it holds."""
+    acts = {"read": "reader", "publish": _WRITES, "correct others": _CORRECTS, "forget others": _FORGETS}
+    may = [act for act, role in acts.items() if member.is_at_least(role)]
+    return {"space": space, "member": member.name, "role": member.role, "may": may, "events": app.storage.events.last_seq()}
+
+
+def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any]:
+    """Take in a batch of a member's memory; committed when this returns.
+
+    Raises:
+        PermissionDenied: the member may only read.
+        InvalidQuery: it has not the form of a batch.
+        ResourceExhausted: it holds more than a batch may.
+
+    """
+    if not member.is_at_least(_WRITES):
+        hint = f"Ask an administrator of the space for the role {_WRITES}."
+        raise PermissionDenied(f"publishing needs the role {_WRITES} in this space", hint)
+    rows, gone, said = (_list(batch, name) for name in ("events", "gone", "corrections"))
+    if len(rows) > MAX_EVENTS or len(gone) > MAX_IDS:
+        raise ResourceExhausted(f"a batch has at most {MAX_EVENTS} events and {MAX_IDS} ids", "Send several.")
+    done, removal = Received(), Removal()
+    drafts, wrong = heard(rows)
+    done.left_out.update({"no such event": wrong} if wrong else {})
+    with _TURN:
+        _store(app, [published_by(draft, member.name) for draft in drafts], member, done, removal)
+    for event in app.storage.events.get_many(ids(gone)).values():
+        if _may_forget(member, event, done):
+            removal.gone.append(event)
+    done.forgotten = removal.carry_out(app, member.name)
+    done.corrected, refused = take(app, heard_said(said), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name)
+    done.refused += [_refusal("correct", one.old_event, _CORRECTS) for one in refused]
+    return {
+        "cursor": batch.get("cursor"),
+        "stored": done.stored,
+        "known": done.known,
+        "forgotten": done.forgotten,
+        "corrected": done.corrected,
+        "left_out": dict(done.left_out),
+        "renamed": done.renamed,
+        "refused": done.refused,
+    }
+
+
+def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
+    value = batch.get(name, [])
+    if not isinstance(value, list):
+        raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
+    return value
+
+
+def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Received, removal: Removal) -> None:
+    """Store what is new; of what is known, what is forgotten in the copy that came goes to `removal`."""
+    report, fresh = ImportReport(), list[EventDraft]()
+    for draft, own in zip(drafts, matches(app.storage, drafts), strict=True):
+        if own is not None:
+            done.known += 1
+            _compare(own, draft, member, done, removal)
+        elif not draft.project:
+            report.dropped["no project"] += 1
+        elif (clean := app.gate.clean(draft, report)) is not None:
+            fresh.append(clean)
+            _note_name(draft, clean, done)
+    stored = app.append(fresh, SOURCE)
+    done.stored, done.known = len(stored.new), done.known + len(stored.known)
+    done.left_out.update(report.dropped)
+
+
+def _note_name(draft: EventDraft, clean: EventDraft, done: Received) -> None:
+    before, now = (one.carried.event_id if one.carried else "" for one in (draft, clean))
+    if before != now:
+        done.renamed[before] = now
+
+
+def _compare(own: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
+    if draft.carried is not None and draft.carried.event_id != own.event_id:
+        done.renamed[draft.carried.event_id] = own.event_id
+    told_texts = (draft.text, *draft.metadata.values())
+    if any(FORGOTTEN in text for text in told_texts):
+        cuts = cuts_of(own, draft)
+        if (cuts is None or cuts) and _may_forget(member, own, done):
+            add(removal, own, cuts)
+
+
+def _may_forget(member: Member, event: Event, done: Received) -> bool:
+    if member.owns(event) or member.is_at_least(_FORGETS):
+        return True
+    done.refused.append(_refusal("forget", event.event_id, _FORGETS))
+    return False
+
+
+def _refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
+    return {"what": what, "event": event_id, "needs": role}
+
+
+def changes(app: App, after: str) -> dict[str, Any]:
+    """Return what is new behind a cursor: events, ids of those that are gone, corrections; and the cursor behind it.
+
+    Where events were forgotten, what lies behind the first of them comes once more, under the ids it has.
+    """
+    place, _, stamp = after.rpartition("~")
+    at, gone = followed(app.storage, Position.parse(place))
+    found = app.storage.events.after(at.seq, MAX_EVENTS)
+    drafts, chars, more = list[EventDraft](), 0, len(found) == MAX_EVENTS
+    for one in found:
+        draft = carried(one.event)
+        drafts.append(replace(draft, project=one.event.project))
+        at, chars = at.at(one.seq, one.event.event_id), chars + chars_of(draft)
+        if chars > MAX_CHARS:
+            more = True
+            break
+    now = stamp_of(app.storage.superseded.recorded())
+    page: dict[str, Any] = {"events": told(drafts), "gone": gone, "more": more}
+    # Behind all events, since they speak of them.
+    if not more and now != stamp:
+        page["corrections"] = told_said(said_of(app, lambda event: event.event_id))
+        stamp = now
+    return {**page, "cursor": f"{at}~{stamp}"}

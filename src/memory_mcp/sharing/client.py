@@ -1,0 +1,134 @@
+"""Asks a team's server, in plain HTTP and JSON; being offline is normal, so tries are few and short."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+from memory_mcp.errors import (
+    InvalidQuery,
+    MemoryMcpError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    ServerUnreachable,
+    Unauthenticated,
+)
+
+#: Tries of one call, and the wait before the second (seconds); each further one is twice as long.
+_TRIES, _WAIT = 3, 0.5
+#: Longest wait that a server may ask for (seconds).
+_LONGEST_WAIT = 10.0
+_SLICE = 0.1
+#: Reading is patient: a server that forgets rewrites its store.
+_TIMEOUT = httpx2.Timeout(connect=10.0, read=300.0, write=60.0, pool=10.0)
+_AGAIN = frozenset({429, 502, 503, 504})
+_ERRORS: Mapping[int, type[MemoryMcpError]] = {
+    400: InvalidQuery,
+    401: Unauthenticated,
+    403: PermissionDenied,
+    404: NotFound,
+    413: ResourceExhausted,
+}
+#: Longest answer that is read (bytes).
+_MOST = 64 * 1024 * 1024
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def address(url: str, insecure: bool) -> str:
+    """Return a server's address as it is kept.
+
+    Raises:
+        InvalidQuery: it is none, it names a user, or it would send the key in clear over a network.
+
+    """
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidQuery(f"invalid URL: {url!r}", "Name the team's server, such as https://memory.example.org")
+    if parts.username or parts.password:
+        raise InvalidQuery("the URL names a user", "Give the key with --key, or in MEMORY_MCP_SHARE_KEY.")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK and not insecure:
+        hint = "Use https://, or --insecure where the network itself is trusted."
+        raise InvalidQuery(f"{url} would send the key and events unencrypted", hint)
+    # The protocol's own address is what people have at hand.
+    path = parts.path.rstrip("/").removesuffix("/mcp")
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+class Client:
+    """One server, for one run. ServerUnreachable where it does not answer; what it refuses is the error it names."""
+
+    def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
+        self._stopped = stopped
+        host = urlsplit(url).hostname or ""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx2.Client(
+            base_url=url, headers=headers, timeout=_TIMEOUT, follow_redirects=False, trust_env=host not in LOOPBACK
+        )
+        self._url = url
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def spaces(self) -> dict[str, Any]:
+        """Return who the key's member is, and the spaces that the member may see."""
+        return self._ask("GET", "/share")
+
+    def standing(self, space: str) -> dict[str, Any]:
+        """Return what the member may do in a space."""
+        return self._ask("GET", f"/share/{quote(space, safe='')}")
+
+    def changes(self, space: str, after: str) -> dict[str, Any]:
+        """Return what is new behind a cursor."""
+        return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
+
+    def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Hand over a batch; committed there when this returns."""
+        return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
+
+    def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        wait = _WAIT
+        for left in reversed(range(_TRIES)):
+            try:
+                response = self._http.request(method, path, **given)
+            except httpx2.HTTPError as error:
+                why = f"{self._url} does not answer ({type(error).__name__})"
+                after = None
+            else:
+                if response.status_code not in _AGAIN:
+                    return self._answer(response)
+                why = f"{self._url} does not answer now (HTTP {response.status_code})"
+                after = response.headers.get("retry-after", "")
+            if not left or self._stopped():
+                break
+            self._pause(min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
+            wait *= 2
+        raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._stopped():
+            time.sleep(_SLICE)
+
+    def _answer(self, response: httpx2.Response) -> dict[str, Any]:
+        try:
+            told = response.json() if len(response.content) <= _MOST else None
+        except ValueError:
+            told = None
+        if response.status_code == 200 and isinstance(told, dict):
+            return told
+        error = told.get("error") if isinstance(told, dict) else None
+        if isinstance(error, dict) and (kind := _ERRORS.get(response.status_code)):
+            raise kind(str(error.get("message", "")), str(error.get("hint", "")))
+        if response.status_code == 401:
+            raise Unauthenticated("the server does not accept the key", "Ask an administrator of the team for a key.")
+        text = f"{self._url} is no server of a team (HTTP {response.status_code})"
+        raise InvalidQuery(text, "Look at the address; redirects are not followed.")

@@ -1,0 +1,104 @@
+"""Which events may leave, and in what form: decided for each, by what is shared and what projects are called at that moment.
+
+Invariants
+1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that was there when somebody
+   shared it: a project that is made another's name later, by a person or a guess, waits until that is said once more.
+2. It passes the gate by today's rules; what those refuse, and what belongs to a call that they refuse, stays.
+3. It leaves under the name that is shared, never under another that it was recorded with.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from memory_mcp.app import App
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.model.event import Event, EventDraft, EventType, carried
+from memory_mcp.model.ids import digest
+from memory_mcp.model.project import Names
+from memory_mcp.sharing.place import SharedProject, Sharing
+
+#: Events before a result among which its call is looked for.
+_NEAR = 200
+
+
+def way_of(names: Names, recorded: str, session_id: str) -> str:
+    """Return a digest of the way that leads a session's events to where they are shown."""
+    return f"{digest('way', names.way(recorded, session_id), bits=64):016x}"
+
+
+def rules_of(sharing: Sharing, space: str, names: Names) -> str:
+    """Return what tells the rules in force from any others: while they stay, what was looked at need not be again."""
+    shared = [f"{name} {one.ways}" for name, one in sorted(sharing.projects.items()) if one.space == space]
+    return f"{digest('rules', *shared, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
+
+
+@dataclass(slots=True)
+class Leaving:
+    """What of some events may leave to a space now."""
+
+    app: App
+    projects: Mapping[str, SharedProject]
+    #: Events that are kept back by a rule, by reason.
+    kept_back: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def to(cls, app: App, sharing: Sharing, space: str) -> "Leaving":
+        """By what is shared with a space now."""
+        return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
+
+    def project_of(self, event: Event) -> str:
+        """Return the name under which an event may leave; "" where it may not."""
+        shown, shared = self._shown(event)
+        return shown if shared is not None and self._way(event) in shared.ways else ""
+
+    def waits(self, event: Event) -> str:
+        """Return the shared project that an event is shown under and did not belong to when that was shared; "" for none."""
+        shown, shared = self._shown(event)
+        return shown if shared is not None and self._way(event) not in shared.ways else ""
+
+    def others(self) -> bool:
+        """Return whether any session is shown under a shared project that did not belong to it when that was shared."""
+        names = self.app.storage.projects.names
+        for _, recorded, session, _ in self.app.storage.projects.streams():
+            shared = self.projects.get(names.shown(recorded, session))
+            if shared is not None and way_of(names, recorded, session) not in shared.ways:
+                return True
+        return False
+
+    def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
+        # By the names now, and not those when it was read.
+        shown = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
+        return shown, self.projects.get(shown) if shown else None
+
+    def _way(self, event: Event) -> str:
+        return way_of(self.app.storage.projects.names, _recorded(event), event.session_id)
+
+    def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
+        """Return the events that may leave, each with its form outside."""
+        report, found = ImportReport(), list[tuple[Event, EventDraft]]()
+        for event in events:
+            project = self.project_of(event)
+            if not project:
+                continue
+            as_recorded, capture = carried(event), self.app.gate.capture
+            if why := capture.refusal(as_recorded) or self._call_refused(event):
+                report.dropped[why] += 1
+            elif (clean := self.app.gate.clean(replace(as_recorded, project=project), report)) is not None:
+                found.append((event, clean))
+        self.kept_back.update(report.dropped)
+        return found
+
+    def _call_refused(self, event: Event) -> str:
+        """Return why the call that a result belongs to may not leave; the gate knows of those that it saw lately alone."""
+        capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
+        if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
+            return ""
+        before, _ = self.app.storage.events.around(event, _NEAR, 0)
+        calls = (e for e in reversed(before) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
+        found = next(calls, None)
+        return capture.refusal(carried(found)) if found is not None else ""
+
+
+def _recorded(event: Event) -> str:
+    return event.project if event.recorded_project is None else event.recorded_project

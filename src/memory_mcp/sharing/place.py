@@ -1,0 +1,197 @@
+"""What is kept of sharing beside the store: the server and its key, which projects are shared, and what left or came by id.
+
+Nothing of it goes into a backup: a store that is brought back must share no more than was shared when it was replaced.
+
+Invariants
+1. Files are this user's alone. The key has a file of its own.
+2. `Ledger` only grows, and is on disk when `add` returns. Without it events are sent once more, and are known there.
+3. A project is shared under one name, by the ways (see `Names.way`) that led to it when somebody said so.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from memory_mcp import machine, paths
+from memory_mcp.errors import StorageError
+from memory_mcp.model.ids import EventId, digest, event_id_from, event_key
+
+_CONFIG, _KEY, _PROGRESS = "share.json", "key", "progress.json"
+#: A record of the ledger: who published it, the id here, the id there.
+_ID = 16
+_RECORD = 1 + 2 * _ID
+OURS, THEIRS = b"o", b"i"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProject:
+    """A project that is published, and to which space."""
+
+    space: str
+    since_ms: int
+    #: Digests of the ways that lead to it.
+    ways: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The server, its space, and the projects that are published. On disk: fields may be added."""
+
+    url: str = ""
+    #: Whose changes are pulled.
+    space: str = ""
+    insecure: bool = False
+    since_ms: int = 0
+    projects: Mapping[str, SharedProject] = field(default_factory=dict)
+
+    @property
+    def spaces(self) -> list[str]:
+        """Every space that has a part, the one of the server first."""
+        return list(dict.fromkeys((self.space, *(one.space for one in self.projects.values()))))
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a person is told; nothing depends on it. On disk: fields may be added."""
+
+    last_ok_ms: int = 0
+    offline_since_ms: int = 0
+    error: str = ""
+    #: By space: member and role.
+    roles: dict[str, list[str]] = field(default_factory=dict)
+    #: By project: events that left, and when last.
+    left: dict[str, list[int]] = field(default_factory=dict)
+    #: By project: events that came, when last, and by whom.
+    came: dict[str, list[int]] = field(default_factory=dict)
+    people: dict[str, int] = field(default_factory=dict)
+    #: Events that were kept back by a rule, by reason; and what the server refused, the latest last.
+    kept_back: dict[str, int] = field(default_factory=dict)
+    refused: list[dict[str, str]] = field(default_factory=list)
+    forgotten_there: int = 0
+    forgotten_here: int = 0
+    corrected: int = 0
+    #: Own events that others forgot and that are still here, until a person agrees.
+    held: int = 0
+
+
+class SharePlace:
+    """The folder of a data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / paths.SHARE
+
+    def sharing(self) -> Sharing:
+        """Return what is shared now; nothing where nobody said anything. StorageError when the file is damaged."""
+        try:
+            told = json.loads(paths.content(str(self._folder / _CONFIG)))
+            projects = {
+                name: SharedProject(str(one["space"]), int(one["since_ms"]), tuple(one["ways"]))
+                for name, one in told.pop("projects", {}).items()
+            }
+            known = {f.name for f in fields(Sharing)}
+            return replace(Sharing(**{k: v for k, v in told.items() if k in known}), projects=projects)
+        except FileNotFoundError:
+            return Sharing()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            text = f"{self._folder / _CONFIG} is damaged: nothing is shared"
+            raise StorageError(text, "Say again what is shared: memory-mcp share to URL, share add PROJECT.") from error
+
+    def keep(self, sharing: Sharing) -> None:
+        """Remember what is shared; in force when this returns."""
+        self._put(_CONFIG, json.dumps(asdict(sharing), indent=1).encode())
+
+    @property
+    def key(self) -> str:
+        """The key of the server; "" where there is none."""
+        with suppress(OSError):
+            return paths.content(str(self._folder / _KEY)).decode("ascii", "replace").strip()
+        return ""
+
+    def keep_key(self, key: str) -> None:
+        """Remember the key of the server, or nothing."""
+        if key:
+            self._put(_KEY, f"{key}\n".encode())
+        else:
+            (self._folder / _KEY).unlink(missing_ok=True)
+
+    def progress(self) -> Progress:
+        """Return what became of the last runs."""
+        with suppress(OSError, ValueError, TypeError):
+            told: dict[str, Any] = json.loads(paths.content(str(self._folder / _PROGRESS)))
+            return Progress(**{f.name: told[f.name] for f in fields(Progress) if f.name in told})
+        return Progress()
+
+    def keep_progress(self, progress: Progress) -> None:
+        """Remember it."""
+        self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
+
+    def ledger(self, url: str, space: str) -> "Ledger":
+        """Return the ids that are in a space of a server."""
+        return Ledger(self._folder / f"{mark_of(url, space)}.ids")
+
+    def _put(self, name: str, content: bytes) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        machine.put(self._folder / name, content)
+
+
+def mark_of(url: str, space: str) -> str:
+    """Return how a space of a server is named in files and marks."""
+    return f"{digest('space', url, space, bits=64):016x}"
+
+
+class Ledger:
+    """Ids of events that a space has as far as this memory knows, here and there: published from here, or come from there."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._there: dict[int, tuple[bytes, int]] | None = None
+
+    def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
+        """Remember events by their ids here and there; who published one stays."""
+        known = self._known()
+        keys = [(event_key(here), event_key(there)) for here, there in pairs]
+        new = [(known.get(here, (kind, 0))[0], here, there) for here, there in keys if known.get(here, (b"", 0))[1] != there]
+        if not new:
+            return
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | machine.PRIVATE, 0o600)
+        with os.fdopen(descriptor, "r+b") as stream:
+            # What a crash left of a record must not shift those behind it.
+            size = stream.seek(0, os.SEEK_END) // _RECORD * _RECORD
+            stream.truncate(size)
+            stream.seek(size)
+            stream.write(b"".join(who + here.to_bytes(_ID, "big") + there.to_bytes(_ID, "big") for who, here, there in new))
+            stream.flush()
+            os.fsync(stream.fileno())
+        known.update({here: (who, there) for who, here, there in new})
+
+    def there(self, here: EventId) -> EventId | None:
+        """Return the id that an event of this memory has in the space; None where it is not there."""
+        found = self._known().get(event_key(here))
+        return event_id_from(found[1]) if found else None
+
+    def here(self) -> dict[EventId, tuple[EventId, bool]]:
+        """Return by their ids in the space the ids here, and whether they were published from here."""
+        return {event_id_from(there): (event_id_from(here), kind == OURS) for here, (kind, there) in self._known().items()}
+
+    def __contains__(self, here: EventId) -> bool:
+        """Whether an event of this memory is in the space."""
+        return event_key(here) in self._known()
+
+    def _known(self) -> dict[int, tuple[bytes, int]]:
+        if self._there is None:
+            self._there = {here: (kind, there) for kind, here, there in self._read()}
+        return self._there
+
+    def _read(self) -> Iterator[tuple[bytes, int, int]]:
+        try:
+            raw = self._file.read_bytes()
+        except FileNotFoundError:
+            return
+        for at in range(0, len(raw) // _RECORD * _RECORD, _RECORD):
+            here, there = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]
+            yield raw[at : at + 1], int.from_bytes(here, "big"), int.from_bytes(there, "big")

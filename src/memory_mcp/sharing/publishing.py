@@ -1,0 +1,167 @@
+"""What is new in shared projects handed over to their space, and with it what was forgotten and corrected here.
+
+Invariants
+1. How far everything was looked at is kept behind what was acknowledged: killed anywhere, a run sends once more what the
+   server may have, which knows it by its id.
+2. Of what was forgotten here only ids leave, and only of events that are there.
+3. What came from the space is not sent back to it, unless something of it was forgotten here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.archive.others import FORGOTTEN
+from memory_mcp.errors import ResourceExhausted
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.ids import EventId
+from memory_mcp.sharing.client import Client
+from memory_mcp.sharing.leaving import Leaving, rules_of
+from memory_mcp.sharing.place import OURS, Ledger, Progress, SharePlace, Sharing, mark_of
+from memory_mcp.sharing.position import Position, followed
+from memory_mcp.sharing.said import said_of, stamp_of
+from memory_mcp.sharing.wire import MAX_CHARS, MAX_EVENTS, MAX_IDS, chars_of, told, told_said
+
+#: Marks of the store: how far it was looked at for a space and by which rules, and which corrections were told. On disk.
+OUT, SAID = "share:out:", "share:said:"
+#: Refusals that are kept for people.
+_REFUSALS = 20
+
+
+@dataclass(slots=True)
+class Publishing:
+    """One space's part of a run."""
+
+    app: App
+    place: SharePlace
+    client: Client
+    space: str
+    progress: Progress
+    should_stop: Callable[[], bool]
+    sent: int = 0
+    _sharing: Sharing = field(init=False)
+    _ledger: Ledger = field(init=False)
+    _mark: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read what is shared."""
+        self._sharing = self.place.sharing()
+        self._ledger = self.place.ledger(self._sharing.url, self.space)
+        self._mark = mark_of(self._sharing.url, self.space)
+
+    def run(self) -> None:
+        """Send what is new; raises what the client does."""
+        storage = self.app.storage
+        kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
+        before = Position.parse(kept)
+        position, gone = followed(storage, before)
+        now = rules_of(self._sharing, self.space, storage.projects.names)
+        seq = self._events(position.seq if rules == now else 0)
+        self._gone(gone)
+        self._said()
+        if self.should_stop():
+            return
+        self._keep(f"{self._at(position, seq)}~{now}")
+
+    def _keep(self, text: str) -> None:
+        if self.app.storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != text:
+            self.app.storage.outbox.mark(OUT + self._mark, text)
+
+    def _at(self, position: Position, seq: int) -> Position:
+        found = self.app.storage.events.after(seq - 1, 1) if seq else []
+        return position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
+
+    def _events(self, seq: int) -> int:
+        """Send the events behind a number; up to which number everything was looked at."""
+        if not seq:
+            self.progress.kept_back.clear()
+        while not self.should_stop() and (found := self.app.storage.events.after(seq, MAX_EVENTS)):
+            self._send_all([one.event for one in found])
+            seq = found[-1].seq
+        return seq
+
+    def _send_all(self, events: Sequence[Event]) -> None:
+        """Send those of some events that may leave and are not there."""
+        leaving = self._leaving()
+        wanted = [e for e in events if leaving.project_of(e) and (e.event_id not in self._ledger or _is_partly_forgotten(e))]
+        cleaned = leaving.cleaned(wanted)
+        for why, count in leaving.kept_back.items():
+            self.progress.kept_back[why] = self.progress.kept_back.get(why, 0) + count
+        batch: list[tuple[Event, EventDraft]] = []
+        chars = 0
+        for pair in cleaned:
+            if batch and chars + chars_of(pair[1]) > MAX_CHARS:
+                self._send(batch)
+                batch, chars = [], 0
+            batch.append(pair)
+            chars += chars_of(pair[1])
+        if batch:
+            self._send(batch)
+
+    def _leaving(self) -> Leaving:
+        """By what is shared at this moment."""
+        self._sharing = self.place.sharing()
+        return Leaving.to(self.app, self._sharing, self.space)
+
+    def _send(self, batch: Sequence[tuple[Event, EventDraft]]) -> None:
+        """Send a batch, in halves where it is too large for the server."""
+        may = self._leaving()
+        batch = [(event, draft) for event, draft in batch if may.project_of(event) == draft.project]
+        if not batch:
+            return
+        try:
+            answer = self._handed_over({"events": told(draft for _, draft in batch)})
+        except ResourceExhausted:
+            if len(batch) == 1:
+                raise
+            self._send(batch[: len(batch) // 2])
+            self._send(batch[len(batch) // 2 :])
+            return
+        failpoint("share.sent")
+        renamed = answer.get("renamed") or {}
+        new = [(event, draft) for event, draft in batch if event.event_id not in self._ledger]
+        self._ledger.add(OURS, [(event.event_id, _id_there(draft, renamed)) for event, draft in batch])
+        for _, draft in new:
+            count = self.progress.left.get(draft.project, [0, 0])[0]
+            self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
+        self.sent += len(new)
+
+    def _gone(self, gone: Sequence[EventId]) -> None:
+        """Tell which of the events there were forgotten here."""
+        still = self.app.storage.events.get_many(gone) if gone else {}
+        there = [found for one in gone if one not in still and (found := self._ledger.there(one)) is not None]
+        for start in range(0, len(there), MAX_IDS):
+            self._handed_over({"gone": there[start : start + MAX_IDS]})
+
+    def _said(self) -> None:
+        """Tell which statements of events there were corrected or retracted."""
+        recorded = self.app.storage.superseded.recorded()
+        if not recorded:
+            return
+        said = said_of(self.app, lambda event: self._ledger.there(event.event_id))
+        stamp, name = stamp_of([one.superseded for one in said]), SAID + self._mark
+        if said and self.app.storage.outbox.marks(name).get(name) != stamp:
+            self._handed_over({"corrections": told_said(said)})
+            self.app.storage.outbox.mark(name, stamp)
+
+    def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
+        answer = self.client.publish(self.space, {"cursor": "", **batch})
+        self.progress.forgotten_there += int(answer.get("forgotten", 0))
+        for why, count in (answer.get("left_out") or {}).items():
+            name = f"{why} (there)"
+            self.progress.kept_back[name] = self.progress.kept_back.get(name, 0) + int(count)
+        refused = [{str(k): str(v) for k, v in one.items()} for one in answer.get("refused") or ()]
+        known = [one for one in self.progress.refused if one not in refused]
+        self.progress.refused = [*known, *refused][-_REFUSALS:]
+        return answer
+
+
+def _is_partly_forgotten(event: Event) -> bool:
+    return any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
+
+
+def _id_there(draft: EventDraft, renamed: dict[str, str]) -> EventId:
+    own = draft.carried.event_id if draft.carried else EventId("")
+    return EventId(renamed.get(own, own))

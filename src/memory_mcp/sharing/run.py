@@ -1,0 +1,96 @@
+"""One run of sharing: what is to leave leaves, then what others published comes; offline is normal, and said."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
+from memory_mcp.sharing.client import Client
+from memory_mcp.sharing.place import Progress, SharePlace
+from memory_mcp.sharing.publishing import Publishing
+from memory_mcp.sharing.taking import Taking
+
+#: One run at a time: a job and a command may come together.
+_TURN = threading.Lock()
+READER = "reader"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run did; `offline` and `error` say why it did not do all."""
+
+    left: int = 0
+    came: int = 0
+    offline: str = ""
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return it as the list of jobs shows it."""
+        told = f"published {self.left:,} events, took in {self.came:,}"
+        why = f"offline ({self.offline})" if self.offline else self.error
+        return f"{told}; {why}" if why else told
+
+
+def place_of(app: App) -> SharePlace:
+    """Return where a memory keeps what it shares; InvalidQuery for one without a directory."""
+    if app.directory is None:
+        raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
+    return SharePlace(app.directory)
+
+
+def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> Ran | None:
+    """Publish and pull once; None where no server is named. `agreed`: a person agreed that own events go that others forgot."""
+    place = place_of(app)
+    sharing = place.sharing()
+    if not sharing.url:
+        return None
+    with _TURN:
+        progress, left, came = place.progress(), 0, 0
+        offline = error = ""
+        with Client(sharing.url, place.key, should_stop) as client:
+            for space in sharing.spaces:
+                try:
+                    role = _role(client, space, progress)
+                    out = Publishing(app, place, client, space, progress, should_stop)
+                    back = Taking(app, place, client, space, progress, should_stop, agreed)
+                    try:
+                        if role != READER:
+                            out.run()
+                        back.run()
+                    finally:
+                        left, came = left + out.sent, came + back.new
+                except ServerUnreachable as failure:
+                    offline = failure.message
+                    break
+                except MemoryMcpError as failure:
+                    error = error or f"{space}: {failure.message}. {failure.hint}"
+        _note(app, progress, offline, error)
+        place.keep_progress(progress)
+    return Ran(left, came, offline, error)
+
+
+def _role(client: Client, space: str, progress: Progress) -> str:
+    told = client.standing(space)
+    role = str(told.get("role", ""))
+    progress.roles[space] = [str(told.get("member", "")), role]
+    return role
+
+
+def _note(app: App, progress: Progress, offline: str, error: str) -> None:
+    now = app.clock.now_ms()
+    progress.error = error
+    if offline:
+        progress.offline_since_ms = progress.offline_since_ms or now
+    else:
+        progress.offline_since_ms = 0
+        progress.last_ok_ms = now if not error else progress.last_ok_ms
+
+
+def job(app: App, should_stop: Callable[[], bool]) -> str:
+    """Run for the job of that name; what it did, "" where no server is named. Raises what went wrong, but for being offline."""
+    done = run(app, should_stop) if app.directory is not None else None
+    if done is not None and done.error:
+        raise InvalidQuery(done.error, "memory-mcp share status")
+    return done.words if done is not None else ""

@@ -1,0 +1,67 @@
+"""Corrections and retractions of shared statements: those that may leave, and those that come, of which the latest holds."""
+
+from collections.abc import Callable, Sequence
+
+from memory_mcp.app import App
+from memory_mcp.model.audit import Act
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import EventId, GripId, digest
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.sharing.wire import MAX_SAID, Said
+
+
+def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
+    """Return what was said last of statements whose events `may` gives an id, as well as those of their successors."""
+    recorded = app.storage.superseded.recorded()[-MAX_SAID:]
+    grips = app.storage.grips.get_many({g for one in recorded for g in (one.old, one.new) if g})
+    events = app.storage.events.get_many({e for grip in grips.values() for e in (grip.event_id_start, grip.event_id_end)})
+    found = []
+    for one in recorded:
+        named = [_outside(grip, app, events, may) if (grip := g) in grips else None for g in (one.old, one.new) if g]
+        if all(named):
+            found.append(Said(one, named[0] or EventId(""), named[1] if one.new else None))
+    return found
+
+
+def _outside(grip_id: GripId, app: App, events: dict[EventId, Event], may: Callable[[Event], EventId | None]) -> EventId | None:
+    grip = app.storage.grips.get_many([grip_id])[grip_id]
+    ends = [events.get(grip.event_id_start), events.get(grip.event_id_end)]
+    named = [may(event) if event is not None else None for event in ends]
+    return named[0] if all(named) else None
+
+
+def stamp_of(recorded: Sequence[Superseded]) -> str:
+    """Return what tells some statements from any others."""
+    parts = (f"{one.old} {one.new or ''} {one.at_ms}" for one in recorded)
+    return f"{digest('said', *parts, bits=60):x}"
+
+
+def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
+    """Record what is later than what is recorded; how many, and those that `may` refuses. `author`: in the place of theirs."""
+    known = {one.old: one for one in app.storage.superseded.recorded()}
+    new = [one for one in said if _is_later(one.superseded, known.get(one.superseded.old))]
+    if not new:
+        return 0, []
+    # Quotations are made when their events are filed.
+    app.derivation.run()
+    grips = app.storage.grips.get_many({g for one in new for g in (one.superseded.old, one.superseded.new) if g})
+    events = app.storage.events.get_many({grip.event_id_start for grip in grips.values()})
+    refused, count = [], 0
+    for one in new:
+        told = one.superseded
+        if told.old not in grips or (told.new and told.new not in grips):
+            continue
+        event = events.get(grips[told.old].event_id_start)
+        if event is None or not may(event):
+            refused.append(one)
+            continue
+        who, reason = author or app.gate.name(told.author), app.gate.words(told.reason)
+        app.storage.superseded.record(Superseded(told.old, told.new, told.at_ms, reason, who))
+        what = "correct" if told.new else "retract"
+        app.storage.audit.record(Act(what, app.clock.now_ms(), who, f"{told.old} {told.new or ''}".strip(), reason))
+        count += 1
+    return count, refused
+
+
+def _is_later(told: Superseded, known: Superseded | None) -> bool:
+    return known is None or (told.at_ms, told.new or "") > (known.at_ms, known.new or "")

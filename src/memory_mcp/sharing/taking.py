@@ -1,0 +1,131 @@
+"""What others published in a space taken into this memory, and what was forgotten and corrected there.
+
+Invariants
+1. How far a space was read is kept behind what came of it, in the store: a store that is brought back from a backup reads again
+   what came after it.
+2. An event that is known is known by its id. What was forgotten here does not come in.
+3. Nothing but events of the space is changed by what comes from it; many of one's own are not taken out before a person agrees.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.archive.others import matches
+from memory_mcp.errors import PermissionDenied
+from memory_mcp.failpoints import failpoint
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.model.event import Event, EventDraft
+from memory_mcp.model.ids import EventId
+from memory_mcp.sharing.client import Client
+from memory_mcp.sharing.place import OURS, THEIRS, Ledger, Progress, SharePlace, mark_of
+from memory_mcp.sharing.removing import Removal, add, cuts_of
+from memory_mcp.sharing.said import take
+from memory_mcp.sharing.wire import SHARED_BY, heard, heard_said, ids
+from memory_mcp.storage.archive import READ_ELSEWHERE
+
+SOURCE = "share"
+#: Marks of the store: up to which cursor a space was read. On disk.
+IN = f"{READ_ELSEWHERE}share:"
+#: More of one's own events are not taken out in one go because others forgot them, unless a person agrees.
+MOST_OWN = 100
+#: People who are counted by name.
+_PEOPLE = 200
+
+
+@dataclass(slots=True)
+class Taking:
+    """One space's part of a run."""
+
+    app: App
+    place: SharePlace
+    client: Client
+    space: str
+    progress: Progress
+    should_stop: Callable[[], bool]
+    #: A person agreed that own events go which others forgot.
+    agreed: bool = False
+    new: int = 0
+    _ledger: Ledger = field(init=False)
+    _mark: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read what is known."""
+        url = self.place.sharing().url
+        self._ledger, self._mark = self.place.ledger(url, self.space), IN + mark_of(url, self.space)
+
+    def run(self) -> None:
+        """Take in what is new; raises what the client does, and PermissionDenied where a person is to agree."""
+        cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
+        while not self.should_stop():
+            page = self.client.changes(self.space, cursor)
+            self._take(page)
+            failpoint("share.taken")
+            if (now := str(page.get("cursor", ""))) != cursor:
+                self.app.storage.outbox.mark(self._mark, now)
+                cursor = now
+            if not page.get("more"):
+                return
+
+    def _take(self, page: Mapping[str, Any]) -> None:
+        drafts, _ = heard(page.get("events") or [])
+        removal = Removal()
+        self._events(drafts, removal)
+        here = self._ledger.here() if page.get("gone") else {}
+        named = [here[one][0] for one in ids(page.get("gone") or []) if one in here]
+        removal.gone += self.app.storage.events.get_many(named).values()
+        self._remove(removal)
+        if "corrections" in page:
+            said = heard_said(page["corrections"])
+            self.progress.corrected += take(self.app, said, lambda event: event.event_id in self._ledger)[0]
+
+    def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
+        """Store what is new; of what is known, what is forgotten there goes to `removal`."""
+        report, fresh, known = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
+        published = self._ledger.here() if drafts else {}
+        for draft, own in zip(drafts, matches(self.app.storage, drafts), strict=True):
+            if own is not None:
+                known.append((own, draft))
+            # Published from here in other words than are stored here.
+            elif _id_of(draft) not in published and (clean := self.app.gate.clean(draft, report)) is not None:
+                fresh.append((clean, _id_of(draft)))
+        new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new) if fresh else set()
+        self.new += len(new)
+        # An id that is taken here belongs to another event: that one is not the space's.
+        came = [(clean, there) for clean, there in fresh if _id_of(clean) in new]
+        self._ledger.add(THEIRS, [(_id_of(clean), there) for clean, there in came])
+        for clean, _ in came:
+            self._count(clean)
+        for kind in (OURS, THEIRS):
+            told = [(own.event_id, _id_of(draft)) for own, draft in known if _kind_of(own) == kind]
+            self._ledger.add(kind, told)
+        for own, draft in known:
+            cuts = cuts_of(own, draft)
+            if cuts is None or cuts:
+                add(removal, own, cuts)
+
+    def _remove(self, removal: Removal) -> None:
+        here = dict(self._ledger.here().values()) if removal.events else {}
+        own = sum(here.get(EventId(one), False) for one in removal.events)
+        if own > MOST_OWN and not self.agreed:
+            self.progress.held = own
+            text = f"{own} events that were published from here were forgotten in the space {self.space}"
+            raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
+        self.progress.held = 0
+        self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
+
+    def _count(self, draft: EventDraft) -> None:
+        progress, now = self.progress, self.app.clock.now_ms()
+        progress.came[draft.project] = [progress.came.get(draft.project, [0, 0])[0] + 1, now]
+        by = draft.metadata.get(SHARED_BY, "")
+        if by and (by in progress.people or len(progress.people) < _PEOPLE):
+            progress.people[by] = progress.people.get(by, 0) + 1
+
+
+def _id_of(draft: EventDraft) -> EventId:
+    return draft.carried.event_id if draft.carried else EventId("")
+
+
+def _kind_of(own: Event) -> bytes:
+    return THEIRS if SHARED_BY in own.metadata else OURS

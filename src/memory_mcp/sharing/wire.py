@@ -1,0 +1,109 @@
+"""What goes between a memory and a space of a team's server, as JSON values: events, ids of what is gone, corrections. Pure.
+
+Events have the form of an export, so that one that arrives is the event it was; what it says of its trust is not believed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.jsonl import exported_of, mapping_of
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key
+from memory_mcp.model.superseded import Superseded
+
+#: Events of one batch or page, and characters of their texts.
+MAX_EVENTS, MAX_CHARS = 500, 2_000_000
+#: Ids of gone events, and corrections, of one batch.
+MAX_IDS, MAX_SAID = 5000, 5000
+#: Bytes of a batch that a server reads.
+MAX_BODY = 16 * 1024 * 1024
+#: Metadata key that says who published an event; set by the server alone. On disk.
+SHARED_BY = "shared_by"
+_LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A statement that holds no more, with the events that the quotations are of."""
+
+    superseded: Superseded
+    old_event: EventId
+    new_event: EventId | None = None
+
+
+def chars_of(draft: EventDraft) -> int:
+    """Return about how many characters an event takes."""
+    return len(draft.text) + sum(len(key) + len(value) for key, value in draft.metadata.items()) + 300
+
+
+def told(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
+    """Return events as they are sent."""
+    return [mapping_of(draft) for draft in drafts]
+
+
+def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
+    """Return the events that were sent, and how many rows were none or not such as have an id."""
+    drafts, wrong = [], 0
+    for row in rows:
+        try:
+            draft = exported_of(row) if isinstance(row, Mapping) else None
+        except (InvalidQuery, ValueError):
+            draft = None
+        if draft is None or draft.carried is None:
+            wrong += 1
+        else:
+            drafts.append(draft)
+    return drafts, wrong
+
+
+def published_by(draft: EventDraft, member: str) -> EventDraft:
+    """Return an event as a member's: its metadata says so, and a message without a speaker is that member's own."""
+    metadata = {**draft.metadata, SHARED_BY: member}
+    speaker = draft.speaker or (member if draft.role is Role.USER else "")
+    return replace(draft, metadata=metadata, speaker=speaker)
+
+
+def ids(values: Sequence[Any]) -> list[EventId]:
+    """Return the event ids among values, in their canonical form."""
+    found = []
+    for value in values[:MAX_IDS]:
+        try:
+            found.append(event_id_from(event_key(str(value))))
+        except InvalidQuery:
+            continue
+    return found
+
+
+def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
+    """Return corrections as they are sent."""
+    return [
+        {
+            "old": one.superseded.old,
+            "new": one.superseded.new,
+            "at": one.superseded.at_ms,
+            "reason": one.superseded.reason,
+            "author": one.superseded.author,
+            "old_event": one.old_event,
+            "new_event": one.new_event,
+        }
+        for one in said
+    ]
+
+
+def heard_said(rows: Sequence[Any]) -> list[Said]:
+    """Return the corrections that were sent; what is none is left out."""
+    found = []
+    for row in rows[:MAX_SAID]:
+        try:
+            new = GripId(str(row["new"])) if row["new"] else None
+            one = Superseded(
+                GripId(str(row["old"])), new, int(row["at"]), str(row["reason"])[:_LONGEST_REASON], str(row["author"])
+            )
+            events = ids([row["old_event"], *([row["new_event"]] if new else [])])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if len(events) == 1 + bool(new):
+            found.append(Said(one, events[0], events[1] if new else None))
+    return found

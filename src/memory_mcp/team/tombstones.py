@@ -1,0 +1,82 @@
+"""Tombstones of all memories of a database: copied to a file, and applied to a database that was restored from an older backup."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings
+from memory_mcp.forgetting import outside
+from memory_mcp.forgetting.act import Forgetting
+from memory_mcp.storage.postgres.connection import Connection
+from memory_mcp.storage.postgres.database import Database
+from memory_mcp.storage.postgres.memories import Memory
+from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.storage.postgres.tombstones import PostgresTombstones
+from memory_mcp.team.directory import Directory
+
+#: Recorded in each memory's audit.
+AUTHOR, SUBJECT = "memory-mcp", "after a restore"
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done to a restored database."""
+
+    #: Tombstones that it did not have, and memories that had to be cleaned.
+    tombstones: int = 0
+    memories: int = 0
+    #: Rows that went or changed.
+    events: int = 0
+    #: Memories of the files that the database does not have: made after the backup.
+    unknown: int = 0
+
+
+def export(database: Database, file: Path) -> int:
+    """Add every tombstone of the database that a file does not have yet; how many."""
+    return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
+
+
+def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
+    """Forget again in a restored database what files say was forgotten; doing it twice changes nothing more.
+
+    Raises StorageError when something was forgotten in it since under another key.
+    """
+    copies, applied = outside.read(outside.files_of(places)), Applied()
+    for memory in _memories(database):
+        copy = copies.pop(memory.store_id, None)
+        if copy is None:
+            continue
+        new = _log(database, memory).adopt(copy.key, copy.lines)
+        applied.tombstones += len(new)
+        # Also where nothing is new: a run before this one may have been killed in the middle.
+        told = _cleaned(database, settings, memory)
+        applied.memories += bool(told)
+        applied.events += told
+    applied.unknown = len(copies)
+    return applied
+
+
+def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
+    """Take out of a memory what its tombstones name; how many events went or changed."""
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
+        # Indexes are each server's own: none is made here, and servers read again what they have.
+        storage = replace(settings.storage, data_dir=folder)
+        own = replace(settings, storage=storage, teleport=replace(settings.teleport, enabled=False))
+        app = App(own, storage=PostgresStorage(database, memory))
+        try:
+            return Forgetting(app).look_again(AUTHOR, SUBJECT)
+        finally:
+            app.close()
+
+
+def _memories(database: Database) -> Iterator[Memory]:
+    directory = Directory(database)
+    for tenant in directory.tenants():
+        for space in directory.spaces(tenant.tenant):
+            yield directory.memory(tenant.tenant, space.space)
+
+
+def _log(database: Database, memory: Memory) -> PostgresTombstones:
+    return PostgresTombstones(Connection(database, memory.tenant, memory.space))

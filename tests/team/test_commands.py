@@ -1,0 +1,111 @@
+"""`admin team`, as it is typed: the installed command against a real database."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.storage.postgres.database import Database
+from memory_mcp.team import keys
+from memory_mcp.team.directory import Directory
+from tests.postgres import Cluster
+from tests.waiting import PATIENCE
+
+COMMAND = Path(sys.executable).with_name("memory-mcp")
+
+
+class Typed:
+    """Types commands."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")}
+        self.home = home
+        self._environ = {
+            **kept,
+            "HOME": str(home),
+            "MEMORY_MCP_DATA_DIR": str(home / "data"),
+            "MEMORY_MCP_STORAGE__URL": url,
+            "MEMORY_MCP_STORAGE__TENANT": "acme",
+        }
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [str(COMMAND), "admin", "team", *words],
+            env=self._environ, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
+    def __call__(self, *words: str) -> Any:
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def fails(self, *words: str) -> str:
+        done = self.run(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+
+@pytest.fixture
+def typed(tmp_path: Path, url: str) -> Typed:
+    return Typed(tmp_path, url)
+
+
+def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, url: str) -> None:
+    typed("tenant", "add", "acme", "--class", "large")
+    assert [one["tenant_class"] for one in typed("tenant", "list")["tenants"]] == ["large"]
+    typed("space", "add", "team", "--timezone", "Europe/Berlin")
+    typed("member", "add", "Ada", "--sub", "ada", "--issuer", "https://id.example")
+    typed("grant", "Ada", "team", "curator")
+    assert typed("member", "list")["members"][0]["grants"] == [["team", "curator"]]
+    assert typed("space", "list")["spaces"][0]["timezone"] == "Europe/Berlin"
+    made = typed("key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7")
+    key = keys.read(made["key"])
+    assert key is not None
+    database = Database(url, 1)
+    try:
+        assert Directory(database).by_key(key).name == "Ada"
+    finally:
+        database.close()
+    listed = typed.run("key", "list").stdout
+    assert made["key_id"] in listed
+    assert key.secret not in listed + typed.run("audit").stdout
+    typed("key", "revoke", made["key_id"])
+    typed("revoke", "Ada", "team")
+    typed("member", "remove", "Ada")
+    what = [act["what"] for act in typed("audit")["acts"]]
+    assert what == [
+        *("member remove", "revoke", "key revoke", "key make", "grant", "member add", "space add", "tenant class", "tenant add")
+    ]
+    assert "@" in typed("audit", "--limit", "1")["acts"][0]["author"]
+    # No daemon is started, and no store opened beside the database.
+    assert not (typed.home / "data").exists()
+
+
+def test_a_key_is_shown_alone_so_that_it_can_be_handed_on(typed: Typed) -> None:
+    typed("tenant", "add", "acme")
+    typed("member", "add", "hooks")
+    done = typed.run("key", "make", "hooks", "--member", "hooks")
+    assert keys.read(done.stdout.removesuffix("\n")) is not None
+    assert "not shown again" in done.stderr
+
+
+def test_an_empty_database_gets_its_tables(tmp_path: Path, cluster: Cluster) -> None:
+    assert Typed(tmp_path, cluster.create())("tenant", "add", "acme")["name"] == "acme"
+
+
+def test_mistakes_are_told_with_the_next_step(typed: Typed) -> None:
+    assert "admin team tenant add NAME" in typed.fails("space", "list")
+    typed("tenant", "add", "acme")
+    assert "there is no member 'Bob'" in typed.fails("grant", "Bob", "team", "reader")
+    assert "Did you mean" in typed.fails("grant", "Bob", "team", "writers")
+    assert "--issuer URL" in typed.fails("member", "add", "Bob", "--sub", "bob")
+    assert "small, standard, large" in typed.fails("tenant", "add", "acme", "--class", "huge")
+    assert "at least 1" in typed.fails("audit", "--limit", "0")
+
+
+def test_without_an_address_of_a_database_nothing_is_done(tmp_path: Path) -> None:
+    assert "storage.url is not set" in Typed(tmp_path, "").fails("tenant", "list")

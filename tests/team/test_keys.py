@@ -1,0 +1,59 @@
+"""Texts of API keys."""
+
+import hmac
+
+import pytest
+
+from memory_mcp.team import keys
+
+
+def test_a_key_is_read_as_it_was_made() -> None:
+    key = keys.make(12)
+    assert keys.read(str(key)) == key
+    assert keys.is_key(str(key))
+    assert str(key).startswith("mmk_12_")
+    assert keys.make(12).secret != key.secret
+
+
+def test_a_key_that_is_logged_keeps_its_secret() -> None:
+    key = keys.make(12)
+    assert key.secret not in repr(key)
+    assert key.secret not in f"{[key]}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t[:-1],
+        lambda t: t + "0",
+        lambda t: t + "\n",
+        lambda t: " " + t,
+        lambda t: t.upper(),
+        lambda t: t.replace("mmk_12_", "mmk_012_"),
+        lambda t: t.replace("mmk_12_", "mmk_-12_"),
+        lambda t: t.replace("mmk_12_", "mmk_0_"),
+        lambda t: t.replace("mmk_12_", "mmk_١٢_"),
+        lambda t: t.replace("mmk_12_", "mmk_9999999999999999999_"),
+        lambda t: t.replace("mmk_12_", "mmk_"),
+        lambda _: "mmk_",
+        lambda _: "",
+    ],
+)
+def test_a_text_that_is_not_quite_a_key_is_none(change) -> None:  # type: ignore[no-untyped-def]
+    assert keys.read(change(str(keys.make(12)))) is None
+
+
+def test_only_the_secret_proves_a_key_and_nothing_is_compared_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, other = keys.make(1), keys.make(1)
+    asked: list[tuple[int, int]] = []
+    real = hmac.compare_digest
+
+    def compare(left: bytes, right: bytes) -> bool:
+        asked.append((len(left), len(right)))
+        return real(left, right)
+
+    monkeypatch.setattr(keys.hmac, "compare_digest", compare)
+    assert [key.proves(key.hash), key.proves(other.hash), key.proves(None)] == [True, False, False]
+    # A key that is not there costs what a wrong one does.
+    assert asked == [(32, 32)] * 3
+    assert keys.KeyText(1, "0" * 16, "").proves(None) is False

@@ -1,0 +1,216 @@
+"""What one server keeps open, whom it lends it to, and what row-level security alone keeps from a caller."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import load
+from memory_mcp.errors import NotFound, PermissionDenied
+from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.search import SearchRequest, search
+from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres.database import Bound, sql
+from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.team import host as hosts
+from memory_mcp.team.host import SERVED, Served, TeamHost
+from memory_mcp.team.opened import MEGABYTE, Limits, Opened, Place
+from memory_mcp.team.server import TeamServer
+from memory_mcp.team.who import Grant, Principal, Role
+from tests.team.servers import Team
+from tests.waiting import until
+
+
+@contextmanager
+def server_of(team: Team, root: Path, **limits: int) -> Iterator[TeamServer]:
+    """The parts of a server in this process, without its address and its workers."""
+    settings = load(
+        {}, {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"}
+    )
+    own = replace(settings.team.server, workers=0, **limits)
+    server = TeamServer(replace(settings, team=replace(settings.team, server=own)))
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def principal(team: Team, tenant: str, name: str) -> Principal:
+    number = team.admin.tenant(tenant).tenant
+    found = team.admin.directory.by_subject(number, name, ["memory:admin"])
+    assert found is not None
+    return found
+
+
+def as_caller(who: Principal, space: str) -> Served:
+    return Served(who, who.find(space))
+
+
+def ask(host: TeamHost, caller: Served, text: str) -> list[str]:
+    """The quotations that a search of a caller gives."""
+
+    async def main() -> list[str]:
+        SERVED.set(caller)
+        found = await host.read(lambda app: search(app, SearchRequest(query=text, scope="all"), Caller()))
+        return [str(result.quote) for result in found.results]
+
+    return asyncio.run(main())
+
+
+def remember(host: TeamHost, caller: Served, text: str) -> None:
+    async def main() -> None:
+        SERVED.set(caller)
+        await host.write(lambda app: keep(app, Note(text=text, agent="t", project="p", kind="", key="")))
+
+    asyncio.run(main())
+
+
+def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_again(tmp_path: Path, team: Team) -> None:
+    spaces = [f"space{n}" for n in range(30)]
+    team.member("acme", "ann", **dict.fromkeys(spaces, Role.ADMIN))
+    ann = principal(team, "acme", "ann")
+    with server_of(team, tmp_path, open_spaces=5) as server:
+        for n, space in enumerate(spaces):
+            remember(server.host, as_caller(ann, space), f"Fruit number {n} is a pomegranate.")
+            assert len(server.opened.all()) <= 5
+        for n, space in enumerate(spaces):
+            assert ask(server.host, as_caller(ann, space), "pomegranate") == [f"Fruit number {n} is a pomegranate."]
+            assert len(server.opened.all()) <= 5
+        assert (server.opened.opened_total, server.opened.closed_total) == (60, 55)
+
+
+def test_what_is_in_use_stays_open_beyond_the_bounds_and_is_closed_with_its_last_user(tmp_path: Path, team: Team) -> None:
+    team.member("acme", "ann", a=Role.ADMIN, b=Role.ADMIN)
+    tenant = team.admin.tenant("acme").tenant
+    with server_of(team, tmp_path, open_spaces=1) as server, server.opened.lent(Place(tenant, 1)) as first:
+        with server.opened.lent(Place(tenant, 2)) as second:
+            server.opened.trim()
+            assert [memory.place.space for memory in server.opened.all()] == [1, 2]
+        assert [memory.place.space for memory in server.opened.all()] == [1]
+        assert second is not first
+        assert first.app.storage.events.last_seq() == 0
+
+
+def test_folders_of_closed_memories_go_when_the_disk_holds_more_than_it_may(tmp_path: Path) -> None:
+    class Kept:
+        """As much of an App as is needed to be closed."""
+
+        def __init__(self, folder: Path) -> None:
+            (folder / "index").write_bytes(bytes(MEGABYTE))
+            self.accelerators = self
+
+        def close(self) -> None:
+            pass
+
+    opened = Opened(lambda _, folder: Kept(folder), tmp_path / "cache", Limits(count=2, disk_bytes=3 * MEGABYTE))  # type: ignore[arg-type, return-value]
+    for space in range(1, 9):
+        with opened.lent(Place(1, space)):
+            pass
+    opened.trim()
+    left = sorted(int(folder.name) for folder in (tmp_path / "cache" / "1").iterdir())
+    assert left[-2:] == [7, 8]
+    assert len(left) <= 3
+    opened.close()
+
+
+def test_several_callers_wait_for_one_opening(tmp_path: Path, team: Team) -> None:
+    team.member("acme", "ann", a=Role.ADMIN)
+    place = Place(team.admin.tenant("acme").tenant, 1)
+    with server_of(team, tmp_path) as server:
+        found: list[App] = []
+
+        def lend() -> None:
+            with server.opened.lent(place) as memory:
+                found.append(memory.app)
+
+        threads = [threading.Thread(target=lend) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8
+        assert len({id(app) for app in found}) == server.opened.opened_total == 1
+
+
+def foreign(team: Team, space: str) -> tuple[Principal, Grant]:
+    """Somebody without a grant, and the grant that a mistake of the program would take them for having."""
+    return principal(team, "acme", "eve"), Grant(
+        team.admin.space(team.admin.tenant("acme").tenant, space).space, space, "team", Role.ADMIN
+    )
+
+
+def test_without_the_programs_own_check_the_database_shows_a_caller_no_foreign_memory(
+    tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.member("acme", "ann", secrets=Role.ADMIN)
+    team.member("acme", "eve", public=Role.ADMIN)
+    ann, (eve, grant) = principal(team, "acme", "ann"), foreign(team, "secrets")
+    with server_of(team, tmp_path) as server:
+        remember(server.host, as_caller(ann, "secrets"), "The cellar holds the marzipan.")
+        assert ask(server.host, as_caller(ann, "secrets"), "marzipan") == ["The cellar holds the marzipan."]
+        with pytest.raises(NotFound):
+            ask(server.host, Served(eve, grant), "marzipan")
+        monkeypatch.setattr(hosts, "check", lambda *_: None)
+        # The memory is open and warm; what is kept of it is not for her either.
+        with pytest.raises(NotFound):
+            ask(server.host, Served(eve, grant), "marzipan")
+        with pytest.raises(NotFound):
+            remember(server.host, Served(eve, grant), "Eve was here.")
+        assert team.rows("acme", "SELECT count(*) FROM event") == [(1,)]
+        # The same person with a grant, from the next call on.
+        team.admin.grant(ann.tenant, "eve", "secrets", Role.READER)
+        assert ask(server.host, Served(eve, grant), "marzipan") == ["The cellar holds the marzipan."]
+
+
+def test_without_any_condition_of_the_statements_a_member_sees_the_rows_of_granted_spaces_alone(
+    tmp_path: Path, team: Team
+) -> None:
+    team.member("acme", "ann", secrets=Role.ADMIN)
+    team.member("acme", "eve", public=Role.ADMIN)
+    team.member("other", "bob", secrets=Role.ADMIN)
+    ann, eve, bob = (principal(team, *who) for who in (("acme", "ann"), ("acme", "eve"), ("other", "bob")))
+    with server_of(team, tmp_path) as server:
+        for who, space in ((ann, "secrets"), (eve, "public"), (bob, "secrets")):
+            remember(server.host, as_caller(who, space), f"{who.name} keeps the marzipan.")
+            with server.opened.lent(Place(who.tenant, as_caller(who, space).space.space)) as memory:
+                memory.app.derivation.run()
+                assert isinstance(memory.app.storage, PostgresStorage)
+        filled = 0
+        for table in migrations.tables():
+            with team.database.connection(Bound(eve.tenant)) as raw:
+                filled += raw.execute(sql(f"SELECT count(DISTINCT space) FROM {table}")).fetchall() == [(2,)]
+            with team.database.connection(Bound(eve.tenant, eve.member)) as raw:
+                seen = raw.execute(sql(f"SELECT DISTINCT tenant, space FROM {table}")).fetchall()
+            public = eve.find("public")
+            assert public is not None
+            assert [row for row in seen if row != (eve.tenant, public.space)] == [], table
+        # Events, cuts, nodes, bullets, grips, terms, outbox, heads: enough that the test would fail without the policies.
+        assert filled >= 8
+
+
+def test_a_role_is_held_to_whatever_the_door_lets_through(tmp_path: Path, team: Team) -> None:
+    team.member("acme", "ann", shared=Role.ADMIN)
+    team.member("acme", "bob", shared=Role.READER)
+    bob = principal(team, "acme", "bob")
+    with server_of(team, tmp_path) as server, pytest.raises(PermissionDenied):
+        remember(server.host, as_caller(bob, "shared"), "A reader writes nothing.")
+
+
+def test_what_another_process_commits_reaches_the_indexes_and_what_it_takes_out_leaves_them(tmp_path: Path, team: Team) -> None:
+    team.member("acme", "ann", shared=Role.ADMIN)
+    ann = principal(team, "acme", "ann")
+    with server_of(team, tmp_path / "a") as here, server_of(team, tmp_path / "b") as there:
+        there.follower.start()
+        assert ask(there.host, as_caller(ann, "shared"), "pomegranate") == []
+        remember(here.host, as_caller(ann, "shared"), "The pomegranate is ripe.")
+        with here.opened.lent(Place(ann.tenant, 1)) as memory:
+            memory.app.derivation.run()
+        [memory] = there.opened.all()
+        counts = lambda: memory.app.accelerators.statuses()["bm25"].counts["grip"]  # noqa: E731
+        until(lambda: counts() == 1, "for the index of the other server")

@@ -1,0 +1,157 @@
+"""Two team servers as real processes over one database: any of them answers anybody."""
+
+import json
+import signal
+from pathlib import Path
+
+from bench.place import Place
+from memory_mcp.team.who import Role
+from tests.daemon.http_client import Caller
+from tests.daemon.places import needs_proc
+from tests.daemon.test_serve_http import serve
+from tests.team.servers import Team, serving
+from tests.waiting import PATIENCE, until
+
+pytestmark = needs_proc
+
+
+def found(caller: Caller, query: str) -> list[str]:
+    """The quotations that a search gives."""
+    return [result["quote"] for result in caller.ok("intelligent_search", query=query, scope="all")["results"]]
+
+
+def told_of(answer: object, word: str) -> bool:
+    return word in json.dumps(answer)
+
+
+def test_what_is_written_on_one_server_is_found_on_the_other_at_once(tmp_path: Path, team: Team) -> None:
+    key = team.member("acme", "ann", team=Role.WRITER)
+    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
+        here, there = first.caller(key), second.caller(key)
+        assert found(there, "zebra") == []
+        here.ok("remember", text="The zebra crossing is painted on Thursdays.")
+        until(lambda: any("zebra" in quote for quote in found(there, "zebra crossing")), "for the other server to find it")
+
+        grip = there.ok("intelligent_search", query="zebra crossing", scope="all")["results"][0]["grip"]
+        assert told_of(here.ok("expand_grip", grip_id=grip), "painted on Thursdays")
+        # Filed by whichever server was free, and both see it.
+        for caller in (here, there):
+            until(lambda caller=caller: told_of(caller.ok("browse_toc"), "children"), "for the tree")
+            until(lambda caller=caller: caller.ok("browse_toc").get("children"), "for a year of the tree")
+
+
+def test_a_client_of_the_older_revision_is_answered_by_any_server(tmp_path: Path, team: Team) -> None:
+    key = team.member("acme", "ann", team=Role.WRITER)
+    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+        status, headers, body = first.caller(key).send("POST", "/mcp", hello)
+        assert status == 200, body
+        assert "mcp-session-id" not in headers
+
+        call = {"name": "remember", "arguments": {"text": "The kiosk sells tulips."}}
+        line = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).encode()
+        status, _, body = second.caller(key).send("POST", "/mcp", line, MCP_Protocol_Version="2025-11-25")
+        assert status == 200
+        assert b"grip_id" in body
+        assert found(first.caller(key), "kiosk tulips") == ["The kiosk sells tulips."]
+
+
+def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_does_not_exist(tmp_path: Path, team: Team) -> None:
+    ann = team.member("acme", "ann", team=Role.WRITER, private_ann=Role.ADMIN, project_shop=Role.WRITER)
+    bob = team.member("acme", "bob", team=Role.READER)
+    eve = team.member("other", "eve", team=Role.ADMIN)
+    with serving(tmp_path / "a", team.url) as server:
+        spaces = server.caller(ann).ok("list_spaces")
+        assert spaces["current"] == "private_ann"
+        assert [(space["name"], space["role"]) for space in spaces["spaces"]] == [
+            ("private_ann", "admin"), ("project_shop", "writer"), ("team", "writer"),
+        ]  # fmt: skip
+        assert server.caller(ann, project="github.com/acme/project_shop").ok("list_spaces")["current"] == "project_shop"
+        assert server.caller(ann, space="team").ok("list_spaces")["current"] == "team"
+        assert server.caller(bob).ok("list_spaces")["current"] == "team"
+
+        secret = server.caller(ann).ok("remember", text="My own secret word is quincunx.")
+        server.caller(ann, space="team").ok("remember", text="Everybody knows the word platypus.")
+        assert found(server.caller(bob), "platypus") == ["Everybody knows the word platypus."]
+        assert not told_of(found(server.caller(bob), "quincunx"), "quincunx")
+        for other in (bob, eve):
+            for space in ("private_ann", "nowhere"):
+                status, _, body = server.caller(other, space=space).send("POST", "/mcp", b"{}")
+                assert (status, json.loads(body)["error"]["code"]) == (404, "NOT_FOUND")
+            assert server.caller(other).error("expand_grip", grip_id=secret["grip_id"]).startswith("NOT_FOUND")
+        assert found(server.caller(eve), "platypus quincunx") == []
+
+        assert server.caller(bob).error("remember", text="I may only read.").startswith("PERMISSION_DENIED")
+        status, _, body = server.caller(bob).send("POST", "/hooks/json", b"{}")
+        assert (status, json.loads(body)["error"]["code"]) == (403, "PERMISSION_DENIED")
+        status, _, body = server.caller(ann).send("POST", "/spaces/team/mcp", b"[]")
+        assert status == 400
+        twice = server.caller(ann, space="team").send("POST", "/spaces/private_ann/mcp", b"{}")
+        assert (twice[0], json.loads(twice[2])["error"]["code"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(
+    tmp_path: Path, team: Team
+) -> None:
+    key = team.member("acme", "ci", team=Role.WRITER)
+    line = {"session_id": "s1", "role": "user", "text": "We chose oranges over apples."}
+    payload = json.dumps({**line, "timestamp": "2026-01-02T03:04:05Z"}).encode()
+    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
+        status, _, body = first.caller(key).send("POST", "/hooks/json", payload, Idempotency_Key="1")
+        assert (status, json.loads(body)) == (200, {"events": 1, "skipped": ""})
+        assert team.rows("acme", "SELECT text FROM event") == [("We chose oranges over apples.",)]
+        status, _, body = second.caller(key).send("POST", "/hooks/json", payload, Idempotency_Key="1")
+        assert (status, json.loads(body)["events"]) == (200, 0)
+        assert team.rows("acme", "SELECT count(*) FROM event") == [(1,)]
+
+        assert second.caller(key).send("POST", "/hooks/nobody", payload)[0] == 404
+        assert second.caller(key).send("POST", "/hooks/claude-code", b"not JSON")[0] == 400
+        assert second.caller("mmk_1_0_0").send("POST", "/hooks/json", payload)[0] == 401
+
+
+def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(tmp_path: Path, team: Team) -> None:
+    key = team.member("tenantofacme", "ann", team=Role.ADMIN, private_ann=Role.ADMIN)
+    more = {"MEMORY_MCP_TEAM__SERVER__METRICS_TOKEN": "a long enough token"}
+    with serving(tmp_path / "a", team.url, more) as server, serving(tmp_path / "b", team.url) as open_one:
+        assert server.get("/health/live") == (200, '{"status":"ok"}')
+        # A load balancer addresses a server by a name that nobody wrote down.
+        assert server.get("/health/ready", Host="10.1.2.3:8080") == (200, '{"status":"ready"}')
+        server.caller(key).ok("remember", text="The metrics know nothing of this.", project="hushhush")
+        found(server.caller(key), "metrics")
+
+        assert server.get("/metrics")[0] == 401
+        assert server.get("/metrics", Authorization="Bearer another")[0] == 401
+        status, text = server.get("/metrics", Authorization="Bearer a long enough token")
+        assert status == 200
+        assert 'team_requests_total{status="200",tenant_class="standard"}' in text
+        assert 'team_spaces{state="open"} 1.0' in text
+        number = team.admin.tenant("tenantofacme").tenant
+        hidden = ("tenantofacme", "ann", "hushhush", f'tenant="{number}"', "private_ann", key)
+        assert [word for word in hidden if word in text] == []
+
+        assert open_one.get("/metrics")[0] == 200
+        assert open_one.get("/metrics", X_Forwarded_For="10.0.0.1")[0] == 401
+
+
+def test_asked_to_end_a_server_says_it_is_not_ready_finishes_its_calls_and_leaves_its_work(tmp_path: Path, team: Team) -> None:
+    key = team.member("acme", "ann", team=Role.WRITER)
+    more = {"MEMORY_MCP_TEAM__SERVER__NOTICE_SECS": "3"}
+    with serving(tmp_path / "a", team.url, more) as server:
+        server.caller(key).ok("remember", text="Said before the end.")
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: server.get("/health/ready")[0] == 503, "for the server to be not ready")
+        assert json.loads(server.get("/health/ready")[1])["reason"] == "the server is ending"
+        # Until its notice has passed it answers those whom a load balancer still sends.
+        server.caller(key).ok("remember", text="Said at the end.")
+        assert server.process.wait(PATIENCE) == 0
+    assert team.rows("acme", "SELECT count(*) FROM event") == [(2,)]
+    assert team.rows("acme", "SELECT count(*) FROM work WHERE holder <> ''") == [(0,)]
+
+
+def test_a_team_needs_postgres(tmp_path: Path) -> None:
+    with Place(tmp_path, more={"MEMORY_MCP_TEAM__AUTH": "keys"}) as place:
+        process = serve(place, "--http", "--port", "0")
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 2
+        assert "storage.engine = postgres" in errors
