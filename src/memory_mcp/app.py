@@ -72,6 +72,8 @@ class Callbacks:
     share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
+    #: Called with what is to be stored, before; what it raises, the writer gets.
+    before_write: "Callable[[Sequence[EventDraft]], None]" = lambda _: None
 
 
 #: Of a process that serves nobody else.
@@ -293,6 +295,7 @@ class App:
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
+        self._callbacks.before_write(drafts)
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -303,6 +306,7 @@ class App:
         """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
         clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
+        self._callbacks.before_write(clean)
         appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended

@@ -45,6 +45,9 @@ FAILPOINTS = {
     "forget.derived": "the tree tells nothing of it, files and the dead space of the database still do",
     "forget.swept": "spool, log, briefings and copies are clean, the database file is not rewritten",
     "forget.compacted": "the database file is rewritten, indexes still tell of it",
+    "migrate.events": "some events are in the store that a memory is copied to",
+    "migrate.copied": "every row is in the store that a memory is copied to, nothing of it is derived",
+    "migrate.derived": "the tree is derived in the store that a memory is copied to, nothing says that it is complete",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

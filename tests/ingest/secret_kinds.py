@@ -236,7 +236,7 @@ openrouter key  sk-or-v1-{h64}  openrouter.ai/docs/api-reference/authentication
 elevenlabs key  sk_{h48}  elevenlabs.io/docs/api-reference/authentication
 huggingface token  hf_{a34}  huggingface.co/docs/hub/security-tokens
 replicate token  r8_{a37}  replicate.com/docs/reference/http
-memory-mcp key  mmk_{d3}_{h16}_{h64}  docs/team.md
+memory-mcp key  mmk_{d3}_{h16}_{h64}  docs/team-access.md
 groq key  gsk_{a52}  console.groq.com/docs/quickstart
 perplexity key  pplx-{a48}  docs.perplexity.ai
 xai key  xai-{a80}  docs.x.ai/docs/overview

@@ -55,6 +55,7 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
         "improve_indexes": "every 10 minutes",
         "group_topics": "every minute",
         "sync_folder": "every 30 minutes",
+        "share": "every 2 minutes",
         "back_up": "daily at 03:00",
         "prune_indexes": "daily at 03:00",
         "housekeeping": "daily at 03:00",

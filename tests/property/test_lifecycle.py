@@ -6,7 +6,8 @@ A failing sequence is kept below as a test of its own, with a name that says wha
 import random
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.factories import BILLING, SHOP, draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.toc.helpers import rebuild, texts
 
+Where = Callable[[], StorageSettings]
 HOUR = 3_600_000
 _REST = ("roll up", "reopen", "rebuild", "fold", "compact", "drop tree", "pin")
 STEPS = ("append", "append", "append late", "append again", "append other words", "derive", "derive", "derive", *_REST)
@@ -39,10 +41,10 @@ CHATTER = "the retry queue is drained twice because the bank is slow and the car
 
 
 class Life:
-    """One data directory, the program that has it open, and what was acknowledged so far."""
+    """One memory, the program that has it open, and what was acknowledged so far."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, where: StorageSettings) -> None:
+        self.where = where
         self.clock = FakeClock()
         self.app = self._open()
         self.stored: list[EventDraft] = []
@@ -51,7 +53,7 @@ class Life:
         self.shown: set[str] = set()
 
     def _open(self) -> App:
-        return App(Settings(storage=StorageSettings(str(self.directory), "Europe/Berlin")), self.clock)
+        return App(Settings(storage=self.where), self.clock)
 
     def step(self, name: str, seed: int) -> None:
         """One operation, decided by its seed alone."""
@@ -162,10 +164,10 @@ class Life:
         assert self.app.agentic.search(Query(name, 3, other), budget).hits == ()
 
 
-def live(steps: Sequence[tuple[str, int]], each: bool = True) -> None:
+def live(where: StorageSettings, steps: Sequence[tuple[str, int]], each: bool = True) -> None:
     """A life of these steps, checked after every one of them and at its end."""
     directory = Path(tempfile.mkdtemp())
-    life = Life(directory / "data")
+    life = Life(replace(where, data_dir=str(directory / "data")))
     try:
         for name, seed in steps:
             life.step(name, seed)
@@ -183,21 +185,21 @@ def live(steps: Sequence[tuple[str, int]], each: bool = True) -> None:
 
 
 @settings(max_examples=12)
-@given(SEQUENCES)
-def test_a_store_stays_sound_through_any_sequence_of_operations(steps: list[tuple[str, int]]) -> None:
-    live(steps)
+@given(steps=SEQUENCES)
+def test_a_store_stays_sound_through_any_sequence_of_operations(kept_in: Where, steps: list[tuple[str, int]]) -> None:
+    live(kept_in(), steps)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @settings(max_examples=300)
-@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=5, max_size=40))
-def test_a_store_stays_sound_through_many_long_sequences(steps: list[tuple[str, int]]) -> None:
-    live(steps)
+@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=5, max_size=40))
+def test_a_store_stays_sound_through_many_long_sequences(kept_in: Where, steps: list[tuple[str, int]]) -> None:
+    live(kept_in(), steps)
 
 
-def test_every_operation_once_on_a_store_that_holds_something() -> None:
-    live([("append", 1), ("append late", 2), ("derive", 0), *[(name, 7) for name in dict.fromkeys(STEPS)]])
+def test_every_operation_once_on_a_store_that_holds_something(kept_in: Where) -> None:
+    live(kept_in(), [("append", 1), ("append late", 2), ("derive", 0), *[(name, 7) for name in dict.fromkeys(STEPS)]])
 
 
 def test_now_lies_behind_everything_that_happens_here() -> None:

@@ -71,7 +71,7 @@ def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
 
 
 def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None]:
-    """Return the stored event that each event of another memory is, but for what was taken out of one of them; None: it is new."""
+    """Return the stored event that each event of another memory is, but for what was taken out of either; None: it is new."""
     here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
     found: list[Event | None] = [None] * len(drafts)
     # Something taken out gives an event another id.

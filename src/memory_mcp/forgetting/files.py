@@ -55,8 +55,8 @@ class Files:
                 if not dry:
                     _remove(path)
         log = Path(paths.log_file(str(self._directory)))
-        shared = (self._directory / paths.SHARE).glob("*.json")
-        for path in (*log.parent.glob(f"{log.name}*"), self._directory / "owner.json", *shared, *_files(Path(paths.install_dir()))):
+        beside = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
+        for path in (*log.parent.glob(f"{log.name}*"), *beside, *_files(Path(paths.install_dir()))):
             counts["logs and settings"] += self._rewrite(path, dry)
         counts["pauses"] += self._pauses(dry)
         return counts

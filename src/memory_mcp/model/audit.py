@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One act: forget, correct, retract, refine, pin, unpin, label, alias, split, restore, merge, salvage, pause, exclude ..."""
+    """One act: forget, correct, retract, refine, pin, unpin, label, alias, split, restore, merge, migrate, salvage, pause ..."""
 
     what: str
     #: UTC milliseconds.

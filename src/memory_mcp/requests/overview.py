@@ -17,6 +17,7 @@ from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.requests import capturing
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.sharing.place import SharePlace
 from memory_mcp.storage.values import Scope
 
 _DAY_MS = 86_400_000
@@ -150,7 +151,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
         clients=_clients(app, now),
         redacted=_redacted(app),
         disk=None if app.directory is None else _disk(app.settings, app.directory),
-        outgoing=list(_outgoing(app.settings)),
+        outgoing=[*_outgoing(app.settings), *_shared(app)],
         paused=paused,
         pauses_error=problem,
         excluded=Excluded(projects=capture.projects, paths=capture.paths, tools=capture.tools),
@@ -215,6 +216,12 @@ def _outgoing(settings: Settings) -> Iterator[Outgoing]:
     for setting, folder in (("sync.directory", settings.sync.directory), ("backup.directory", settings.backup.directory)):
         if folder:
             yield Outgoing(what="copies of the memory, as far as that folder is shared", where=folder, setting=setting)
+
+
+def _shared(app: App) -> Iterator[Outgoing]:
+    if app.directory is not None and (sharing := SharePlace(app.directory).sharing()).url:
+        projects = ", ".join(sharing.projects) or "none"
+        yield Outgoing(what=f"events of shared projects ({projects})", where=sharing.url, setting="memory-mcp share status")
 
 
 def _is_here(host: str) -> bool:

@@ -278,7 +278,8 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         has_key=bool(place.key),
         projects=[_project(app, name, sharing, progress.left.get(name), counted.get(name, (0, 0))) for name in names],
         came=[
-            ProjectCame(project=name, came=count, last=app.calendar.iso(at)) for name, (count, at) in sorted(progress.came.items())
+            ProjectCame(project=name, came=count, last=app.calendar.iso(at))
+            for name, (count, at) in sorted(progress.came.items())
         ],
         people=progress.people,
         last=_when(app, progress.last_ok_ms),

@@ -1,4 +1,4 @@
-"""Which events may leave, and in what form: decided for each of them, by what is shared and what projects are called at that moment.
+"""Which events may leave, and in what form: decided for each, by what is shared and what projects are called at that moment.
 
 Invariants
 1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that was there when somebody

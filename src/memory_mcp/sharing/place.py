@@ -159,7 +159,7 @@ class Ledger:
             return
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | machine.PRIVATE, 0o600)
-        with open(descriptor, "r+b") as stream:
+        with os.fdopen(descriptor, "r+b") as stream:
             # What a crash left of a record must not shift those behind it.
             size = stream.seek(0, os.SEEK_END) // _RECORD * _RECORD
             stream.truncate(size)

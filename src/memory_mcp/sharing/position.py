@@ -25,11 +25,11 @@ class Position:
         return f"{self.seq}.{self.event}.{self.change}.{self.mark}"
 
     @classmethod
-    def parse(cls, text: str) -> "Position":
-        """Return the position that a text stands for; the beginning for any other text."""
+    def parse(cls, text: str) -> "Position | None":
+        """Return the position that a text stands for; None for any other text."""
         parts = text.split(".")
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()) or max(map(len, parts)) > 24:
-            return cls()
+            return None
         return cls(int(parts[0]), parts[1], int(parts[2]), parts[3])
 
     def at(self, seq: int, event: EventId) -> "Position":
@@ -37,12 +37,12 @@ class Position:
         return replace(self, seq=seq, event=_print(event))
 
 
-def followed(storage: Storage, position: Position) -> tuple[Position, list[EventId]]:
+def followed(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
     """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since.
 
-    Of a position that belongs to another state of the store (it was restored) nothing is believed: all events follow again.
+    None is before everything. Of a position that belongs to another state of the store (it was restored) nothing is believed: all events follow again.
     """
-    if position == Position() or not _is_here(storage, position):
+    if position is None or not _is_here(storage, position):
         last = storage.toc.version()
         return Position(change=last, mark=_mark(storage, last)), []
     seq, event, gone = position.seq, position.event, list[EventId]()

@@ -106,7 +106,7 @@ class Taking:
                 add(removal, own, cuts)
 
     def _remove(self, removal: Removal) -> None:
-        here = {own: ours for own, ours in self._ledger.here().values()} if removal.events else {}
+        here = dict(self._ledger.here().values()) if removal.events else {}
         own = sum(here.get(EventId(one), False) for one in removal.events)
         if own > MOST_OWN and not self.agreed:
             self.progress.held = own

@@ -84,6 +84,6 @@ class ArchiveStore(Protocol):
         """Put rows into a store that was just made, with their ids and numbers; what is derived is to be rebuilt after it.
 
         `anew`: cuts are left out, so that every event is filed as if it were new. `instead`: in one transaction, and in the
-        place of every row of the tables that are not shared.
+        place of everything but events.
         """
         ...

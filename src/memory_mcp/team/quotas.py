@@ -18,6 +18,13 @@ from memory_mcp.team_settings import TeamSettings, TenantLimits
 
 _MINUTE, _DAY = 60.0, 86_400.0
 _MEGABYTE = 1_000_000
+#: Tools that are counted as searches: each may read a whole index.
+SEARCHES = frozenset(
+    {
+        *("intelligent_search", "teleport_search", "vector_teleport", "hybrid_search", "topics_by_query"),
+        *("search_children", "search_node", "navigate"),
+    }
+)
 #: So many buckets are kept before those that are full again are dropped.
 _MOST = 20_000
 

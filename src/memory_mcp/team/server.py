@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from memory_mcp.daemon.routes import Connection
 from memory_mcp.daemon.security import Guard as HostGuard
 from memory_mcp.daemon.security import Rules
 from memory_mcp.errors import ConfigError
+from memory_mcp.model.event import EventDraft
 from memory_mcp.server.build import assemble
 from memory_mcp.server.ending import signals_of_end
 from memory_mcp.storage.lock import DirectoryLock
@@ -38,9 +39,10 @@ from memory_mcp.team.administration import Administration
 from memory_mcp.team.directory import Directory
 from memory_mcp.team.door import Door, Guard
 from memory_mcp.team.follow import Follower
-from memory_mcp.team.host import TeamHost, allow, connection_of
+from memory_mcp.team.host import TeamHost, allow, connection_of, served
 from memory_mcp.team.intake import Payload, Taken, take
 from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
+from memory_mcp.team.quotas import SEARCHES, Quotas
 from memory_mcp.team.replica import Replica
 from memory_mcp.team.routes import Asked, Front, route_of, routes
 from memory_mcp.team.tools import SpaceTools
@@ -69,6 +71,7 @@ class TeamServer:
         migrations.bring_up(self.database)
         self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
         self.directory = Directory(self.database)
+        self.quotas = Quotas(team)
         own = team.server
         limits = Limits(own.open_spaces, own.memory_mb * MEGABYTE, own.disk_mb * MEGABYTE, own.idle_secs)
         self.opened = Opened(self._open, storage.directory / "cache", limits, self._plan)
@@ -95,9 +98,24 @@ class TeamServer:
         )
         replica = self._replica.database if place.is_replica and self._replica else None
         memory = self.directory.memory(place.tenant, place.space)
-        callbacks = Callbacks(on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True)
+        callbacks = Callbacks(
+            before_write=self._count, on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True
+        )
         with few_collections():
             return App(own, callbacks=callbacks, storage=PostgresStorage(self.database, memory, replica=replica))
+
+    def _count(self, drafts: Sequence[EventDraft]) -> None:
+        """Count what a caller is about to record."""
+        who = served().principal
+        bounded = self._settings.team.limits_of(who.tenant_class).stored_events
+        stored = self.directory.stored_events(who.tenant) if bounded else 0
+        self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
+
+    def _allow(self, tool: str) -> None:
+        """See `allow`; a search is counted."""
+        allow(tool)
+        if tool in SEARCHES:
+            self.quotas.search(served().principal)
 
     def _plan(self, memory: Memory) -> None:
         memory.resets = connection_of(memory.app).head().resets
@@ -157,12 +175,12 @@ class TeamServer:
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
-        server.allow = allow
+        server.allow = self._allow
         inner = routes(server, asked, MAX_BODY)
         connection = Connection(inner)
         door = Door(settings.team, self.directory, Administration(self.database, "join"))
         rules = Rules(None, "", MAX_BODY, self._hosts())
-        checked = HostGuard(Guard(connection, door, settings.team), rules, route_of)
+        checked = HostGuard(Guard(connection, door, settings.team, self.quotas), rules, route_of)
         front = Front(checked, asked)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
 

@@ -111,7 +111,7 @@ class DuckArchive:
         unknown: set[str] = set()
         with self._con.writing() if instead else nullcontext() as whole:
             if whole:
-                for table in known.keys() - {*SHARED, "meta"}:
+                for table in known.keys() - {"event", "meta"}:
                     whole.execute(f"DELETE FROM {table}")
             for part in slices:
                 if part.table not in known or part.table in DERIVED:

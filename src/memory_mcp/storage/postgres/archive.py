@@ -140,9 +140,8 @@ class PostgresArchive:
         places: Counter[tuple[Any, ...]] = Counter()
         with self._con.writing() if instead else nullcontext() as whole:
             if whole:
-                for name in tables:
-                    if name not in SHARED:
-                        whole.run(f"DELETE FROM {name} WHERE {own()}")
+                for name in tables.keys() - {"event"}:
+                    whole.run(f"DELETE FROM {name} WHERE {own()}")
                 whole.head.derived = 0
             for part in slices:
                 if part.table != _META and (part.table not in tables or part.table in DERIVED):

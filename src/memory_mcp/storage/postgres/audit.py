@@ -3,7 +3,7 @@
 import json
 
 from memory_mcp.model.audit import Act
-from memory_mcp.storage.postgres.connection import Connection, own
+from memory_mcp.storage.postgres.connection import ACTING, Connection, own
 
 _COLUMNS = "at_ms, what, author, subject, reason, counts"
 _TYPES = ("bigint", "text", "text", "text", "text", "text")
@@ -17,7 +17,10 @@ class PostgresAudit:
 
     def record(self, act: Act) -> None:
         """See AuditStore."""
-        row = [act.at_ms, act.what, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
+        member = ACTING.get()
+        # Agents call themselves as they like; the member has proved who it is.
+        author = f"{act.author} (member {member})".lstrip() if member else act.author
+        row = [act.at_ms, act.what, author, act.subject, act.reason, json.dumps(dict(act.counts))]
         with self._con.writing() as writer:
             writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
 

@@ -1,0 +1,179 @@
+"""A whole memory copied into the store of another engine, in steps: killed anywhere, it goes on where it was.
+
+Invariants
+1. The source is only read, at one moment; what comes meanwhile is copied when this is done again.
+2. A store that holds anything is written to only while its mark says that all of it was copied from this source, and nobody has
+   written to it since.
+3. Events are copied once each, in order; everything else in one transaction, in the place of what an earlier run left.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.event import Event
+from memory_mcp.storage.archive import Snapshot, TableRows
+from memory_mcp.storage.base import Storage
+
+#: The checkpoint of the copy that says where it came from, and once it is complete, what it held then. On disk.
+MARK = "moved from"
+_ELSEWHERE = "Name an empty one; the memory that is copied was not touched."
+#: Tables whose rows change while a memory is merely open.
+_RESTLESS = frozenset({"checkpoint", "meta"})
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What the copy holds."""
+
+    #: Of the source, when it was read.
+    last_seq: int
+    #: Events that this run copied.
+    new: int
+    #: Rows by table, and what tells those of a shared table apart together.
+    rows: dict[str, int]
+    prints: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+
+
+class _Nothing:
+    """Keeps nothing."""
+
+    def cleaned(self, event: Event) -> Event | None:  # noqa: ARG002
+        """See Cleaner."""
+        return None
+
+    def clean(self, text: str) -> str:
+        """See Cleaner."""
+        return text
+
+
+def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> Copied:
+    """Copy every row; what is derived is to be rebuilt in `target` then. `step` is told of events that are there, and of all.
+
+    InvalidQuery where `target` holds something else.
+    """
+    with source.archive.snapshot() as snapshot:
+        _begin(snapshot, target)
+        after = _common(snapshot, target)
+        target.archive.load(_counted(snapshot, after, step))
+        rows: Counter[str] = Counter()
+        loaded = target.archive.load(_others(snapshot, rows), instead=True)
+        if loaded.dangling or loaded.unknown:
+            told = f"{loaded.dangling} rows of the memory speak of what is not there"
+            raise StorageError(told, "Run memory-mcp admin check; nothing of the memory was changed.")
+        rows["event"] = snapshot.last_seq
+        prints = {
+            table: (snapshot.last(table), *snapshot.print_of(table, 0, snapshot.last(table))) for table in ("event", "grip")
+        }
+        copied = Copied(snapshot.last_seq, snapshot.last_seq - after, dict(rows), prints)
+    with target.archive.snapshot() as there:
+        counted = Counter({"event": there.last_seq})
+        for part in chain(there.behind("grip", 0), there.others()):
+            counted[part.table] += len(part.rows)
+    _require_same(copied.rows, {**counted, "checkpoint": counted["checkpoint"] - 1})
+    require_prints(copied, target)
+    return copied
+
+
+def require_prints(copied: Copied, target: Storage) -> None:
+    """StorageError where the events or quotations of the copy are not those of the source."""
+    with target.archive.snapshot() as there:
+        found = {table: (there.last(table), *there.print_of(table, 0, there.last(table))) for table in copied.prints}
+    if found != copied.prints:
+        raise StorageError("the copy holds other events or quotations than the memory", "Run the same command again.")
+
+
+def complete(target: Storage) -> None:
+    """Say in the copy that it is complete, and what it holds."""
+    told = json.loads(_mark_of(target))
+    target.outbox.mark(MARK, json.dumps({"from": told["from"], "held": _held(target)}))
+
+
+def _mark_of(target: Storage) -> str:
+    return target.outbox.marks(MARK).get(MARK, "")
+
+
+def _begin(snapshot: Snapshot, target: Storage) -> None:
+    """Mark the target as a copy of this source; InvalidQuery where it is none and holds something."""
+    mark = _mark_of(target)
+    if not mark:
+        if _holds_something(target):
+            raise InvalidQuery("there is a memory already", _ELSEWHERE)
+        target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
+        return
+    told = json.loads(mark)
+    if told["from"] != snapshot.store_id:
+        raise InvalidQuery("there is a copy of another memory already", _ELSEWHERE)
+    if told["held"] and told["held"] != _held(target):
+        raise InvalidQuery("the copy has been written to since it was made", _ELSEWHERE)
+    # From here on it is not what it was.
+    target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
+
+
+def _holds_something(target: Storage) -> bool:
+    with target.archive.snapshot() as there:
+        return there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
+
+
+def _held(target: Storage) -> str:
+    """What a store holds, as one text: every row, in no order, but those that change while it is merely open."""
+    with target.archive.snapshot() as there:
+        told: dict[str, object] = {table: there.print_of(table, 0, there.last(table)) for table in ("event", "grip")}
+        sums: Counter[str] = Counter()
+        for part in there.others():
+            if part.table not in _RESTLESS:
+                sums[part.table] += sum(_number(row) for row in part.rows)
+    return hashlib.sha256(json.dumps([told, sums], sort_keys=True).encode()).hexdigest()
+
+
+def _number(row: Sequence[object]) -> int:
+    return int.from_bytes(hashlib.sha256(repr(list(row)).encode("utf-8", "surrogatepass")).digest())
+
+
+def _common(snapshot: Snapshot, target: Storage) -> int:
+    """Return up to which number the target has the events of the source; it is emptied where it has others."""
+    with target.archive.snapshot() as there:
+        last = there.last_seq
+        same = last <= snapshot.last_seq and there.print_of("event", 1, last) == snapshot.print_of("event", 1, last)
+    if same:
+        return last
+    # Something was forgotten in the source since: what is left of it has other numbers.
+    target.erase(_Nothing())
+    return 0
+
+
+def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -> Iterator[TableRows]:
+    """Events behind a number."""
+    done = after
+    for part in snapshot.behind("event", after):
+        step(done, snapshot.last_seq)
+        yield part
+        done += len(part.rows)
+        failpoint("migrate.events")
+    step(done, snapshot.last_seq)
+
+
+def _others(snapshot: Snapshot, rows: Counter[str]) -> Iterator[TableRows]:
+    """Everything but events, counted, and the mark, which would go with what was there."""
+    for part in chain(snapshot.behind("grip", 0), snapshot.others()):
+        if part.table == "checkpoint":
+            # A memory that was copied itself has a mark, which is about that copy.
+            name = part.columns.index("name")
+            part = TableRows(part.table, part.columns, [row for row in part.rows if row[name] != MARK])  # noqa: PLW2901
+        rows[part.table] += len(part.rows)
+        yield part
+    told = json.dumps({"from": snapshot.store_id, "held": ""})
+    yield TableRows("checkpoint", ("name", "value"), [(MARK, told)])
+
+
+def _require_same(given: Mapping[str, int], found: Mapping[str, int]) -> None:
+    """StorageError where a table of the copy has more or fewer rows than it was given."""
+    other = {table: (rows, found.get(table, 0)) for table, rows in given.items() if rows != found.get(table, 0)}
+    if other:
+        told = ", ".join(f"{table}: {there} rows of {here}" for table, (here, there) in sorted(other.items()))
+        raise StorageError(f"the copy is not complete: {told}", "Run the same command again.")

@@ -1,0 +1,132 @@
+"""`admin migrate-to`: the whole memory copied into another engine's store; the one that is copied is not changed."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.backup import place_of
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.errors import InvalidQuery, StorageError
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.archive.moving import Copied
+    from memory_mcp.config import Settings
+
+_ENGINES = ("postgres", "duckdb")
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `admin migrate-to`."""
+    text = "copy the whole memory into another engine's store, and check the copy; this one is not changed"
+    aside = "Killed in the middle, the same command goes on. Run again, it copies what came meanwhile."
+    parser = leaf(parsers, "migrate-to", run, text, aside)
+    parser.add_argument(
+        "engine", choices=_ENGINES, help="postgres (a space of a tenant in a database) or duckdb (a data directory)"
+    )
+    parser.add_argument("--url", metavar="URL", default="", help="address of the database (setting storage.url)")
+    parser.add_argument("--tenant", metavar="T", default="", help="the tenant, made where there is none (setting storage.tenant)")
+    parser.add_argument("--space", metavar="S", default="", help="the space, made where there is none (setting storage.space)")
+    parser.add_argument("--to", metavar="DIR", default="", help="with duckdb: the data directory to make")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy, derive, check."""
+    from memory_mcp.archive import moving
+    from memory_mcp.failpoints import failpoint
+
+    with opened(args, settled=True) as app, render.Progress("copying") as bar:
+        target = _target(app.settings, args)
+        with closing(_open(target)) as there, there.derivation.publishing:
+            copied = moving.copy(app.storage, there.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events"))
+            there.storage.reseal()
+        failpoint("migrate.copied")
+        # Its days are counted in the zone of the memory from now on.
+        with closing(_open(target)) as there, there.derivation.publishing:
+            segments = _derive(there, bar)
+            failpoint("migrate.derived")
+            _check(there, copied)
+        left = _beside(app, target)
+        later = app.storage.events.last_seq() - copied.last_seq
+    rows = {table: count for table, count in sorted(copied.rows.items()) if count}
+    data = {"engine": args.engine, "rows": rows, "new_events": copied.new, "segments": segments, "came_meanwhile": later}
+    render.emit(as_json(args), data | ({"tombstones_left": left} if left else {}), _lines(copied, segments, later, left, target))
+    return 0
+
+
+def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
+    """The settings of the store that is made; InvalidQuery where they name none."""
+    here = settings.storage
+    if args.engine == "duckdb":
+        if not args.to or args.url or args.tenant or args.space:
+            raise InvalidQuery("a data directory to make is not named", "Say: memory-mcp admin migrate-to duckdb --to DIR")
+        return replace(settings, storage=replace(here, engine="duckdb", data_dir=str(place_of(args.to).absolute())))
+    if args.to or not (url := args.url or here.url):
+        raise InvalidQuery("no database is named", "Say: memory-mcp admin migrate-to postgres --url postgresql://USER@HOST/NAME")
+    tenant, space = args.tenant or here.tenant, args.space or here.space
+    return replace(settings, storage=replace(here, engine="postgres", url=url, tenant=tenant, space=space))
+
+
+def _open(target: "Settings") -> "App":
+    from memory_mcp.app import App
+
+    return App(target, in_memory=target.storage.engine == "postgres")
+
+
+def _derive(there: "App", bar: render.Progress) -> int:
+    """Derive what is not copied; how many segments there are then."""
+    from memory_mcp.jobs.derivation import Place
+    from memory_mcp.jobs.rebuild_toc import RebuildToc
+
+    there.derivation.run(place=Place.SHARED)
+    job = RebuildToc(there.storage, there.calendar, there.summarizer, there.settings.toc)
+    job.run(None, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
+    return there.tree.tally().segments
+
+
+def _check(there: "App", copied: "Copied") -> None:
+    """StorageError where the copy is not what the memory was, or not sound; then it is marked as complete."""
+    from memory_mcp.archive import moving
+    from memory_mcp.model.audit import Act
+    from memory_mcp.toc.check import check
+
+    moving.require_prints(copied, there.storage)
+    if findings := check(there.storage, there.calendar):
+        told = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
+        raise StorageError(told, "Run memory-mcp admin check on the memory; nothing of it was changed.")
+    subject = there.settings.storage.engine
+    there.storage.audit.record(Act("migrate", there.clock.now_ms(), "person", subject, "", {"events": copied.last_seq}))
+    there.storage.reseal(acknowledge=True)
+    moving.complete(there.storage)
+
+
+def _beside(app: "App", target: "Settings") -> int:
+    """Copy what lies beside the store, where the copy has a directory of its own; how many tombstones it cannot have."""
+    from memory_mcp.archive import beside
+
+    if target.storage.engine != "duckdb":
+        return 0
+    return beside.take(target.storage.directory, beside.rows(app.settings.storage.directory))
+
+
+def _lines(copied: "Copied", segments: int, later: int, left: int, target: "Settings") -> Iterator[str]:
+    other = sum(count for table, count in copied.rows.items() if table != "event")
+    yield f"copied {copied.last_seq:,} events ({copied.new:,} by this run) in {segments:,} segments and {other:,} other rows"
+    yield "Counts and prints of the copy are those of the memory, and every invariant holds. The memory was not changed."
+    if left:
+        yield f"{left:,} notes of what was forgotten cannot be known there: forget it there, too"
+    if later:
+        yield f"{render.plural(later, 'event')} came meanwhile: run the same command again"
+    storage = target.storage
+    yield "To use the copy, set these in the settings file, then: memory-mcp stop"
+    yield "  [storage]"
+    yield f'  engine = "{storage.engine}"'
+    if storage.engine == "duckdb":
+        yield f'  data_dir = "{storage.directory}"'
+    else:
+        yield "  url = (the address that was given)"
+        yield f'  tenant = "{storage.tenant}"'
+        yield f'  space = "{storage.space}"'

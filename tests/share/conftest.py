@@ -1,0 +1,84 @@
+"""A server process and laptops: memories opened in this process that share with it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.model.event import EventDraft
+from memory_mcp.requests import share
+from memory_mcp.requests.scope import Caller
+from memory_mcp.sharing import run
+from tests.share.server import Server
+
+ANYONE = Caller("")
+
+
+class Laptop:
+    """One memory."""
+
+    def __init__(self, folder: Path, server: Server, key: str) -> None:
+        self.folder, self._server, self.key = folder, server, key
+        self.app = self._open()
+
+    def _open(self) -> App:
+        return App(Settings(storage=StorageSettings(data_dir=str(self.folder), timezone="UTC")))
+
+    def join(self, *projects: str) -> "Laptop":
+        share.share_to(self.app, share.ShareTo(self._server.url, self.key), ANYONE)
+        for project in projects:
+            self.add(project)
+        return self
+
+    def add(self, project: str) -> None:
+        share.share_project(self.app, share.ShareProject(project), ANYONE)
+
+    def say(self, *drafts: EventDraft, source: str = "jsonl") -> list[str]:
+        ids = self.app.write(list(drafts), source).new
+        self.app.derivation.run()
+        return list(ids)
+
+    def exchange(self, agreed: bool = False) -> run.Ran:
+        done = run.run(self.app, agreed=agreed)
+        assert done is not None
+        self.app.derivation.run()
+        return done
+
+    def status(self) -> share.ShareState:
+        return share.share_status(self.app, share.ShareStatus(), ANYONE)
+
+    def texts(self, project: str = "") -> list[str]:
+        events = [one.event for part in self.app.storage.events.iter_all() for one in part]
+        return sorted(e.text for e in events if project in ("", e.project))
+
+    def reopen(self) -> None:
+        self.app.close()
+        self.app = self._open()
+
+
+Make = Callable[..., Laptop]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path / "server")
+    made.folder.mkdir()
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def laptop(tmp_path: Path, server: Server) -> Iterator[Make]:
+    """Laptops by the names of their owners; `role` is the owner's in the space."""
+    made: list[Laptop] = []
+
+    def make(owner: str, role: str = "writer", place: str = "") -> Laptop:
+        made.append(Laptop(tmp_path / (place or owner), server, f"{owner}-{role}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.app.close()

@@ -1,0 +1,116 @@
+"""A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.share.server FOLDER [FAULT]`.
+
+Keys are `NAME-ROLE`, such as `alice-writer`; each folder below FOLDER is a space. It prints its port. FAULT `cut` ends the connection
+of the first batch with events behind its commit, before the answer.
+"""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.failpoints import VARIABLE
+from memory_mcp.team.share_routes import routes
+from memory_mcp.team.who import Grant, Principal, Role
+from tests.waiting import PATIENCE
+
+SPACES = ("team", "other")
+
+
+class Door:
+    """Who a key belongs to; and, once, an answer that never comes."""
+
+    def __init__(self, app: ASGIApp, fault: str) -> None:
+        self._app, self._fault = app, fault
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        bearer = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
+        name, _, role = bearer.partition("-")
+        if role not in {one.value for one in Role}:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+            return
+        # Nobody has a grant for the space `other` but its admin.
+        seen = [(1, "team"), *([(2, "other")] if role == "admin" else [])]
+        grants = tuple(Grant(space, named, "team" if space == 1 else "project", Role(role)) for space, named in seen)
+        scope["principal"] = Principal(1, "standard", 1, name, False, grants, Role.ADMIN)
+        if self._fault == "cut" and scope["method"] == "POST":
+            self._fault = ""
+
+            async def swallow(_: Any) -> None:
+                return None
+
+            await self._app(scope, receive, swallow)
+            raise ConnectionError("cut behind the commit")
+        await self._app(scope, receive, send)
+
+
+def main(folder: Path, fault: str) -> None:
+    import uvicorn
+
+    apps: dict[str, App] = {}
+    lock = threading.Lock()
+
+    @contextmanager
+    def lend(_: Principal, grant: Grant, __: bool) -> Iterator[App]:
+        with lock:
+            if grant.name not in apps:
+                storage = StorageSettings(data_dir=str(folder / grant.name), timezone="UTC")
+                apps[grant.name] = App(Settings(storage=storage))
+            yield apps[grant.name]
+
+    listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))
+    print(listening.getsockname()[1], flush=True)
+    door = Door(Starlette(routes=routes(lend)), fault)
+    server = uvicorn.Server(uvicorn.Config(door, log_level="critical", lifespan="off"))
+    asyncio.run(server.serve([listening]))
+
+
+class Server:
+    """The process; `url` is its address, the same after `restart`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._port = folder, 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, fault: str = "", failpoint: str = "") -> None:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("MEMORY_MCP_")}
+        environ |= {"SHARE_TEST_PORT": str(self._port), "MEMORY_MCP_TELEPORT__ENABLED": "false", "HOME": str(self.folder)}
+        environ |= {VARIABLE: failpoint} if failpoint else {}
+        words = [sys.executable, "-m", "tests.share.server", str(self.folder), fault]
+        self._process = subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._port = int(self._process.stdout.readline())
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self.wait()
+
+    def wait(self) -> None:
+        assert self._process is not None
+        self._process.wait(PATIENCE)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._process = None
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")

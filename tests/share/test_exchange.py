@@ -1,0 +1,206 @@
+"""What one laptop publishes another one has, once, as it was, and marked as its publisher's; forgetting and correcting travel."""
+
+from dataclasses import replace
+
+import pytest
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.event import Role
+from memory_mcp.requests import correct, forget, share
+from memory_mcp.sharing.place import SharePlace
+from tests.factories import BILLING, SHOP, draft
+from tests.share.conftest import ANYONE, Make
+from tests.share.server import Server
+
+CAUSE = "The cause of the slow invoices was a missing index on the ledger table."
+
+
+def forgot(laptop: object, **what: str) -> None:
+    forget.forget(laptop.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)  # type: ignore[attr-defined]
+
+
+def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_who_said_it(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob", "reader")
+    [asked, told] = one.say(
+        draft("Why are invoices slow?", at="2026-01-12 09:00", source_id="m1"),
+        draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT, metadata={"model": "m"}),
+    )
+    one.join(SHOP)
+    assert (one.exchange().left, one.exchange().left) == (2, 0)
+    two.join()
+    assert (two.exchange().came, two.exchange().came) == (2, 0)
+    before, now = one.app.storage.events.get_many([asked, told]), two.app.storage.events.get_many([asked, told])
+    marked = {"shared_by": "alice"}
+    assert now == {
+        asked: replace(before[asked], speaker="alice", metadata=marked),
+        told: replace(before[told], metadata={"model": "m", **marked}),
+    }
+    state = two.status()
+    assert ([(c.project, c.came) for c in state.came], state.people, state.role) == ([(SHOP, 2)], {"alice": 2}, "reader")
+    [project] = one.status().projects
+    assert (project.project, project.left, project.would_leave) == (SHOP, 2, 0)
+
+
+def test_what_came_is_not_sent_back_and_what_both_have_is_there_once(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    both = draft("Both laptops imported this.", source_id="same")
+    one.say(both)
+    two.say(both, draft("Only on the second.", at="2026-01-12 10:00"))
+    one.join(SHOP).exchange()
+    two.join(SHOP)
+    assert (two.exchange().left, two.exchange().left) == (2, 0)
+    one.exchange()
+    assert one.texts() == two.texts() == ["Both laptops imported this.", "Only on the second."]
+    assert one.status().projects[0].would_leave == two.status().projects[0].would_leave == 0
+
+
+def test_secrets_that_were_stored_before_a_rule_was_known_do_not_leave(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    # As an older version stored it.
+    one.app.log.append(
+        [draft(f"Use {secret} to push.", source_id="s"), draft(f"And {secret} again", at="2026-01-12 10:00")], "jsonl"
+    )
+    one.app.derivation.run()
+    one.join(SHOP).exchange()
+    two.join().exchange()
+    assert len(two.texts()) == 2
+    assert not [text for text in two.texts() if secret in text]
+    one.exchange()
+    assert len(one.texts()) == 2
+
+
+def test_a_forgotten_event_leaves_the_space_and_the_other_laptops(laptop: Make) -> None:
+    one, two, third = laptop("alice"), laptop("bob"), laptop("carol")
+    [gone, _] = one.say(draft("Delete me please, I should not have said it."), draft("This stays.", session="s2"))
+    one.join(SHOP).exchange()
+    two.join().exchange()
+    forgot(one, event=gone)
+    one.exchange()
+    assert (two.exchange(), two.texts()) == (two.exchange(), ["This stays."])
+    third.join().exchange()
+    assert third.texts() == ["This stays."]
+    assert one.status().forgotten_there == 1
+    assert two.status().forgotten_here == 1
+
+
+@pytest.mark.parametrize("source_id", ["m1", ""])
+def test_a_forgotten_value_leaves_them_and_the_rest_of_its_message_stays(laptop: Make, source_id: str) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    one.say(draft("The door code of the office is tulip-4711 until spring.", source_id=source_id), draft("Else.", session="s2"))
+    two.say(draft("My own note: tulip-4711", project=BILLING, session="mine"))
+    one.join(SHOP).exchange()
+    two.join().exchange()
+    forgot(one, value="tulip-4711")
+    one.exchange()
+    two.exchange()
+    rest = "The door code of the office is [forgotten] until spring."
+    assert one.texts() == ["Else.", rest]
+    # What was never shared is nobody else's to take.
+    assert two.texts() == ["Else.", "My own note: tulip-4711", rest]
+    assert one.exchange() == two.exchange()
+
+
+def test_a_forgetting_that_takes_another_role_is_refused_and_said(laptop: Make) -> None:
+    one, two, admin = laptop("alice"), laptop("bob"), laptop("zoe", "admin")
+    [said] = one.say(draft("Alice said this, and only she or an admin takes it out."))
+    one.join(SHOP).exchange()
+    two.join().exchange()
+    forgot(two, event=said)
+    two.exchange()
+    assert two.texts() == []
+    assert two.status().refused == [{"what": "forget", "event": said, "needs": "admin"}]
+    one.exchange()
+    assert len(one.texts()) == 1
+    admin.join().exchange()
+    forgot(admin, event=said)
+    admin.exchange()
+    one.exchange()
+    assert one.texts() == []
+
+
+def test_a_retraction_and_a_correction_travel_and_the_last_one_holds(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob", "curator")
+    [said] = one.say(draft(CAUSE))
+    one.join(SHOP).exchange()
+    two.join().exchange()
+    two.add(SHOP)
+    [grip] = [g.grip_id for g in one.app.storage.grips.of_events([said])[said]]
+    correct.retract(one.app, correct.Retract(grip, "measured again", by="claude"), ANYONE)
+    one.exchange()
+    two.exchange()
+    [held] = two.app.storage.superseded.recorded()
+    assert (held.old, held.new, held.reason, held.author) == (grip, None, "measured again", "alice")
+    told = correct.correct(two.app, correct.Correct(grip, "The cause was the network.", by="bob"), ANYONE)
+    two.exchange()
+    one.exchange()
+    assert one.app.storage.superseded.of([grip])[grip].new == told.grip_id
+    assert one.app.evidence.expand(told.grip_id, 0, 0).quote == "The cause was the network."
+
+
+def test_own_events_that_others_forgot_stay_until_a_person_agrees_when_they_are_many(laptop: Make) -> None:
+    one, admin = laptop("alice"), laptop("zoe", "admin")
+    one.say(*(draft(f"Statement number {n} of a long session.", at=1768212000000 + n) for n in range(101)))
+    one.join(SHOP).exchange()
+    admin.join().exchange()
+    forgot(admin, session="s1")
+    admin.exchange()
+    assert "until you agree" in one.exchange().error
+    assert (len(one.texts()), one.status().held) == (101, 101)
+    assert one.exchange(agreed=True).error == ""
+    assert (one.texts(), one.status().held) == ([], 0)
+
+
+def test_what_was_forgotten_on_the_server_is_told_to_those_who_were_away_for_long(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    ids = one.say(*(draft(f"Fact {n} about the shop.", session=f"s{n}", at=1768212000000 + n * 3600000) for n in range(6)))
+    one.join(SHOP).exchange()
+    two.join().exchange()
+    for n in (4, 1):
+        forgot(one, event=ids[n])
+        one.exchange()
+    one.say(draft("Said behind the forgetting.", session="s9"))
+    one.exchange()
+    two.exchange()
+    assert two.texts() == one.texts()
+
+
+def test_being_offline_is_normal_and_said_since_when(laptop: Make, server: Server) -> None:
+    one = laptop("alice")
+    one.say(draft("Said online."))
+    one.join(SHOP).exchange()
+    server.kill()
+    one.say(draft("Said offline.", session="s2"))
+    done = one.exchange()
+    assert (done.left, done.error) == (0, "")
+    assert "does not answer" in done.offline
+    state = one.status()
+    assert (bool(state.offline_since), state.error, state.projects[0].would_leave) == (True, "", 1)
+    server.start()
+    assert one.exchange().left == 1
+    assert one.status().offline_since == ""
+
+
+def test_a_key_is_kept_for_its_user_alone_and_told_to_nobody(laptop: Make) -> None:
+    one = laptop("alice").join()
+    files = sorted((one.folder / "share").iterdir())
+    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [("key", 0o600), ("share.json", 0o600)]
+    assert SharePlace(one.folder).key == "alice-writer"
+    assert "alice-writer" not in repr(one.status()) + repr(share.ShareTo("u", "alice-writer")) + files[1].read_text()
+    share.share_off(one.app, share.ShareOff(), ANYONE)
+    assert SharePlace(one.folder).key == ""
+
+
+@pytest.mark.parametrize("url", ["http://memory.example.org", "ftp://x", "https://u:p@x", "https://", "https://x/?a=1"])
+def test_an_address_that_is_none_or_not_safe_is_refused(laptop: Make, url: str) -> None:
+    with pytest.raises(InvalidQuery):
+        share.share_to(laptop("alice").app, share.ShareTo(url, "k", "team"), ANYONE)
+
+
+def test_a_key_that_does_not_count_and_a_space_that_is_not_seen_are_errors(laptop: Make, server: Server) -> None:
+    one = laptop("alice")
+    with pytest.raises(Exception, match="does not accept the key"):
+        share.share_to(one.app, share.ShareTo(server.url, "nobody"), ANYONE)
+    with pytest.raises(InvalidQuery, match="no space 'other'"):
+        share.share_to(one.app, share.ShareTo(server.url, "alice-writer", "other"), ANYONE)
+    assert SharePlace(one.folder).sharing().url == ""
