@@ -83,10 +83,13 @@ def inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
     named = {line.lstrip("# ") for line in page if line.startswith("##")}
-    commands = inner(build_parser())
-    wanted = {f"memory-mcp {name}" for name in commands}
-    wanted |= {f"memory-mcp {name} {below}" for name, command in commands.items() for below in inner(command)}
-    assert named == wanted
+    assert named == below("memory-mcp", build_parser())
+
+
+def below(name: str, parser: argparse.ArgumentParser) -> set[str]:
+    """The full names of all commands below one."""
+    found = {f"{name} {word}": command for word, command in inner(parser).items()}
+    return set(found).union(*(below(full, command) for full, command in found.items()))
 
 
 def test_the_readme_is_short_and_leads_to_every_client() -> None:
