@@ -85,6 +85,10 @@ class Cluster:
         self.execute(f"CREATE DATABASE {name} OWNER {ROLE}")
         return self.url(name)
 
+    def standby(self) -> "Standby":
+        """Return a read replica of this server, started, in a folder beside its data."""
+        return Standby(self)
+
     def close(self) -> None:
         """Stop the server, however it is, and remove its folder."""
         subprocess.run(
@@ -92,3 +96,25 @@ class Cluster:
             cwd=self.folder, capture_output=True, check=False,
         )  # fmt: skip
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Standby(Cluster):
+    """A server that replays what another one writes, and answers readers meanwhile."""
+
+    def __init__(self, primary: Cluster) -> None:
+        """Copy the primary, and follow it from there."""
+        self._bin, self._settings, self._as = primary._bin, primary._settings, primary._as
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+        self.data = self.folder / "data"
+        if self._as:
+            shutil.chown(self.folder, "postgres", "postgres")
+        self._run("pg_basebackup", "-D", str(self.data), "-h", str(primary.folder), "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
+        self.start()
+
+    def pause(self) -> None:
+        """Replay nothing more until `resume`."""
+        self.execute("SELECT pg_wal_replay_pause()")
+
+    def resume(self) -> None:
+        """Replay what came meanwhile, and what comes."""
+        self.execute("SELECT pg_wal_replay_resume()")

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -81,17 +80,16 @@ def inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
     return {name: one for choices in found for name, one in choices.items()}
 
 
-def paths(above: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Every command below a parser, as it is typed."""
-    for name, command in inner(parser).items():
-        yield f"{above} {name}"
-        yield from paths(f"{above} {name}", command)
-
-
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
     named = {line.lstrip("# ") for line in page if line.startswith("##")}
-    assert named == set(paths("memory-mcp", build_parser()))
+    assert named == below("memory-mcp", build_parser())
+
+
+def below(name: str, parser: argparse.ArgumentParser) -> set[str]:
+    """The full names of all commands below one."""
+    found = {f"{name} {word}": command for word, command in inner(parser).items()}
+    return set(found).union(*(below(full, command) for full, command in found.items()))
 
 
 def test_the_readme_is_short_and_leads_to_every_client() -> None:

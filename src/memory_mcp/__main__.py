@@ -42,6 +42,7 @@ FORWARDED = frozenset(
             "resume",
             "exclude",
             "sync",
+            "share",
         ),
         *("embedder status", "refine due", "refine show"),
     }

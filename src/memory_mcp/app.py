@@ -101,7 +101,6 @@ class App:
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.tree import Tree
 
-        # Whoever opens it with the settings of another file names that file.
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
@@ -112,9 +111,9 @@ class App:
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock, callbacks.before_write)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
-        self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
+        self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
-        self.spool, self.shown = self._spool(directory), self._shown()
+        self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
         self.engine = self._engine()

@@ -20,17 +20,15 @@ from memory_mcp import paths
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.embed.settings import EmbedderSettings
-from memory_mcp.errors import ConfigError, InvalidQuery
+from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import HooksSettings, IngestSettings
 from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
-from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.segments import SegmentSettings
-from memory_mcp.storage.lock import DirectoryLock
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.team_settings import TeamSettings
 
 PREFIX = paths.PREFIX
@@ -63,47 +61,6 @@ REMOVED: Mapping[str, str] = {
     "server.http_max_body_bytes": "The HTTP door takes request bodies of up to 4 MiB.",
     "hooks.briefing_tokens": "A briefing has at most 400 tokens.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StorageSettings:
-    """Where the truth is kept."""
-
-    data_dir: str = field(default="", metadata={"help": "Data directory; empty: the platform's own place for user data."})
-    timezone: str = field(
-        default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."}
-    )
-    engine: str = field(
-        default="duckdb", metadata={"help": "duckdb: a file in the data directory; postgres: a database for many machines."}
-    )
-    url: str = field(
-        default="", metadata={"help": "Address of the database, such as postgresql://memory@db.example/memory (postgres)."}
-    )
-    tenant: str = field(default="default", metadata={"help": "Whose memories these are in the database (postgres)."})
-    space: str = field(default="default", metadata={"help": "Which of the tenant's memories is opened (postgres)."})
-    pool: int = field(default=8, metadata={"help": "Connections to the database that one process opens at most (postgres)."})
-
-    def __post_init__(self) -> None:
-        """A zone there is, if one is named; an engine there is, with an address where it needs one."""
-        if self.engine not in ("duckdb", "postgres"):
-            raise ConfigError(f"storage.engine must be duckdb or postgres, not {self.engine!r}")
-        if self.engine == "postgres" and not self.url:
-            raise ConfigError("storage.engine = postgres needs storage.url", "Name the database: postgresql://USER@HOST/NAME")
-        if self.pool < 1:
-            raise ConfigError("storage.pool must be at least 1")
-        try:
-            Calendar(self.timezone or "UTC").day_of(0)
-        except InvalidQuery as error:
-            raise ConfigError(f"storage.timezone: {error.message}", error.hint) from None
-
-    @property
-    def directory(self) -> Path:
-        """The data directory."""
-        return Path(paths.data_dir(self.data_dir) if self.data_dir else paths.default_data_dir())
-
-    def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> Opening:
-        """Return what the engine is told of the memory in a directory (None: none), whose lock the caller may hold."""
-        return Opening(directory, self.timezone, lock, self.url, self.tenant, self.space, self.pool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,11 @@ def test_servers_of_compose_have_disposable_data_and_no_password_in_their_variab
     told = compose()
     services = told["services"]
     held = [services[name]["volumes"] for name in ("server1", "server2")]
-    assert held == [["indexes1:/data"], ["indexes2:/data"]]
-    assert {"database", "replica", "indexes1", "indexes2"} == set(told["volumes"])
+    kept = settings_of_compose()[0]["MEMORY_MCP_TEAM__TOMBSTONES_DIR"]
+    assert held == [["indexes1:/data", f"tombstones:{kept}"], ["indexes2:/data", f"tombstones:{kept}"]]
+    assert {"database", "tombstones", "replica", "indexes1", "indexes2"} == set(told["volumes"])
+    # A new volume has the owner of the folder in the image.
+    assert kept in (ROOT / "packaging" / "container" / "Dockerfile").read_text(encoding="utf-8").split()
     for name, service in services.items():
         for variable, value in service.get("environment", {}).items():
             assert "PASSWORD" not in variable or variable.endswith("_FILE"), (name, variable)

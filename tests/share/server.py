@@ -1,7 +1,7 @@
 """A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.share.server FOLDER [FAULT]`.
 
-Keys are `NAME-ROLE`, such as `alice-writer`; each folder below FOLDER is a space. It prints its port. FAULT `cut` ends the connection
-of the first batch with events behind its commit, before the answer.
+Keys are `NAME-ROLE`, such as `alice-writer`; each folder below FOLDER is a space. It prints its port. FAULT `cut` ends the
+connection of the first batch behind its commit, before the answer.
 """
 
 import asyncio
@@ -73,7 +73,8 @@ def main(folder: Path, fault: str) -> None:
             yield apps[grant.name]
 
     listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))
-    print(listening.getsockname()[1], flush=True)
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
     door = Door(Starlette(routes=routes(lend)), fault)
     server = uvicorn.Server(uvicorn.Config(door, log_level="critical", lifespan="off"))
     asyncio.run(server.serve([listening]))

@@ -896,9 +896,8 @@ def test_an_event_that_loses_words_and_with_them_its_id_is_gone_under_the_old_on
     from memory_mcp.events.log import EventLog
     from tests.factories import draft
 
-    EventLog(store.events, SystemClock()).append(
-        [draft("keeps hunter2 inside", source_id=""), draft("else", source_id="x")], "jsonl"
-    )
+    drafts = [draft("keeps hunter2 inside", source_id=""), draft("else", source_id="x")]
+    EventLog(store.events, SystemClock()).append(drafts, "jsonl")
     [old, _] = [s.event.event_id for s in store.events.after(0, 10)]
     last = store.outbox.after(0, 100)[-1].seq
     store.erase(Without(set(), "hunter2"))

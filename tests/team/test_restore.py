@@ -1,4 +1,4 @@
-"""What was forgotten does not come back with an older backup of the database: real pg_dump, real servers, the installed command."""
+"""What was forgotten does not come back with an older backup of the database: real pg_dump, servers and command."""
 
 import json
 import os

@@ -140,11 +140,10 @@ class Tombstones:
 
     def _covers(self, what: EventDraft | Event) -> bool:
         known = self._known
-        if known.marks and not known.marks.isdisjoint(self._marks(what)):
+        if (known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what):
             return True
         # Its text in another form: the part of it that is forgotten cannot be told.
-        whole = known.partly and self._source(what) in known.partly and MARK not in self._clean(what.text)
-        return bool(whole) or self._in_range(what)
+        return bool(known.partly) and self._source(what) in known.partly and MARK not in self._clean(what.text)
 
     def clean(self, text: str) -> str:
         """`text` with a mark in the place of every forgotten value."""

@@ -73,7 +73,7 @@ class ShareChanged:
 
     url: str
     space: str
-    projects: Sequence[str] = ()
+    projects: Sequence[str]
     member: str = ""
     role: str = ""
     notes: Sequence[str] = ()
@@ -94,13 +94,13 @@ class ProjectShare:
     """One project that is or was published from here; times are local."""
 
     project: str
-    space: str = ""
-    left: int = 0
+    space: str
+    left: int
     last: str = ""
     #: Events that leave with the next run, unless a rule keeps them back.
-    would_leave: int = 0
+    would_leave: int
     #: Events that belong to it since it was shared, by another name: they wait until it is shared once more.
-    waits: int = 0
+    waits: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,22 +116,22 @@ class ProjectCame:
 class ShareState:
     """Everything about sharing; times are local, "" where there is none."""
 
-    url: str = ""
-    space: str = ""
+    url: str
+    space: str
     member: str = ""
     role: str = ""
-    has_key: bool = False
-    projects: Sequence[ProjectShare] = ()
-    came: Sequence[ProjectCame] = ()
-    people: dict[str, int] = field(default_factory=dict)
+    has_key: bool
+    projects: Sequence[ProjectShare]
+    came: Sequence[ProjectCame]
+    people: dict[str, int]
     last: str = ""
     offline_since: str = ""
     error: str = ""
-    kept_back: dict[str, int] = field(default_factory=dict)
+    kept_back: dict[str, int]
     #: What the server refused: what it was about, and the role that may.
-    refused: Sequence[dict[str, str]] = ()
-    forgotten_there: int = 0
-    forgotten_here: int = 0
+    refused: Sequence[dict[str, str]]
+    forgotten_there: int
+    forgotten_here: int
     corrected: int = 0
     held: int = 0
 
@@ -193,7 +193,7 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
     if before.url:
         _record(app, "unshare", request.by, before.url)
     notes = ["what was published stays there until it is forgotten; what came stays here"]
-    return ShareChanged(url="", space="", notes=notes)
+    return ShareChanged(url="", space="", projects=(), notes=notes)
 
 
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
@@ -217,7 +217,7 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     place.keep(now)
     _record(app, "share", request.by, project)
     app.scheduler.hasten("share")
-    return _changed(now, [f"its {app.tree.tally(project).events:,} events leave with the next run, without secrets"])
+    return _changed(now, [f"events that leave with the next run, without secrets: {app.tree.tally(project).events:,}"])
 
 
 def _ways(app: App, project: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
 #: What an open memory takes before it is read, and what a byte of its indexes on disk takes in memory (measured).
-BASE_BYTES, BYTES_PER_BYTE = 2 * MEGABYTE, 1.0
+BASE_BYTES, BYTES_PER_BYTE = 7 * MEGABYTE // 2, 1.0
 #: Folders are measured at most so often (seconds).
 _MEASURED = 10.0
 

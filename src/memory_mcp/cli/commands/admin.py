@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands import overview, team, teleport
+from memory_mcp.cli.commands import migrate, overview, team, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
@@ -49,6 +49,7 @@ def add(parsers: Subparsers, about: str) -> None:
     leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
     _add_indexes(inner)
     team.add(inner)
+    migrate.add(inner)
 
 
 def _add_indexes(inner: Subparsers) -> None:

@@ -121,7 +121,7 @@ def _lines(copied: "Copied", segments: int, later: int, left: int, target: "Sett
     if later:
         yield f"{render.plural(later, 'event')} came meanwhile: run the same command again"
     storage = target.storage
-    yield "To use the copy, set these in the settings file, then: memory-mcp stop"
+    yield "To use the copy, set these in the settings file, then: memory-mcp daemon restart"
     yield "  [storage]"
     yield f'  engine = "{storage.engine}"'
     if storage.engine == "duckdb":

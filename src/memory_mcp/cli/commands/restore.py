@@ -13,6 +13,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
 from memory_mcp.cli.commands.backup import lines_of, place_of, shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
+from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.archive.backup import Backup
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 #: How long a start of the daemon that is under way is waited for (seconds).
 _STARTING = 30.0
+_IN_A_DATABASE = (
+    "Restore it with storage.engine = duckdb and --data-dir DIR, then from there: memory-mcp admin migrate-to postgres,"
+    " into an empty space"
+)
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -36,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.archive.restore import FRESH, put_in_place
 
     settings = settings_of(args)
+    if settings.storage.engine != "duckdb":
+        raise InvalidQuery("a backup is restored into a data directory, and this memory lies in a database", _IN_A_DATABASE)
     directory = settings.storage.directory.absolute()
     backup = _chosen(place_of(args.source), args.at)
     verified = verify(backup)

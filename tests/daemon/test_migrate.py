@@ -1,0 +1,167 @@
+"""A whole memory copied to PostgreSQL and back by the installed command, killed on its way; real databases."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.place import Place
+from memory_mcp import pauses
+from memory_mcp.failpoints import VARIABLE
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb import look_at
+from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.postgres.store import open_storage
+from tests.daemon.places import DAEMON, needs_proc
+
+pytestmark = needs_proc
+
+EVENTS = 1200
+#: A project that is called otherwise by now.
+OLD = {"text": "we decided to sell the old pumps", "role": "user", "session_id": "old", "project": "/srv/old-pumps"}
+#: Where the copying is killed, in the order in which it gets there.
+POINTS = ("migrate.events", "migrate.events:2", "migrate.copied", "migrate.derived")
+
+
+def said(first: int, count: int) -> str:
+    """Lines of events, a session every hundred."""
+    return "\n".join(
+        json.dumps(
+            {
+                "text": f"we decided that pump {n} is painted in colour {n % 7}",
+                "role": "user" if n % 2 else "assistant",
+                "session_id": f"s{n // 100}",
+                "timestamp": 1_768_299_000_000 + n * 60_000,
+                "project": "/srv/pumps",
+            }
+        )
+        for n in range(first, first + count)
+    )
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    """A memory without a daemon, so that what is killed is the command."""
+    with Place(tmp_path / "here", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as made:
+        fill(made)
+        yield made
+
+
+def fill(place: Place) -> None:
+    """Some sessions, and what somebody said of them."""
+    place.ok("ingest", "-", stdin=said(0, EVENTS - 1) + "\n" + json.dumps(OLD | {"timestamp": 1_768_298_000_000}))
+    place.ok("project", "alias", "/srv/old-pumps", "/srv/pumps")
+    place.ok("pause", "--project", "/srv/secret")
+
+
+def on(place: Place, url: str, tenant: str) -> dict[str, str]:
+    """Settings with which a place uses the copy."""
+    named = {"ENGINE": "postgres", "URL": url, "TENANT": tenant}
+    return place._settings | {f"MEMORY_MCP_STORAGE__{name}": value for name, value in named.items()}
+
+
+def held(store: Storage) -> dict[str, list[str]]:
+    """Every row but marks and acts, which tell of the copying."""
+    found: dict[str, list[str]] = {}
+    try:
+        with store.archive.snapshot() as snapshot:
+            for part in (*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others()):
+                if part.table not in ("checkpoint", "audit"):
+                    found.setdefault(part.table, []).extend(repr(list(row)) for row in part.rows)
+        ids = sorted(node.node_id for node in store.toc.all_nodes())
+        return {table: sorted(rows) for table, rows in found.items()} | {"ids": [str(i) for i in ids]}
+    finally:
+        store.close()
+
+
+def copied(url: str, tenant: str) -> dict[str, list[str]]:
+    return held(open_storage(Opening(None, url=url, tenant=tenant)))
+
+
+def killed(place: Place, point: str, *words: str) -> None:
+    place._settings[VARIABLE] = point
+    try:
+        assert place.run(*words).returncode == -9
+    finally:
+        del place._settings[VARIABLE]
+
+
+def to_postgres(place: Place, url: str, tenant: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(place.ok(*words(url, tenant), "--json"))
+    return told
+
+
+def words(url: str, tenant: str) -> tuple[str, ...]:
+    return ("admin", "migrate-to", "postgres", "--url", url, "--tenant", tenant)
+
+
+def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, database: str, tmp_path: Path) -> None:
+    before = held(look_at(here.directory))
+    for point in POINTS:
+        killed(here, point, *words(database, "killed"))
+    told = to_postgres(here, database, "killed")
+    assert (told["rows"]["event"], told["came_meanwhile"]) == (EVENTS, 0)
+    assert held(look_at(here.directory)) == before
+    assert copied(database, "killed") == before
+
+    here._settings = on(here, database, "killed")
+    assert here.ok("admin", "check")
+    here.ok("backup", str(tmp_path / "backups"))
+    refused = here.run("restore", str(tmp_path / "backups"))
+    assert (refused.returncode, "lies in a database" in refused.stderr) == (2, True)
+    back = tmp_path / "back"
+    for point in POINTS:
+        killed(here, point, "admin", "migrate-to", "duckdb", "--to", str(back))
+    here.ok("admin", "migrate-to", "duckdb", "--to", str(back))
+    assert held(look_at(back)) == before
+    assert copied(database, "killed") == before
+    with Place(tmp_path / "again", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+        other._settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(back)
+        assert other.ok("admin", "check")
+        assert other.ok("restore", str(tmp_path / "backups"))
+        assert "sell the old pumps" in other.ok("search", "--all", "sell old pumps")
+        assert [pause.projects for pause in pauses.read(str(back))] == [("/srv/secret",)]
+
+
+def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwhile(tmp_path: Path, database: str) -> None:
+    with Place(tmp_path / "here", more=DAEMON) as place:
+        fill(place)
+        assert to_postgres(place, database, "daemon")["new_events"] == EVENTS
+        assert place.status()["running"]
+        place.ok("ingest", "-", stdin=said(EVENTS + 100, 50))
+        again = to_postgres(place, database, "daemon")
+        assert (again["new_events"], again["rows"]["event"]) == (50, EVENTS + 50)
+        place.stop()
+        assert copied(database, "daemon") == held(look_at(place.directory))
+
+
+def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: str, tmp_path: Path) -> None:
+    with Place(tmp_path / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+        other._settings = on(other, database, "used")
+        other.ok("ingest", "-", stdin=said(5000, 3))
+        there = copied(database, "used")
+        refused = here.run(*words(database, "used"))
+        assert (refused.returncode, "there is a memory already" in refused.stderr) == (2, True)
+        assert copied(database, "used") == there
+
+        to_postgres(here, database, "written to")
+        other._settings = on(other, database, "written to")
+        other.ok("ingest", "-", stdin=said(5000, 3))
+        refused = here.run(*words(database, "written to"))
+        assert (refused.returncode, "has been written to since" in refused.stderr) == (2, True)
+        assert "not touched" in refused.stderr
+
+
+def test_what_was_forgotten_meanwhile_is_not_in_the_copy(here: Place, database: str) -> None:
+    to_postgres(here, database, "forgotten")
+    here.ok("forget", "--session", "s3", "--yes")
+    assert to_postgres(here, database, "forgotten")["rows"]["event"] == EVENTS - 100
+    assert copied(database, "forgotten") == held(look_at(here.directory))
+
+
+@pytest.mark.parametrize("words", [["postgres"], ["duckdb"], ["duckdb", "--to", "x", "--url", "y"], ["postgres", "--to", "x"]])
+def test_a_command_that_names_no_place_says_what_to_write(here: Place, words: list[str]) -> None:
+    refused = here.run("admin", "migrate-to", *words)
+    assert (refused.returncode, "Say: memory-mcp admin migrate-to" in refused.stderr) == (2, True)
