@@ -155,3 +155,14 @@ def test_a_team_needs_postgres(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert "storage.engine = postgres" in errors
+
+
+def test_projects_are_shared_through_a_space_that_its_readers_search(tmp_path: Path, team: Team) -> None:
+    ann, eve = team.member("acme", "ann", team=Role.WRITER), team.member("other", "eve", team=Role.ADMIN)
+    with serving(tmp_path / "a", team.url) as server:
+        status, _, body = server.caller(ann).send("GET", "/share")
+        assert (status, json.loads(body)["spaces"]) == (200, [{"name": "team", "kind": "team", "role": "writer"}])
+        assert server.caller(ann).send("GET", "/share/team/changes")[0] == 200
+        assert server.caller(ann).send("GET", "/share/nowhere/changes")[0] == 404
+        assert server.caller("").send("GET", "/share")[0] == 401
+        assert server.caller(eve).send("GET", "/share")[0] == 200

@@ -121,6 +121,16 @@ class TeamHost(Host):
                 _LENT.reset(lent)
 
     @contextmanager
+    def lend(self, principal: Principal, grant: Grant, writing: bool) -> Iterator[App]:
+        """Lend the memory of a space to a thread that answers a caller."""
+        served = SERVED.set(Served(principal, grant))
+        try:
+            with self.lent(writing) as app:
+                yield app
+        finally:
+            SERVED.reset(served)
+
+    @contextmanager
     def _noted(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
         """Remember how far the memory was after a write."""
         if not writing:

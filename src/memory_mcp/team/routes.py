@@ -8,7 +8,7 @@ Invariants
 
 import hmac
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
@@ -60,7 +60,9 @@ def route_of(path: str) -> str:
     """A path as it is counted: few different ones, whatever is asked for."""
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
-    return next((start for start in ("/hooks", "/health", "/metrics", "/.well-known") if path.startswith(start)), "other")
+    return next(
+        (start for start in ("/hooks", "/share", "/health", "/metrics", "/.well-known") if path.startswith(start)), "other"
+    )
 
 
 def default_space(principal: Principal, project: str) -> Grant | None:
@@ -78,8 +80,8 @@ def space_of(principal: Principal, named: str, project: str) -> Grant | None:
     return see(principal, named) if named else default_space(principal, project)
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int) -> Starlette:
-    """Return what is behind the door, which has put the `Principal` into the scope."""
+def routes(server: MCPServer[Any], asked: Asked, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return what is behind the door, which has put the `Principal` into the scope; `more` routes choose spaces themselves."""
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
     @asynccontextmanager
@@ -101,6 +103,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int) -> Starlette:
     found = [
         Route("/mcp", protocol, methods=["POST"]),
         Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
+        *more,
         Route("/hooks/{client}", _Known(_Function(answered(hook))), methods=["POST"]),
     ]
     app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
@@ -169,7 +172,7 @@ def _refusal(error: Exception, scope: Scope) -> Refusal:
 async def _plain(_: Request, error: Exception) -> Response:
     """A route that does not exist, or not so."""
     assert isinstance(error, HTTPException)
-    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /health/live, /health/ready and /metrics."
+    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
     if error.status_code == 405:
         refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
     else:

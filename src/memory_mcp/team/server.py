@@ -30,11 +30,13 @@ from memory_mcp.errors import ConfigError
 from memory_mcp.model.event import EventDraft
 from memory_mcp.server.build import assemble
 from memory_mcp.server.ending import signals_of_end
+from memory_mcp.sharing.wire import MAX_BODY as MAX_BATCH
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.database import Database
 from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.storage.postgres.work import Work
+from memory_mcp.team import share_routes
 from memory_mcp.team.administration import Administration
 from memory_mcp.team.directory import Directory
 from memory_mcp.team.door import Door, Guard
@@ -179,12 +181,12 @@ class TeamServer:
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
         server.allow = self._allow
-        inner = routes(server, asked, MAX_BODY)
+        inner = routes(server, asked, MAX_BODY, share_routes.routes(self.host.lend))
         connection = Connection(inner)
         door = Door(settings.team, self.directory, Administration(self.database, "join"))
-        rules = Rules(None, "", MAX_BODY, self._hosts())
-        checked = HostGuard(Guard(connection, door, settings.team, self.quotas), rules, route_of)
-        front = Front(checked, asked)
+        # Nothing of a body is read before it is known who calls.
+        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), self._hosts()), route_of)
+        front = Front(Guard(checked, door, settings.team, self.quotas), asked)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
 
     def _hosts(self) -> tuple[str, ...]:
