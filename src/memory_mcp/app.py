@@ -12,7 +12,7 @@ from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings, config_path
 from memory_mcp.errors import MemoryMcpError
-from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
+from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.sources import all_importers, captured, follower, importer_named, syncing
 
@@ -105,10 +105,9 @@ class App:
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
-        self.calendar = Calendar(self.storage.timezone)
+        self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
-        self.summarizer = summarizer = SUMMARIZERS["extractive"]()
-        self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
+        self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock, callbacks.before_write)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
@@ -192,7 +191,7 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
-            share=lambda should_stop: self._callbacks.share(self, should_stop),
+            share=lambda stop: self._callbacks.share(self, stop),
             sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
@@ -370,15 +369,10 @@ class App:
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
         """Why something is not among the results of a call, and the change that would show it; NotFound for an unknown id."""
+        from memory_mcp.layers.targets import target
         from memory_mcp.policy.why_not import why_not
 
-        return why_not(self._target(missing, project), arguments, door)
-
-    def _target(self, missing: str, project: str | None) -> "Target":
-        """What an id of a node, a grip or an event stands for."""
-        from memory_mcp.layers.targets import target
-
-        return target(self.storage, self.tree, missing, project)
+        return why_not(target(self.storage, self.tree, missing, project), arguments, door)
 
     def count_opening(self, grip_id: "GripId") -> None:
         """Somebody opened this quotation. Counted where the settings say so; what cannot be counted fails no reading."""
