@@ -25,7 +25,7 @@ _LONGEST_WAIT = 10.0
 _SLICE = 0.1
 #: Reading is patient: a server that forgets rewrites its store.
 _TIMEOUT = httpx2.Timeout(connect=10.0, read=300.0, write=60.0, pool=10.0)
-_AGAIN = frozenset({429, 502, 503, 504})
+_AGAIN = frozenset({429, 500, 502, 503, 504})
 _ERRORS: Mapping[int, type[MemoryMcpError]] = {
     400: InvalidQuery,
     401: Unauthenticated,

@@ -103,13 +103,13 @@ class TeamHost(Host):
         return len(self._running) + self._writing
 
     @contextmanager
-    def lent(self, writing: bool = False) -> Iterator[App]:
-        """See Host: the App of the caller's space, with statements bound to the caller."""
+    def lent(self, writing: bool = False, by_primary: bool = False) -> Iterator[App]:
+        """See Host: the App of the caller's space, with statements bound to the caller; `by_primary`: no replica's."""
         caller = served()
         member, space = caller.principal.member, caller.space.space
         check(caller.principal, space, "remember" if writing else "get_node")
         began = time.monotonic()
-        with self._opened.lent(self._place(caller, writing), reading=not writing) as memory:
+        with self._opened.lent(self._place(caller, writing or by_primary), reading=not writing) as memory:
             leave_out(time.monotonic() - began)
             acting, lent = ACTING.set(member), _LENT.set(memory)
             try:
@@ -125,7 +125,8 @@ class TeamHost(Host):
         """Lend the memory of a space to a thread that answers a caller."""
         served = SERVED.set(Served(principal, grant))
         try:
-            with self.lent(writing) as app:
+            # A replica that is behind a cursor looks like a store that was brought back to an earlier state.
+            with self.lent(writing, by_primary=True) as app:
                 yield app
         finally:
             SERVED.reset(served)
