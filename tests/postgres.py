@@ -108,7 +108,8 @@ class Standby(Cluster):
         self.data = self.folder / "data"
         if self._as:
             shutil.chown(self.folder, "postgres", "postgres")
-        self._run("pg_basebackup", "-D", str(self.data), "-h", str(primary.folder), "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
+        source = ("-h", str(primary.folder), "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
+        self._run("pg_basebackup", "-D", str(self.data), *source)
         self.start()
 
     def pause(self) -> None:

@@ -12,7 +12,7 @@ from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings, config_path
 from memory_mcp.errors import MemoryMcpError
-from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
+from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.sources import all_importers, captured, follower, importer_named, syncing
 
@@ -105,11 +105,10 @@ class App:
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
-        self.calendar = Calendar(self.storage.timezone)
+        self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
-        self.summarizer = summarizer = SUMMARIZERS["extractive"]()
-        self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
-        self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock)
+        self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
+        self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock, callbacks.before_write)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
@@ -192,7 +191,7 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
-            share=lambda should_stop: self._callbacks.share(self, should_stop),
+            share=lambda stop: self._callbacks.share(self, stop),
             sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
@@ -293,7 +292,6 @@ class App:
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
-        self._callbacks.before_write(drafts)
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -304,7 +302,6 @@ class App:
         """Store what was read and cleaned elsewhere; the tree follows."""
         # What was forgotten since it was read does not come in.
         clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
-        self._callbacks.before_write(clean)
         appended = self.log.append(clean, source, request=request)
         self._callbacks.on_write()
         return appended
@@ -372,15 +369,10 @@ class App:
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
         """Why something is not among the results of a call, and the change that would show it; NotFound for an unknown id."""
+        from memory_mcp.layers.targets import target
         from memory_mcp.policy.why_not import why_not
 
-        return why_not(self._target(missing, project), arguments, door)
-
-    def _target(self, missing: str, project: str | None) -> "Target":
-        """What an id of a node, a grip or an event stands for."""
-        from memory_mcp.layers.targets import target
-
-        return target(self.storage, self.tree, missing, project)
+        return why_not(target(self.storage, self.tree, missing, project), arguments, door)
 
     def count_opening(self, grip_id: "GripId") -> None:
         """Somebody opened this quotation. Counted where the settings say so; what cannot be counted fails no reading."""

@@ -22,7 +22,7 @@ from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.settings import HooksSettings, IngestSettings
 from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
@@ -132,26 +132,6 @@ class ServerSettings:
             raise ConfigError(f"server.profile must be default or full, not {self.profile!r}")
         if self.scope not in ("project", "all"):
             raise ConfigError(f"server.scope must be project or all, not {self.scope!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class HooksSettings:
-    """What a client's hooks give back to it."""
-
-    briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
-    recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})
-    refine: bool = field(
-        default=False,
-        metadata={
-            "help": "After a session's end or compaction the next one is told how many stretches have no agent's words yet."
-        },
-    )
-    recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
-
-    def __post_init__(self) -> None:
-        """Refuse a wait too short for an answer, or one that holds prompts up."""
-        if not 20 <= self.recall_deadline_ms <= 5000:
-            raise ConfigError("hooks.recall_deadline_ms must lie between 20 and 5000")
 
 
 @dataclass(frozen=True, slots=True)

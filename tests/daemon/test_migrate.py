@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp import pauses
+from memory_mcp import paths, pauses
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import look_at
@@ -19,6 +19,7 @@ from tests.daemon.places import DAEMON, needs_proc
 pytestmark = needs_proc
 
 EVENTS = 1200
+NAME = "Quillfeather-9931"
 #: A project that is called otherwise by now.
 OLD = {"text": "we decided to sell the old pumps", "role": "user", "session_id": "old", "project": "/srv/old-pumps"}
 #: Where the copying is killed, in the order in which it gets there.
@@ -159,6 +160,24 @@ def test_what_was_forgotten_meanwhile_is_not_in_the_copy(here: Place, database: 
     here.ok("forget", "--session", "s3", "--yes")
     assert to_postgres(here, database, "forgotten")["rows"]["event"] == EVENTS - 100
     assert copied(database, "forgotten") == held(look_at(here.directory))
+
+
+def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place, database: str, tmp_path: Path) -> None:
+    here.ok(
+        "ingest", "-", stdin=json.dumps(OLD | {"text": f"the pump's name is {NAME}, they say", "timestamp": 1_768_297_000_000})
+    )
+    here.ok("forget", "--value", NAME, "--yes")
+    here.ok("admin", "migrate-to", "postgres", "--url", database, "--tenant", "forgetful")
+    again = json.dumps(OLD | {"text": f"and once more: {NAME} is what they call it", "timestamp": 1_768_296_000_000})
+    with Place(tmp_path / "there", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as there:
+        there._settings.update(on(there, database, "forgetful"))
+        there.ok("ingest", "-", stdin=again)
+        assert NAME not in there.ok("search", "--query", NAME, "--json")
+        assert "[forgotten]" in there.ok("search", "--query", "what they call it once more", "--json")
+        there.ok("admin", "migrate-to", "duckdb", "--to", str(tmp_path / "back"))
+    kept = [(folder / paths.TOMBSTONES).read_text().split("\n") for folder in (tmp_path / "back", here.directory)]
+    assert list(filter(None, kept[0])) == list(filter(None, kept[1]))
+    assert (tmp_path / "back" / paths.TOMBSTONES_KEY).read_bytes() == (here.directory / paths.TOMBSTONES_KEY).read_bytes()
 
 
 @pytest.mark.parametrize("words", [["postgres"], ["duckdb"], ["duckdb", "--to", "x", "--url", "y"], ["postgres", "--to", "x"]])

@@ -80,9 +80,7 @@ def test_a_shared_project_that_is_shown_under_another_name_leaves_no_more(laptop
     assert outside(server).count("text") == 0
 
 
-def test_a_session_that_changes_its_project_leaves_by_halves_with_its_subagents(
-    laptop: Make, server: Server
-) -> None:
+def test_a_session_that_changes_its_project_leaves_by_halves_with_its_subagents(laptop: Make, server: Server) -> None:
     one = laptop("alice")
     one.say(
         draft("First in the shop.", at="2026-01-12 09:00"),

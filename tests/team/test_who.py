@@ -4,7 +4,21 @@ import pytest
 
 from memory_mcp.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
 from memory_mcp.requests.registry import REQUESTS, WRITING
-from memory_mcp.team.who import ACTS, LOWEST, SCOPES, Act, Grant, Principal, Role, check, highest, may, may_administer, see
+from memory_mcp.team.who import (
+    ACTS,
+    LOWEST,
+    NOT_OFFERED,
+    SCOPES,
+    Act,
+    Grant,
+    Principal,
+    Role,
+    check,
+    highest,
+    may,
+    may_administer,
+    see,
+)
 from memory_mcp.team_settings import _ROLES
 
 TEAM, DOCS, OTHER = 1, 2, 99
@@ -23,14 +37,15 @@ def said(principal: Principal, space: int, request: str) -> str:
 
 
 def test_every_request_has_the_act_it_needs() -> None:
-    assert set(REQUESTS) - set(ACTS) == set()
+    assert set(REQUESTS) - set(ACTS) == NOT_OFFERED
+    assert set(ACTS).isdisjoint(NOT_OFFERED)
     assert sorted(name for name, act in ACTS.items() if name in WRITING and act in (Act.READ, Act.WRITE)) == []
     others = {"remember", "ingest_events", "hooks", "import", "recall", "backup", "restore", "config"}
     assert set(ACTS) - set(REQUESTS) == others
 
 
 def test_what_only_reads_is_a_readers_unless_it_tells_of_the_servers_machine() -> None:
-    reading = {name for name in REQUESTS if name not in WRITING}
+    reading = {name for name in REQUESTS if name not in WRITING | NOT_OFFERED}
     assert {name for name in reading if ACTS[name] is not Act.READ} == {"get_overview", "get_spend", "list_clients"}
 
 
@@ -110,6 +125,8 @@ def test_a_tenants_admin_sees_no_space_without_a_grant() -> None:
 
 
 def test_a_request_that_the_table_does_not_name_is_refused_to_everybody() -> None:
+    for name in NOT_OFFERED:
+        assert "PERMISSION_DENIED" in said(principal(Role.ADMIN), TEAM, name)
     assert said(principal(Role.ADMIN), TEAM, "new_request").startswith("PERMISSION_DENIED: new_request is not offered")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from memory_mcp import machine, paths, pauses
 from memory_mcp.errors import StorageError
 from memory_mcp.storage.archive import TableRows
+from memory_mcp.storage.records import TombstoneLog
 
 #: Stands among the tables of a backup, and is none of the store's.
 TABLE = "beside"
@@ -20,30 +21,52 @@ _COLUMNS = ("what", "told")
 _PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"
 
 
-def rows(directory: Path) -> list[TableRows]:
-    """What lies beside the store of a data directory; a damaged file of pauses pauses nothing, which doctor tells."""
+def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableRows]:
+    """Return what lies beside the store of a data directory (None: it has none); a damaged file of pauses pauses nothing.
+
+    `log`: the store's own tombstones, where it has them.
+    """
     found: list[tuple[str, str]] = []
-    with suppress(ValueError):
-        found += [(_PAUSE, json.dumps(pause)) for pause in pauses.read(str(directory))]
-    # The key first: a line that is added meanwhile was made with it.
-    with suppress(OSError):
-        key = (directory / paths.TOMBSTONES_KEY).read_bytes()
-        lines = (directory / paths.TOMBSTONES).read_text("ascii").splitlines()
-        found += [(_KEY, key.hex()), *((_TOMBSTONE, line) for line in lines)]
+    if directory is not None:
+        with suppress(ValueError):
+            found += [(_PAUSE, json.dumps(pause)) for pause in pauses.read(str(directory))]
+    if log is not None:
+        if lines := log.lines():
+            found += [(_KEY, log.key().hex()), *((_TOMBSTONE, line) for line in lines)]
+    elif directory is not None:
+        # The key first: a line that is added meanwhile was made with it.
+        with suppress(OSError):
+            key = (directory / paths.TOMBSTONES_KEY).read_bytes()
+            lines = (directory / paths.TOMBSTONES).read_text("ascii").splitlines()
+            found += [(_KEY, key.hex()), *((_TOMBSTONE, line) for line in lines)]
     return [TableRows(TABLE, _COLUMNS, found)] if found else []
 
 
-def take(directory: Path, parts: Iterable[TableRows]) -> int:
-    """Add to a data directory what a backup has beside its store; how many tombstones, of another key, cannot be added.
+def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog | None = None) -> int:
+    """Add to a data directory, or to a store's own tombstones, what another store has beside it.
 
-    What is known here stays as it is: a pause that ended here has ended.
+    What is known here stays as it is: a pause that ended here has ended. Returns how many tombstones, of another key, cannot be
+    added.
     """
     told: dict[str, list[str]] = {_PAUSE: [], _TOMBSTONE: [], _KEY: []}
     for part in parts:
         for what, text in part.rows if part.table == TABLE else ():
             told.setdefault(str(what), []).append(str(text))
-    _pauses(directory, told[_PAUSE])
-    return _tombstones(directory, told[_KEY], told[_TOMBSTONE])
+    if directory is not None:
+        _pauses(directory, told[_PAUSE])
+    if log is not None:
+        return _adopted(log, told[_KEY], told[_TOMBSTONE])
+    return _tombstones(directory, told[_KEY], told[_TOMBSTONE]) if directory is not None else 0
+
+
+def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> int:
+    if not keys or not lines:
+        return 0
+    try:
+        log.adopt(bytes.fromhex(keys[0]), lines)
+    except StorageError:
+        return len(set(lines) - set(log.lines()))
+    return 0
 
 
 def _pauses(directory: Path, told: Sequence[str]) -> None:

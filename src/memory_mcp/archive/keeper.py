@@ -54,7 +54,7 @@ class BackupKeeper:
         pace = Pace(self._give_way, should_stop)
         _refuse_link(self._directory, self.folder)
         with self._turn:
-            more = beside.rows(self._directory)
+            more = beside.rows(self._directory, self._storage.tombstones)
             if target is not None and target.suffix == SUFFIX and not target.is_dir():
                 return write_file(self._storage, target, self._clock.now_ms(), why, pace, more)
             folder = target or self.folder

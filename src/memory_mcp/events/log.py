@@ -9,7 +9,7 @@ Invariants
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
@@ -27,9 +27,9 @@ _TRUST_BY_ROLE = {Role.USER: Trust.USER, Role.ASSISTANT: Trust.ASSISTANT, Role.T
 class EventLog:
     """Append side of layer 0."""
 
-    def __init__(self, store: EventStore, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, store: EventStore, clock: Clock, before: Callable[[Sequence[EventDraft]], None] = lambda _: None) -> None:
+        """`before` is called with what is to be stored; what it raises, the writer gets."""
+        self._store, self._clock, self._before = store, clock, before
 
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
@@ -38,6 +38,7 @@ class EventLog:
 
         `trust` None means a transcript: each event carries its role's own. Ids come back in input order, new and known.
         """
+        self._before(drafts)
         stored = self._store.append(self.as_events(drafts, source, trust), request)
         metrics.count("ingest_events_total", len(stored.new), source=source)
         return stored

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from memory_mcp.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
@@ -21,3 +23,23 @@ class IngestSettings:
     exclude_tools: str = field(
         default="", metadata={"help": "Tools whose calls and results are never recorded, separated by commas, as `mcp__mail__*`."}
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HooksSettings:
+    """What a client's hooks give back to it."""
+
+    briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
+    recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})
+    refine: bool = field(
+        default=False,
+        metadata={
+            "help": "After a session's end or compaction the next one is told how many stretches have no agent's words yet."
+        },
+    )
+    recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
+
+    def __post_init__(self) -> None:
+        """Refuse a wait too short for an answer, or one that holds prompts up."""
+        if not 20 <= self.recall_deadline_ms <= 5000:
+            raise ConfigError("hooks.recall_deadline_ms must lie between 20 and 5000")

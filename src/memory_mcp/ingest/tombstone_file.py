@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp import machine, paths
+from memory_mcp.errors import StorageError
 
 KEY_BYTES = 32
 
@@ -47,6 +48,18 @@ class TombstoneFile:
     def add(self, lines: Sequence[str]) -> None:
         """See TombstoneLog."""
         append(self._file, lines)
+
+    def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
+        """See TombstoneLog."""
+        here = self.lines()
+        if here and self.key() != key:
+            raise StorageError("what was forgotten here has another key than the copy", "Forget it here, too.")
+        if not here:
+            machine.put(self._key_file, key)
+        new = [line for line in dict.fromkeys(lines) if line not in here]
+        if new:
+            append(self._file, new)
+        return new
 
 
 def append(file: Path, lines: Sequence[str]) -> None:

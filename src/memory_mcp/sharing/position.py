@@ -40,7 +40,7 @@ class Position:
 def followed(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
     """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since.
 
-    None is before everything. Of a position that belongs to another state of the store (it was restored) nothing is believed: all events follow again.
+    None is before everything. A position of another state of the store (it was restored) is not believed: all events follow again.
     """
     if position is None or not _is_here(storage, position):
         last = storage.toc.version()

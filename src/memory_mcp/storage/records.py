@@ -116,6 +116,13 @@ class TombstoneLog(Protocol):
         """Add lines; they outlast a crash when this returns."""
         ...
 
+    def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
+        """Add those lines of a copy, made with `key`, that are not here; return them.
+
+        Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
+        """
+        ...
+
 
 class SpendingStore(Protocol):
     """What language models were asked, a row each, without any text. Append-only."""

@@ -41,7 +41,7 @@ from memory_mcp.team.administration import Administration
 from memory_mcp.team.directory import Directory
 from memory_mcp.team.door import Door, Guard
 from memory_mcp.team.follow import Follower
-from memory_mcp.team.host import TeamHost, allow, connection_of, served
+from memory_mcp.team.host import SERVED, TeamHost, allow, connection_of, served
 from memory_mcp.team.intake import Payload, Taken, take
 from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
 from memory_mcp.team.quotas import SEARCHES, Quotas
@@ -108,7 +108,10 @@ class TeamServer:
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
         """Count what a caller is about to record."""
-        who = served().principal
+        caller = SERVED.get()
+        if caller is None:
+            return
+        who = caller.principal
         bounded = self._settings.team.limits_of(who.tenant_class).stored_events
         stored = self.directory.stored_events(who.tenant) if bounded else 0
         self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)

@@ -1,4 +1,4 @@
-"""Tombstones of all memories of a database: copied to a file, and applied to a database that was restored from an older backup."""
+"""Tombstones of all memories of a database: copied to a file, and applied to a database restored from an older backup."""
 
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -173,3 +173,5 @@ ACTS: Mapping[str, Act] = {
         config""",
     ),
 }
+#: Requests about a person's own store, which a team's server has none of: refused to everybody.
+NOT_OFFERED = frozenset({"share_status", "share_project", "unshare_project", "share_to", "share_now", "share_off"})

@@ -104,12 +104,14 @@ def _check(there: "App", copied: "Copied") -> None:
 
 
 def _beside(app: "App", target: "Settings") -> int:
-    """Copy what lies beside the store, where the copy has a directory of its own; how many tombstones it cannot have."""
+    """Copy tombstones, and pauses where the copy has a directory; how many tombstones it cannot have."""
     from memory_mcp.archive import beside
 
-    if target.storage.engine != "duckdb":
-        return 0
-    return beside.take(target.storage.directory, beside.rows(app.settings.storage.directory))
+    told = beside.rows(app.settings.storage.directory, app.storage.tombstones)
+    if target.storage.engine == "duckdb":
+        return beside.take(target.storage.directory, told)
+    with closing(_open(target)) as there:
+        return beside.take(None, told, there.storage.tombstones)
 
 
 def _lines(copied: "Copied", segments: int, later: int, left: int, target: "Settings") -> Iterator[str]:

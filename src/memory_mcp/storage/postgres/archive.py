@@ -53,6 +53,8 @@ _LAST_EVENT = f"""SELECT coalesce(max(seq), 0), (SELECT event_id FROM event WHER
   FROM event WHERE {own()}"""
 #: Letters that the database cannot keep: NUL, and halves of characters.
 _UNKEPT = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
+#: Tables of which no row is carried; tombstones go with what lies beside a store (`archive/beside.py`).
+_APART = {"head", "tombstone", "tombstone_key"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def count_events(writer: Writer) -> Head:
 
 def _tables(reader: Reader) -> dict[str, _Table]:
     """Return the tables that hold rows of a memory, in the order of their names."""
-    names = sorted(set(migrations.tables()) - {"head"})
+    names = sorted(set(migrations.tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
         columns[name][column] = kind

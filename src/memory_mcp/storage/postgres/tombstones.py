@@ -53,10 +53,7 @@ class PostgresTombstones:
             _add(writer, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """Add those lines of a copy, made with `key`, that are not here; return them.
-
-        Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
-        """
+        """See TombstoneLog."""
         with self._con.writing() as writer:
             here = {str(line) for (line,) in writer.rows(_LINES)}
             (known,) = _made(writer, key)
