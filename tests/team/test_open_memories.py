@@ -202,7 +202,7 @@ def test_a_role_is_held_to_whatever_the_door_lets_through(tmp_path: Path, team: 
         remember(server.host, as_caller(bob, "shared"), "A reader writes nothing.")
 
 
-def test_what_another_process_commits_reaches_the_indexes_and_what_it_takes_out_leaves_them(tmp_path: Path, team: Team) -> None:
+def test_what_another_process_commits_reaches_the_indexes_of_this_one(tmp_path: Path, team: Team) -> None:
     team.member("acme", "ann", shared=Role.ADMIN)
     ann = principal(team, "acme", "ann")
     with server_of(team, tmp_path / "a") as here, server_of(team, tmp_path / "b") as there:

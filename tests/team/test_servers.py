@@ -82,6 +82,16 @@ def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_doe
             assert server.caller(other).error("expand_grip", grip_id=secret["grip_id"]).startswith("NOT_FOUND")
         assert found(server.caller(eve), "platypus quincunx") == []
 
+        # Ids of a caller's other spaces are found there, and one question may go to all of them.
+        opened = server.caller(ann, space="team").ok("expand_grip", grip_id=secret["grip_id"])
+        assert told_of(opened, "quincunx")
+        assert opened["notices"] == ["found in the space private_ann"]
+        everywhere = server.caller(ann).ok("search_spaces", query="word quincunx platypus")
+        assert everywhere["searched"] == ["private_ann", "project_shop", "team"]
+        assert {result["space"] for result in everywhere["results"]} == {"private_ann", "team"}
+        assert server.caller(bob).ok("search_spaces", query="quincunx")["searched"] == ["team"]
+        assert server.caller(bob).error("search_spaces", query="quincunx", spaces=["private_ann"]).startswith("INVALID_ARGUMENT")
+
         assert server.caller(bob).error("remember", text="I may only read.").startswith("PERMISSION_DENIED")
         status, _, body = server.caller(bob).send("POST", "/hooks/json", b"{}")
         assert (status, json.loads(body)["error"]["code"]) == (403, "PERMISSION_DENIED")

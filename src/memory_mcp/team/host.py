@@ -10,15 +10,15 @@ Invariants
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.errors import PermissionDenied, Unauthenticated
+from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated
 from memory_mcp.layers.budget import leave_out
 from memory_mcp.requests.response import with_loss
 from memory_mcp.server.host import Host
@@ -27,6 +27,8 @@ from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.team.opened import Memory, Opened, Place
 from memory_mcp.team.replica import Replica
 from memory_mcp.team.who import Grant, Principal, check, no_such_space
+
+T = TypeVar("T")
 
 #: How long a replica may take to reach what the caller wrote before the primary is asked (seconds), and how often it is looked.
 _REACHED, _TICK = 0.25, 0.02
@@ -37,7 +39,9 @@ _OF_A_MACHINE = frozenset({"pause_capture", "resume_capture", "exclude", "includ
 #: What tools do whose names no request has.
 _SAME_AS = {"get_toc_root": "get_node"}
 #: Tools that are not about one space.
-ABOUT_ALL = frozenset({"list_spaces"})
+ABOUT_ALL = frozenset({"list_spaces", "search_spaces"})
+#: Tools that open what an id stands for: an id of another space than the call's is found there.
+_BY_ID = frozenset({"expand_grip", "get_node", "get_events"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Served:
     principal: Principal
     #: None where the caller has no space.
     grant: Grant | None
+    #: Whether the call named another space, and this one is looked in because that did not hold what it asked for.
+    is_elsewhere: bool = False
 
     @property
     def space(self) -> Grant:
@@ -58,6 +64,8 @@ class Served:
 
 #: The caller of the request that is being answered; tasks and threads begun for it inherit it.
 SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
+#: The tool that is being called; "" for what is no tool.
+TOOL: ContextVar[str] = ContextVar("tool", default="")
 #: The memory that the running call has.
 _LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
 
@@ -78,6 +86,7 @@ def connection_of(app: App) -> Connection:
 def allow(tool: str) -> None:
     """Return where the caller may use a tool in the space of the call; see `who.check`."""
     caller = served()
+    TOOL.set(tool)
     if tool in _OF_A_MACHINE:
         raise PermissionDenied(f"{tool} is not offered to teams", "Use it on the machine whose capture is meant.")
     if tool not in ABOUT_ALL:
@@ -101,6 +110,26 @@ class TeamHost(Host):
     def calls(self) -> int:
         """Calls now running."""
         return len(self._running) + self._writing
+
+    async def read(self, work: Callable[[App], T]) -> T:
+        """See Host; an id that is not of the call's own space is looked for in the caller's other ones."""
+        try:
+            return await super().read(work)
+        except NotFound:
+            if TOOL.get() not in _BY_ID:
+                raise
+            caller = served()
+            for grant in caller.principal.grants:
+                if grant == caller.grant or caller.principal.role_in(grant.space) is None:
+                    continue
+                other = SERVED.set(Served(caller.principal, grant, is_elsewhere=True))
+                try:
+                    return await super().read(work)
+                except NotFound:
+                    continue
+                finally:
+                    SERVED.reset(other)
+            raise
 
     @contextmanager
     def lent(self, writing: bool = False, by_primary: bool = False) -> Iterator[App]:
@@ -180,7 +209,9 @@ class TeamHost(Host):
 
     def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
         """See Host: an answer of a replica says how far it is."""
-        response, memory = with_loss(app, response), _LENT.get()
+        response, memory, caller = with_loss(app, response), _LENT.get(), SERVED.get()
+        if caller is not None and caller.is_elsewhere:
+            response = {**response, "notices": [*response.get("notices", ()), f"found in the space {caller.space.name}"]}
         if memory is None or not memory.place.is_replica or self._replica is None:
             return response
         event, behind = connection_of(app).head().last_event, self._replica.behind()

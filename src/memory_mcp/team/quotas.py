@@ -22,7 +22,7 @@ _MEGABYTE = 1_000_000
 SEARCHES = frozenset(
     {
         *("intelligent_search", "teleport_search", "vector_teleport", "hybrid_search", "topics_by_query"),
-        *("search_children", "search_node", "navigate"),
+        *("search_children", "search_node", "navigate", "search_spaces"),
     }
 )
 #: So many buckets are kept before those that are full again are dropped.

@@ -1,13 +1,23 @@
-"""What a team's server offers beside the tools of a memory: the spaces that a caller may use."""
+"""What a team's server offers beside the tools of a memory: the spaces that a caller may use, and a search of several."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
+from pydantic import Field
 
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.limits import SEARCHED
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.search import SearchRequest, search
+from memory_mcp.server import arguments
 from memory_mcp.server.tools.kit import Kit, answer, tool
-from memory_mcp.server.wire import Wire
-from memory_mcp.team.host import served
+from memory_mcp.server.wire import Recalled, Wire
+from memory_mcp.team.host import SERVED, Served, served
+
+#: Spaces that one search looks in at most.
+_MOST = 8
 
 
 class SpaceShown(Wire):
@@ -25,15 +35,23 @@ class SpacesShown(Wire):
     spaces: list[SpaceShown]
 
 
+class SpacesSearched(Recalled):
+    """search_spaces."""
+
+    searched: list[str]
+    results: Annotated[list[dict[str, Any]], Field(description="As intelligent_search gives them, each with its space")]
+    notices: Annotated[list[str], Field(default_factory=list)]
+
+
 class SpaceTools:
-    """The group of one."""
+    """The group of two."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
-        return [tool(self.list_spaces, "Spaces of the team")]
+        return [tool(self.list_spaces, "Spaces of the team"), tool(self.search_spaces, "Search several spaces")]
 
     async def list_spaces(self) -> Annotated[CallToolResult, SpacesShown]:
         """Spaces (team, project, private) that you may use, your role in each, and the one this connection works in.
@@ -44,3 +62,39 @@ class SpaceTools:
         roles = ((grant, caller.principal.role_in(grant.space)) for grant in caller.principal.grants)
         shown = [SpaceShown(name=grant.name, kind=grant.kind, role=role.value) for grant, role in roles if role is not None]
         return answer(SpacesShown(current=caller.grant.name if caller.grant else "", spaces=shown))
+
+    async def search_spaces(
+        self,
+        query: Annotated[str, Field(description="Question or keywords", max_length=4000)],
+        spaces: Annotated[list[str], Field(description="Names; default: all that you may use", max_length=_MOST)] = [],  # noqa: B006
+        limit: arguments.Limit = SEARCHED.default,
+        since: arguments.Since = "",
+        until: arguments.Until = "",
+    ) -> Annotated[CallToolResult, SpacesSearched]:
+        """Ask several spaces of the team at once; the best results of all of them, by their scores.
+
+        To open one (expand_grip), no space needs to be named.
+        """
+        caller = served()
+        seen = [grant for grant in caller.principal.grants if caller.principal.role_in(grant.space) is not None]
+        if unknown := sorted(set(spaces) - {grant.name for grant in seen}):
+            raise InvalidQuery(f"there is no space {unknown[0]!r}", "list_spaces tells which there are.")
+        wanted = [grant for grant in seen if not spaces or grant.name in spaces][:_MOST]
+        request = SearchRequest(query=query, limit=limit, since=since, until=until, scope="all")
+        found: list[dict[str, Any]] = []
+        notices = [] if len(wanted) == len(seen) or spaces else [f"only {_MOST} of {len(seen)} spaces were searched; name others"]
+
+        def work(app: App) -> dict[str, Any]:
+            return self._kit.host.told(app, as_json(search(app, request, self._kit.caller)))
+
+        for grant in wanted:
+            other = SERVED.set(Served(caller.principal, grant))
+            try:
+                told = await self._kit.host.read(work)
+            finally:
+                SERVED.reset(other)
+            found += [{"space": grant.name, **result} for result in told["results"]]
+            notices += [f"{grant.name}: {notice}" for notice in told.get("notices", ())]
+        found.sort(key=lambda result: -float(result.get("score", 0)))
+        names = [grant.name for grant in wanted]
+        return answer(SpacesSearched(searched=names, results=found[: limit or SEARCHED.default], notices=notices))
