@@ -64,7 +64,7 @@ class Connection:
         }
         self._write_lock = threading.RLock()
         self._reading: dict[int, list[duckdb.DuckDBPyConnection]] = {}
-        self._reading_lock = threading.Condition()
+        self._reading_lock, self._short_of_memory = threading.Condition(), threading.Lock()
         #: While set, no read begins: the file is being replaced.
         self._held = False
         #: Called after a rollback, so that numbers handed out inside it are taken back.
@@ -135,24 +135,28 @@ class Connection:
             cursor.close()
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
-        """All rows of one query. An open result owns its connection, so it is always drained here.
+        """All rows of one query, drained here, since an open result owns its connection.
 
-        Where the engine gave the file up meanwhile, it is opened anew and asked once more.
+        It is asked once more where the engine gave the file up, and alone where readers together used up its memory.
         """
         try:
-            with self.reading() as cursor:
-                return cursor.execute(sql, parameters or []).fetchall()
+            return self._rows(sql, parameters)
+        except ResourceExhausted:
+            with self._short_of_memory:
+                return self._rows(sql, parameters)
         except StorageError:
             if self._path is None or threading.get_ident() in self._reading:
                 raise
             self._open_if_given_up()
-            with self.reading() as cursor:
-                return cursor.execute(sql, parameters or []).fetchall()
+            return self._rows(sql, parameters)
+
+    def _rows(self, sql: str, parameters: list[Any] | None) -> list[Row]:
+        with self.reading() as cursor:
+            return cursor.execute(sql, parameters or []).fetchall()
 
     def row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
         """The first row, or None."""
-        found = self.rows(sql, parameters)
-        return found[0] if found else None
+        return next(iter(self.rows(sql, parameters)), None)
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
