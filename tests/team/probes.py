@@ -11,9 +11,9 @@ from tests.team.tenants import Handles, Owner, Tenants, word
 
 Arguments = dict[str, Any]
 #: What a value is replaced by before two answers are compared.
-_PARTS = ("event", "grip", "span", "node", "topic", "project", "session", "agent", "speaker", "text", "space_name")
-#: Times that a call took, and ids of requests: two answers differ in them.
-_VOLATILE = re.compile(r'"(took_ms|ms|elapsed_ms|latency_ms|total_ms|id)": ?[0-9.]+|\b[0-9.]+ ?ms\b')
+_PARTS = ("span", "grip", "event", "node", "topic", "project", "session", "agent", "speaker", "text")
+#: Times that a call took: two answers differ in them.
+_VOLATILE = re.compile(r'(ms|used)"?: ?[0-9.]+')
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Watched(Caller):
     #: Spaces that the caller may see.
     mine: frozenset[Owner] = frozenset()
     leaks: list[str] = field(default_factory=list)
-    #: Answers so far, and those that held a word of the caller's own.
+    #: Answers so far, and those that held a word of the caller's own that was not asked with.
     answers: int = 0
     own: int = 0
 
@@ -36,7 +36,7 @@ class Watched(Caller):
         if found := self.tenants.foreign(text, self.mine, asked):
             self.leaks.append(f"{sorted(found)} in the answer {text[:2000]} to {asked[:600]}")
         self.answers += 1
-        self.own += any(word("w", owner) in text for owner in self.mine)
+        self.own += bool(self.tenants.foreign(text, self.tenants.all - self.mine, asked))
         return status, told, answer
 
 
@@ -142,7 +142,7 @@ def alike(answer: object, handles: Handles) -> str:
     text = json.dumps(answer, sort_keys=True)
     for part in _PARTS:
         value = getattr(handles, part)
-        for spelled in (value, value.rpartition(":")[2], value.lower()):
+        for spelled in (value, value.lower(), value.rpartition(":")[2]):
             text = text.replace(spelled, f"<{part}>")
     return _VOLATILE.sub("<time>", text)
 
@@ -168,7 +168,7 @@ def _completion(name: str, part: str) -> Probe:
 
     def ask(caller: Caller, of: Handles) -> object:
         typed = getattr(of, part)
-        values = (typed, typed[: len(typed) // 2], typed.rpartition("/")[2][:3])
+        values = (typed, typed[:-2], typed.rpartition("/")[2])
         return [caller.ask("completion/complete", ref=ref, argument={"name": name, "value": value}) for value in values]
 
     return Probe(f"completion {name}", ask)

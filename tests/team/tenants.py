@@ -92,7 +92,7 @@ def nobodys() -> Handles:
         f"grip:{_FIRST_MS}:{tail.lower()}",
         f"grip:{_FIRST_MS}:{tail.lower()}-0-9",
         f"toc:segment:2026-01-05:{tail[:12].lower()}",
-        f"topic:{tail[:12].lower()}",
+        f"topic:{tail[:3:-1].lower()}",
     )
 
 
@@ -113,9 +113,10 @@ class Tenants:
         words = {match[0].lower(): _owner(match) for match in _WORD.finditer(text)}
         return {found for found, owner in (ids | words).items() if owner not in mine and found not in sent.lower()}
 
-    def spaces(self, tenant: int) -> list[Owner]:
-        """The spaces of a tenant."""
-        return [owner for owner in self.handles if owner[0] == tenant]
+    @property
+    def all(self) -> frozenset[Owner]:
+        """Every space, and every tenant for itself."""
+        return frozenset(self.handles) | {(tenant, 26) for tenant in self.admins}
 
 
 def make(administration: Administration, count: int, folder: Path, derived: Container[int]) -> Tenants:
