@@ -59,6 +59,8 @@ class Server:
 
     process: "subprocess.Popen[str]"
     url: str
+    #: What it wrote to its standard error, once it has ended.
+    log: str = ""
 
     def caller(self, key: str, space: str = "", project: str = "") -> Caller:
         return Caller(self.url, key, project, more={"Memory-Space": space} if space else {})
@@ -81,8 +83,10 @@ def serving(root: Path, url: str, more: Mapping[str, str] | None = None) -> Iter
     with Place(root, more=settings | dict(more or {})) as place:
         process = serve(place, "--http", "--port", "0", "--json")
         try:
-            yield Server(process, told(process)["url"])
+            server = Server(process, told(process)["url"])
+            yield server
         finally:
             if process.poll() is None:
                 process.terminate()
-            process.communicate(timeout=PATIENCE)
+            _, log = process.communicate(timeout=PATIENCE)
+        server.log = log

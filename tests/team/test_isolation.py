@@ -1,0 +1,309 @@
+"""Two hundred tenants on one server: of what one asks, nothing of another's is in any answer, error, header, metric or log."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from memory_mcp.team.who import ACTS, LOWEST, SCOPES, Role
+from tests.daemon.http_client import Caller
+from tests.daemon.places import needs_proc
+from tests.postgres import Cluster
+from tests.team.probes import PROBES, Watched, alike, forged, honest, look_around
+from tests.team.provider import AUDIENCE, Provider, signer
+from tests.team.servers import Server, Team, serving
+from tests.team.tenants import Handles, Owner, Tenants, make, nobodys, word
+from tests.waiting import until
+
+pytestmark = needs_proc
+
+COUNT = 200
+#: Tenants of the short form with a tree; the first has the spaces of a project and of one person beside that of all.
+FIRST, SECOND = 20, 7
+#: Who calls in the short form, and with whose values; a caller sees the first space of a tenant alone.
+ATTACKS: tuple[tuple[int, Owner], ...] = ((FIRST, (SECOND, 1)), (FIRST, (FIRST, 2)), (FIRST, (FIRST, 3)), (SECOND, (FIRST, 1)))
+#: Tools whose answers hold no word of a memory: how far something is, what would be done, or what was changed.
+WORDLESS = frozenset(
+    """get_teleport_status get_vector_index_status get_topic_graph_status get_retrieval_status list_spaces plan_query
+    topics_by_query get_top_topics get_toc_nodes_for_topic get_related_topics label_topic""".split()
+)
+#: Tools of a person's own machine, and those whose honest arguments change something whoever's ids they name.
+OF_A_MACHINE = frozenset({"pause_capture", "resume_capture"})
+CHANGES = frozenset({"remember", "ingest_events", "rebuild_index", "prune_index"})
+#: What is kept of a memory.
+TABLES = """event node grip pin superseded topic_label project_alias project_split audit tombstone request usage head""".split()
+
+
+@dataclass
+class World:
+    """A server, and all that there is in its database."""
+
+    server: Server
+    team: Team
+    tenants: Tenants
+    provider: Provider
+
+    def watched(self, tenant: int, key: str = "", space: str = "", project: str = "") -> Watched:
+        """A member of a tenant who sees its first space."""
+        more = {"Memory-Space": space} if space else {}
+        mine = frozenset({(tenant, 1), (tenant, 26)})
+        return Watched(self.server.url, key or self.tenants.admins[tenant], project, "", more, self.tenants, mine)
+
+    def of(self, owner: Owner) -> Handles:
+        return self.tenants.handles[owner]
+
+    def kept(self, without: Owner) -> list[Any]:
+        """What every space but one holds, as digests."""
+        from psycopg import sql
+
+        found: list[Any] = []
+        with psycopg.connect(self.team.url.replace("user=memory", "user=postgres")) as raw:
+            for table in TABLES:
+                digest = sql.SQL(
+                    "SELECT {name}, tenant, space, count(*), md5(string_agg(t::text, '' ORDER BY t::text)) FROM {table} t"
+                    " WHERE (tenant, space) <> (%s, %s) GROUP BY tenant, space ORDER BY tenant, space"
+                ).format(name=sql.Literal(table), table=sql.Identifier(table))
+                found += raw.execute(digest, without).fetchall()
+        return found
+
+
+def settings(provider: Provider) -> dict[str, str]:
+    limits = ("CALLS_PER_MINUTE", "MEMBER_CALLS_PER_MINUTE", "SEARCHES_PER_MINUTE")
+    return {
+        "MEMORY_MCP_TEAM__AUTH": "both",
+        "MEMORY_MCP_TEAM__ISSUER": provider.issuer,
+        "MEMORY_MCP_TEAM__AUDIENCE": AUDIENCE,
+        "MEMORY_MCP_TEAM__TENANT_CLAIM": "org",
+        "MEMORY_MCP_SERVER__PROFILE": "full",
+        **{f"MEMORY_MCP_TEAM__LIMITS__STANDARD__{name}": "0" for name in limits},
+    }
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("isolation")
+    team, provider = Team(cluster.create()), Provider(signer("rsa-1"))
+    derived = range(1, COUNT + 1) if request.config.getoption("--slow") else (FIRST, SECOND)
+    try:
+        tenants = make(team.admin, COUNT, folder / "filler", derived)
+        with serving(folder / "server", team.url, settings(provider)) as server:
+            yield World(server, team, tenants, provider)
+        assert not tenants.foreign(server.log, (), ""), server.log
+    finally:
+        provider.stop()
+        team.close()
+
+
+def ready(caller: Caller, own: Handles) -> None:
+    """Wait until the caller's own words are found in the indexes."""
+    for tool in ("teleport_search", "vector_teleport"):
+        until(lambda tool=tool: own.text in json.dumps(caller.call(tool, query=own.text, scope="all")), f"for {tool}")
+
+
+def schemas(caller: Caller) -> Mapping[str, Mapping[str, Any]]:
+    return {tool["name"]: tool["inputSchema"].get("properties", {}) for tool in caller.ask("tools/list")["tools"]}
+
+
+def ask_honestly(world: World, tenant: int) -> Watched:
+    """Everything about a caller's own memory that changes nothing."""
+    caller, own = world.watched(tenant), world.of((tenant, 1))
+    ready(caller, own)
+    look_around(caller)
+    silent = set()
+    for tool in schemas(caller):
+        if LOWEST[ACTS.get(tool, ACTS["get_node"])] is Role.READER and tool not in WORDLESS:
+            before = caller.own
+            caller.call(tool, **honest(own)[tool])
+            silent |= {tool} if caller.own == before else set()
+    for probe in PROBES:
+        probe.ask(caller, own)
+    assert silent <= {"list_projects", "list_agents", "get_agent_activity", "refine_due", "classify_query"}
+    return caller
+
+
+def attack(world: World, tenant: int, whose: Owner) -> Watched:
+    """Everything with another's values: no word of theirs comes back, and nobody's values are answered alike."""
+    caller, own, other, nobody = world.watched(tenant), world.of((tenant, 1)), world.of(whose), nobodys()
+    before, told = world.kept((tenant, 1)), []
+    for tool, known in schemas(caller).items():
+        for (what, arguments), (_, absent) in zip(
+            forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True
+        ):
+            found, missing = alike(caller.call(tool, **arguments), other), alike(caller.call(tool, **absent), nobody)
+            # Words that are looked for are compared with all that there is: near ones are found for any.
+            if what != "query=text" and found != missing:
+                told.append(f"{tool} {what}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
+    for probe in PROBES:
+        found, missing = alike(probe.ask(caller, other), other), alike(probe.ask(caller, nobody), nobody)
+        if found != missing:
+            told.append(f"{probe.name}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
+    assert told == [], "\n".join(told)
+    assert world.kept((tenant, 1)) == before
+    return caller
+
+
+def test_every_tool_is_asked(world: World) -> None:
+    caller = world.watched(FIRST)
+    assert set(schemas(caller)) == set(honest(nobodys()))
+
+
+@pytest.mark.parametrize("tenant", [FIRST, SECOND])
+def test_answers_about_a_members_own_memory_hold_its_words_and_nobody_elses(world: World, tenant: int) -> None:
+    caller = ask_honestly(world, tenant)
+    assert caller.leaks == []
+    assert caller.own > 15
+
+
+@pytest.mark.parametrize(("tenant", "whose"), ATTACKS)
+def test_with_ids_words_and_filters_of_another_nothing_of_theirs_is_answered_or_changed(
+    world: World, tenant: int, whose: Owner
+) -> None:
+    caller = attack(world, tenant, whose)
+    assert caller.leaks == []
+    assert caller.answers > 200
+
+
+@pytest.fixture
+def keys(world: World) -> dict[Role, str]:
+    """Keys of the first tenant's admin that allow so much."""
+    return {
+        role: str(world.team.admin.make_key(FIRST, role.value, "m", [scope])) for scope, role in SCOPES.items()
+    }
+
+
+def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: World, keys: Mapping[Role, str]) -> None:
+    nobody, before = nobodys(), world.kept((0, 0))
+    for role, key in {**keys, None: world.tenants.readers[FIRST]}.items():
+        caller = world.watched(FIRST, key)
+        for tool in schemas(caller):
+            needed = LOWEST[ACTS.get(tool, ACTS["get_node"])]
+            if tool in OF_A_MACHINE or (needed is not Role.READER and (role or Role.READER).rank < needed.rank):
+                assert "PERMISSION_DENIED" in caller.error(tool, **honest(world.of((FIRST, 1)))[tool]), (role, tool)
+            elif tool not in CHANGES:
+                assert "PERMISSION_DENIED" not in json.dumps(caller.call(tool, **honest(nobody)[tool])), (role, tool)
+        assert caller.leaks == []
+    # Whom one is not, one does not become by a key for more.
+    assert "needs the role writer" in world.watched(FIRST, world.tenants.readers[FIRST]).error("remember", text="No.")
+    assert world.kept((0, 0)) == before
+
+
+def spaces_of_others(world: World) -> list[str]:
+    return [world.of(owner).space_name for owner in ((FIRST, 2), (FIRST, 3), (40, 2), (40, 3))]
+
+
+def test_spaces_of_others_are_as_those_that_are_not_there(world: World) -> None:
+    tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "remember", "arguments": {"text": "Mine."}}}
+    batch = {"events": [], "gone": [world.of((FIRST, 2)).event, world.of((40, 2)).event], "corrections": []}
+    payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "Written by a stranger.", "cwd": "/x"}
+    before = world.kept((0, 0))
+    for key in (world.tenants.admins[FIRST], world.tenants.readers[FIRST]):
+        told = []
+        for name in (*spaces_of_others(world), nobodys().space_name):
+            here, there = world.watched(FIRST, key), world.watched(FIRST, key, space=name)
+            answers = [
+                here.send("POST", f"/spaces/{name}/mcp", json.dumps(tool).encode()),
+                there.send("POST", "/mcp", json.dumps(tool).encode()),
+                there.send("POST", "/hooks/claude-code", json.dumps(payload).encode()),
+                here.send("GET", f"/share/{name}"),
+                here.send("GET", f"/share/{name}/changes"),
+                here.send("POST", f"/share/{name}/events", json.dumps(batch).encode()),
+            ]
+            assert [status for status, _, _ in answers] == [404] * 6
+            told.append([(plain(headers), body.decode().replace(name, "<name>")) for _, headers, body in answers])
+            assert here.leaks + there.leaks == []
+        assert told[1:] == told[:1] * 4
+    assert world.kept((0, 0)) == before
+
+
+def plain(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name not in ("date", "content-length")}
+
+
+def test_what_is_published_or_forgotten_by_a_member_touches_no_other_space(world: World) -> None:
+    caller, before = world.watched(SECOND), world.kept((SECOND, 1))
+    foreign = [world.of(owner) for owner in ((FIRST, 1), (FIRST, 2), (40, 1))]
+    page = json.loads(caller.send("GET", "/share/team/changes")[2])
+    assert world.of((SECOND, 1)).text in json.dumps(page["events"])
+    theirs = [json.loads(world.watched(FIRST).send("GET", "/share/team/changes")[2])["cursor"]]
+    for cursor in (*theirs, page["cursor"], *(f"3.{of.event[:12]}.9.x~" for of in foreign)):
+        assert caller.send("GET", f"/share/team/changes?after={cursor}")[0] == 200
+    said = [{"old": of.grip, "old_event": of.event, "new": None, "at": "2026-01-06T00:00:00Z", "reason": "", "author": "x"} for of in foreign]
+    batch = {"events": [], "gone": [of.event for of in foreign], "corrections": said}
+    status, _, body = caller.send("POST", "/share/team/events", json.dumps(batch).encode())
+    assert (status, json.loads(body)["forgotten"], json.loads(body)["corrected"]) == (200, 0, 0)
+    assert caller.leaks == []
+    assert world.kept((SECOND, 1)) == before
+
+
+def test_cursors_and_keys_of_calls_are_worth_nothing_elsewhere(world: World) -> None:
+    caller, pages = world.watched(SECOND), 0
+    asked = {
+        "browse_toc": {"node_id": "toc:year:2026", "scope": "all", "limit": 1},
+        "get_events": {"scope": "all", "limit": 1},
+        "intelligent_search": {"query": "cellar", "scope": "all", "limit": 1},
+        "list_projects": {"limit": 1},
+    }
+    for tenant, key in ((FIRST, world.tenants.admins[FIRST]), (FIRST, world.tenants.owners[FIRST])):
+        other = Caller(world.server.url, key, more={} if key == world.tenants.admins[FIRST] else {"Memory-Space": world.of((tenant, 2)).space_name})
+        for tool, arguments in asked.items():
+            if cursor := other.ok(tool, **arguments).get("next_cursor"):
+                pages += 1
+                caller.call(tool, **arguments, cursor=cursor)
+                caller.call(tool, **arguments, cursor=cursor[:-1] + "0")
+    assert pages > 2
+    kept = world.watched(FIRST).ok("remember", text="The key is used twice.", idempotency_key="once")
+    assert caller.ok("remember", text="The key is used twice.", idempotency_key="once")["grip_id"] != kept["grip_id"]
+    assert caller.leaks == []
+
+
+def test_keys_and_tokens_of_others_open_nothing(world: World) -> None:
+    mine, theirs = world.tenants.admins[SECOND].split("_"), world.tenants.admins[FIRST].split("_")
+    changed = {
+        "another's number": ["mmk", theirs[1], *mine[2:]],
+        "another's id": ["mmk", mine[1], theirs[2], mine[3]],
+        "another's number and id": ["mmk", *theirs[1:3], mine[3]],
+        "nobody's": ["mmk", "7000", *mine[2:]],
+    }
+    answers = {}
+    for what, parts in changed.items():
+        caller = world.watched(SECOND, "_".join(parts))
+        status, headers, body = caller.send("POST", "/mcp", b"{}")
+        answers[what] = (status, plain(headers), body)
+        assert caller.leaks == []
+    assert len({str(answer) for answer in answers.values()}) == 1
+    assert answers["nobody's"][0] == 401
+
+
+def test_tokens_of_other_issuers_audiences_and_tenants_open_nothing(world: World) -> None:
+    provider, stranger = world.provider, Provider(signer("rsa-1"))
+    tenant = word("t", (SECOND, 26))
+    world.team.admin.add_member(SECOND, "Ada", f"{provider.issuer}|ada")
+    world.team.admin.grant(SECOND, f"{provider.issuer}|ada", "team", Role.READER)
+    good = {"org": tenant, "scope": "memory:admin"}
+    caller = world.watched(SECOND, provider.token(**good))
+    assert world.of((SECOND, 1)).text in json.dumps(caller.ok("get_events", scope="all"))
+    refused = {
+        "issuer": (401, stranger.token(**good)),
+        "issuer's name": (401, stranger.token(**good, iss=provider.issuer)),
+        "audience": (401, provider.token(**good, aud="https://other.example/mcp")),
+        "expired": (401, provider.token(**good, exp=1)),
+        "tenant": (403, provider.token(**{**good, "org": word("t", (FIRST, 26))})),
+        "nobody's tenant": (403, provider.token(**{**good, "org": word("t", (7000, 26))})),
+        "member": (403, provider.token(**good, sub="m")),
+        "nobody": (403, provider.token(**good, sub="n")),
+    }
+    told = {}
+    for what, (status, token) in refused.items():
+        other = world.watched(SECOND, token)
+        found, headers, body = other.send("POST", "/mcp", b"{}")
+        told[what] = (plain(headers), body.replace(b"'m'", b"'n'"))
+        assert found == status, what
+        assert other.leaks == []
+    stranger.stop()
+    assert told["tenant"] == told["nobody's tenant"]
+    assert told["member"] == told["nobody"]
+    assert caller.leaks == []
