@@ -17,7 +17,7 @@ from psycopg import Connection as Raw
 
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated
-from memory_mcp.storage.postgres.database import Bound, Database, sql, translated
+from memory_mcp.storage.postgres.database import Bound, Database, Statement, run_as, sql, translated
 from memory_mcp.storage.postgres.memories import Memory
 from memory_mcp.team.keys import KeyText
 from memory_mcp.team.who import Grant, Principal, Role, highest
@@ -35,6 +35,10 @@ _KEY = """SELECT k.hash, k.scopes, k.spaces, k.expires_ms, k.revoked_ms, k.used_
   WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s"""
 _GRANTS = """SELECT g.space, s.name, s.kind, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
   WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name"""
+_GRANTS_OF_KEY = """SELECT g.space, s.name, s.kind, g.role
+  FROM api_key k JOIN space_grant g ON g.tenant = k.tenant AND g.member = k.member
+  JOIN space s ON s.tenant = g.tenant AND s.space = g.space
+  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name"""
 _USED = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
 _SPACES = """SELECT s.space, s.name, s.kind, s.timezone, s.at_ms, coalesce(h.last_event, 0) FROM space s
   LEFT JOIN head h ON h.tenant = s.tenant AND h.space = s.space WHERE s.tenant = %(tenant)s ORDER BY s.name"""
@@ -157,8 +161,10 @@ class Directory:
 
         """
         now = self._clock.now_ms()
-        with self._bound(key.tenant) as raw:
-            row = raw.execute(sql(_KEY), {"tenant": key.tenant, "key": key.key_id}).fetchone()
+        with self._database.lent() as raw, translated():
+            given = {"tenant": key.tenant, "key": key.key_id}
+            asked = run_as(raw, Bound(key.tenant), [Statement(_KEY, given), Statement(_GRANTS_OF_KEY, given)])
+            row, granted = asked[0].fetchone(), asked[1].fetchall()
             if not key.proves(None if row is None else bytes(row[0])) or row is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
             _, scopes, spaces, expires_ms, revoked_ms, used_ms, member, name, role, tenant_class, removed_ms = row
@@ -166,7 +172,7 @@ class Directory:
                 raise Unauthenticated("the API key was revoked", "Ask an administrator of the team for a key.")
             if expires_ms is not None and expires_ms <= now:
                 raise Unauthenticated("the API key has expired", "Ask an administrator of the team for a new one.")
-            grants = tuple(g for g in _grants(raw, key.tenant, member) if spaces is None or g.space in spaces)
+            grants = tuple(g for g in _granted(granted) if spaces is None or g.space in spaces)
             hour = now - now % _HOUR_MS
             if used_ms is None or used_ms < hour:
                 raw.execute(sql(_USED), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
@@ -223,5 +229,8 @@ class Directory:
 
 
 def _grants(raw: Linked, tenant: int, member: int) -> tuple[Grant, ...]:
-    rows = raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall()
+    return _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
+
+
+def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:
     return tuple(Grant(space, name, kind, Role(role)) for space, name, kind, role in rows)

@@ -4,7 +4,8 @@ Invariants
 1. Every statement is about one tenant and one space: `%(tenant)s` and `%(space)s` are always given; `own` spells the condition.
 2. A writer locks the memory's `head` first: numbers have no gaps and rise in the order of commits, whichever process writes.
 3. A reader of several statements sees one moment.
-4. What a call reads and writes for a member (`ACTING`) is bound to that member; threads that it starts without its context
+4. What a transaction writes is sent with the next statement whose answer it needs, or with its commit.
+5. What a call reads and writes for a member (`ACTING`) is bound to that member; threads that it starts without its context
    are the program's.
 """
 
@@ -12,17 +13,18 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 from psycopg import Connection as Raw
+from psycopg import Cursor
 
-from memory_mcp.errors import Busy, NotFound, StorageAway
+from memory_mcp.errors import Busy, NotFound, StorageAway, StorageError
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, gone, sql, translated
+from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, Statement, binding, gone, run, run_as, sql, translated
 from memory_mcp.storage.postgres.keys import uuid_of
 
 Row = tuple[Any, ...]
@@ -33,13 +35,19 @@ _NUMBERS = itertools.count(1)
 _FRESH = 0.1
 #: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
 _PATIENCE = 1000
-#: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); fewer by one prepared statement each.
-_COPY = 200
+#: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); up to so many by one statement each.
+_COPY, _SINGLE = 200, 4
+#: Statements that wait to be sent at most.
+_UNSENT = 200
 
 _HEAD = """SELECT last_event, last_change, newest, derived, resets, notes FROM head
   WHERE tenant = %(tenant)s AND space = %(space)s"""
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
   resets = %(resets)s, notes = %(notes)s WHERE tenant = %(tenant)s AND space = %(space)s"""
+#: Not in the transaction itself: PostgreSQL lets those that notify commit one after another, each with its own write to the disk.
+_NOTIFY = "SELECT pg_notify(%(channel)s, %(memory)s)"
+_BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
+_BEGIN_READING = Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 # Locked, so that nobody takes over between the look and the commit.
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
 # In the transaction of the events, so that no server that dies leaves them underived.
@@ -97,11 +105,14 @@ class Reader:
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
         """Return all rows of a statement."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}, binary=True).fetchall()
+        return self._run(text, parameters).fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
         """Return the first row, or None."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}, binary=True).fetchone()
+        return self._run(text, parameters).fetchone()
+
+    def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
         """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
@@ -118,23 +129,45 @@ class Writer(Reader):
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
         super().__init__(raw, memory)
         self.head = head
+        #: Rows of each question that `Connection.writing` was given.
+        self.answers: list[list[Row]] = []
+        self._unsent: list[Statement] = []
         self._settling: list[Callable[[], None]] = []
+
+    def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        return self.send(Statement(text, {**self._memory, **parameters}))[-1]
 
     def run(self, text: str, **parameters: Any) -> int:
         """Run a statement; how many rows it touched."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).rowcount
+        return self._run(text, parameters).rowcount
+
+    def later(self, text: str, **parameters: Any) -> None:
+        """Run a statement before the next one whose answer is needed, or before the commit."""
+        self._unsent.append(Statement(text, {**self._memory, **parameters}))
+        if len(self._unsent) >= _UNSENT:
+            self.send()
+
+    def send(self, *more: Statement) -> "list[Cursor[Row]]":
+        """Run what waits to be sent, and some statements after it, in one round trip; the cursors of all."""
+        waiting, self._unsent = [*self._unsent, *more], []
+        return run(self.raw, waiting) if waiting else []
+
+    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """See Reader."""
+        self.send()
+        yield from super().stream(text, size, **parameters)
 
     def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
         """Insert rows given as lists, one per column (names separated by commas, types as in the schema); uuids as texts."""
         if not lists or not lists[0]:
             return
         names = f"tenant, space, {columns}"
+        if len(lists[0]) <= _COPY:
+            self._insert_few(table, columns, types, lists)
+            return
         memory = (self._memory["tenant"], self._memory["space"])
         rows = ((*memory, *row) for row in zip(*lists, strict=True))
-        if len(lists[0]) <= _COPY:
-            values = ", ".join(f"%s::{kind}" for kind in types)
-            self.raw.cursor().executemany(sql(f"INSERT INTO {table} ({names}) VALUES (%s, %s, {values})"), rows)
-            return
+        self.send()
         # Row-level security refuses COPY into a table of memories: rows are copied into one of the connection's own first.
         aside = f"new_{table}"
         self.raw.execute(sql(f"CREATE TEMP TABLE IF NOT EXISTS {aside} ON COMMIT DELETE ROWS AS TABLE {table} WITH NO DATA"))
@@ -143,6 +176,19 @@ class Writer(Reader):
                 copy.write_row(row)
         self.raw.execute(sql(f"INSERT INTO {table} ({names}) SELECT {names} FROM {aside}"))
         self.raw.execute(sql(f"DELETE FROM {aside}"))
+
+    def _insert_few(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
+        """Insert rows in one statement, or in one each where they are few or have arrays, which cannot lie in arrays."""
+        into = f"INSERT INTO {table} (tenant, space, {columns})"
+        given = [f"c{place}" for place in range(len(types))]
+        if len(lists[0]) <= _SINGLE or any(kind.endswith("[]") for kind in types):
+            values = ", ".join(f"%({name})s::{kind}" for name, kind in zip(given, types, strict=True))
+            for row in zip(*lists, strict=True):
+                self.later(f"{into} VALUES (%(tenant)s, %(space)s, {values})", **dict(zip(given, row, strict=True)))
+            return
+        arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(given, types, strict=True))
+        rows = {name: list(column) for name, column in zip(given, lists, strict=True)}
+        self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
     def take_events(self, count: int) -> int:
         """Return the first of `count` new event numbers."""
@@ -200,8 +246,7 @@ class Connection:
 
     def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
         with self._lent(self._reads_from) as raw:
-            # Sent as bytes, term sets and ids are read in half the time.
-            return raw.execute(sql(text), {**self._memory, **parameters}, binary=True).fetchall()
+            return run_as(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
         """Return the first row, or None."""
@@ -212,51 +257,63 @@ class Connection:
     def reading(self) -> Iterator[Reader]:
         """Lend a connection on which several statements see one moment."""
         with self._lent(self._reads_from) as raw:
-            raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
+                run(raw, [_BEGIN_READING, *binding(raw, self._acting())])
                 yield Reader(raw, self._memory)
             finally:
                 if not raw.closed:
                     raw.rollback()
 
     @contextmanager
-    def writing(self) -> Iterator[Writer]:
-        """Open a transaction with the memory's head locked: committed when the block ends, rolled back when it raises."""
-        with self._lent(self.database) as raw, translated(), raw.transaction():
-            found = raw.execute(sql(_HEAD + " FOR UPDATE"), self._memory).fetchone()
-            if found is None:
-                raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
-            head = _head_of(found)
-            before = replace(head)
-            self._check_fence(raw)
-            writer = Writer(raw, self._memory, head)
-            yield writer
-            if head != before:
-                given = {
-                    **self._memory,
-                    "event": head.last_event,
-                    "change": head.last_change,
-                    "newest": None if head.newest < 0 else uuid_of(head.newest),
-                    "derived": head.derived,
-                    "resets": head.resets,
-                    "notes": head.notes,
-                }
-                raw.execute(sql(_PUT_HEAD), given)
-                raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
-            if head.last_event != before.last_event:
-                raw.execute(sql(_DUE), {**self._memory, "name": EVENTS, "patience": _PATIENCE})
+    def writing(self, *questions: Statement) -> Iterator[Writer]:
+        """Open a transaction with the memory's head locked: committed when the block ends, rolled back when it raises.
+
+        `questions` are asked in the round trip that locks the head, after it is locked; see `Writer.answers`.
+        """
+        with self._lent(self.database) as raw, translated():
+            try:
+                writer = self._begun(raw, questions)
+                head, before = writer.head, replace(writer.head)
+                yield writer
+                self._commit(writer, before)
+            except BaseException:
+                with suppress(psycopg.Error):
+                    raw.rollback()
+                raise
         if self._reads_from is self.database:
             # A replica that is behind does not have it yet.
             self._keep(head, own=head.resets - before.resets <= 1)
         writer.settle()
 
-    def _check_fence(self, raw: "Raw[Row]") -> None:
-        """Refuse a write of a holder whose claim somebody else took over, and let nobody take it over until it is committed."""
+    def _begun(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
+        """Lock the head, and see that a claim is held still, so that nobody takes it over until the commit."""
         fence: tuple[str, int] | None = getattr(self._fences, "now", None)
+        asked = [Statement(_HEAD + " FOR UPDATE", self._memory)]
         if fence is not None:
-            found = raw.execute(sql(_FENCE), {**self._memory, "name": fence[0]}).fetchone()
-            if found is None or found[0] != fence[1]:
-                raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
+            asked.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
+        asked += [Statement(one.text, {**self._memory, **(one.given or {})}) for one in questions]
+        told = run(raw, [_BEGIN, *binding(raw, self._acting()), *asked])[-len(asked) :]
+        rows = [cursor.fetchall() for cursor in told]
+        if not rows[0]:
+            raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
+        if fence is not None and [row[0] for row in rows[1]] != [fence[1]]:
+            raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
+        writer = Writer(raw, self._memory, _head_of(rows[0][0]))
+        writer.answers = rows[len(rows) - len(questions) :]
+        return writer
+
+    def _commit(self, writer: Writer, before: Head) -> None:
+        head, last = writer.head, [_COMMIT]
+        if head != before:
+            newest = None if head.newest < 0 else uuid_of(head.newest)
+            counts = {"derived": head.derived, "resets": head.resets, "notes": head.notes}
+            writer.later(_PUT_HEAD, event=head.last_event, change=head.last_change, newest=newest, **counts)
+            last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
+        if head.last_event != before.last_event:
+            writer.later(_DUE, name=EVENTS, patience=_PATIENCE)
+        done = writer.send(*last)[-len(last)]
+        if done.statusmessage != "COMMIT":
+            raise StorageError("the database took a transaction back", "Call again; nothing of it was written.")
 
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
@@ -292,11 +349,15 @@ class Connection:
         if known is not None:
             self._head = (float("-inf"), known[1])
 
+    def _acting(self) -> Bound:
+        """Whom statements of the running call are bound to."""
+        acting = ACTING.get()
+        return self._bound if acting is None else Bound(self.tenant, acting)
+
     @contextmanager
     def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
         me = threading.get_ident()
-        acting = ACTING.get()
-        with database.connection(self._bound if acting is None else Bound(self.tenant, acting)) as raw:
+        with database.lent() as raw:
             with self._reading_lock:
                 self._reading.setdefault(me, []).append(raw)
             try:

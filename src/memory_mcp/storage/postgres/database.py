@@ -4,19 +4,20 @@ Invariants
 1. A connection is bound to one tenant and one member (`memory.tenant`, `memory.member`) before a statement of theirs runs on it,
    and row-level security holds it there.
 2. A connection that broke is never used again; a read is then asked once more on another, a write is not.
+3. Statements that do not wait for each other's answers are sent together: each round trip costs more than most of them.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg import Connection as Raw
-from psycopg import errors
+from psycopg import Cursor, errors
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from memory_mcp.errors import (
@@ -53,6 +54,18 @@ class Bound:
     member: int = 0
 
 
+_NOBODY = Bound(0, -1)
+_SET = "SELECT set_config('memory.tenant', %(tenant)s, %(local)s), set_config('memory.member', %(member)s, %(local)s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement with its parameters."""
+
+    text: str
+    given: Mapping[str, Any] | None = None
+
+
 class Database:
     """A pool of connections to one URL."""
 
@@ -82,12 +95,18 @@ class Database:
     @contextmanager
     def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
         """Lend a connection, bound to a tenant and member; None: to none, which sees no memory."""
+        with self.lent() as raw:
+            run_as(raw, bound, ())
+            yield raw
+
+    @contextmanager
+    def lent(self) -> Iterator["Raw[tuple[Any, ...]]"]:
+        """Lend a connection as its last user left it: what runs on it binds it, by `run_as` or `binding`."""
         self._open()
         with translated():
             try:
                 away = time.monotonic() - self._failed < _AWAY
                 with self._pool.connection(_BRIEFLY if away else _WAIT) as raw:
-                    _bind(raw, bound)
                     yield raw
             except psycopg.OperationalError as error:
                 if gone(error):
@@ -123,15 +142,33 @@ def _configure(raw: "Raw[Any]") -> None:
     load_as_integers(raw)
 
 
-def _bind(raw: "Raw[Any]", bound: Bound | None) -> None:
-    """Set whom the connection serves, unless it does already."""
-    wanted = bound or Bound(0, -1)
-    if getattr(raw, "memory_bound", None) != wanted:
-        raw.execute(
-            "SELECT set_config('memory.tenant', %s, false), set_config('memory.member', %s, false)",
-            [str(wanted.tenant) if bound else "", str(wanted.member) if bound else ""],
-        )
-        raw.memory_bound = wanted  # type: ignore[attr-defined]
+def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]":
+    """Run statements in one round trip; their cursors, with results read as bytes: term sets and ids in half the time."""
+    if len(statements) == 1:
+        return [raw.execute(sql(statements[0].text), statements[0].given, binary=True)]
+    with raw.pipeline():
+        return [raw.execute(sql(one.text), one.given, binary=True) for one in statements]
+
+
+def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
+    """Run statements outside a transaction for a tenant and member, to whom the connection stays bound."""
+    if getattr(raw, "memory_bound", None) != (bound or _NOBODY):
+        # A statement that fails undoes what is sent with it.
+        raw.memory_bound = None  # type: ignore[attr-defined]
+        cursors = run(raw, [_set(bound, False), *statements])[1:]
+        raw.memory_bound = bound or _NOBODY  # type: ignore[attr-defined]
+        return cursors
+    return run(raw, statements) if statements else []
+
+
+def binding(raw: "Raw[Any]", bound: Bound) -> list[Statement]:
+    """Return what a transaction that has begun runs first, so that it is bound until its end; nothing where it is already."""
+    return [] if getattr(raw, "memory_bound", None) == bound else [_set(bound, True)]
+
+
+def _set(bound: Bound | None, local: bool) -> Statement:
+    tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
+    return Statement(_SET, {"tenant": tenant, "member": member, "local": local})
 
 
 def sql(text: str) -> LiteralString:

@@ -11,7 +11,8 @@ from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Told, escaped, pairs, stored_before, told_of
 from memory_mcp.storage.postgres.conditions import shown
-from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
+from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.keys import uuids_of
 
 #: Sources of some sessions, one step of the index for each: a session has a few, and maybe thousands of events.
@@ -46,10 +47,11 @@ class Duplicates:
     def __init__(self, con: Connection) -> None:
         self._con = con
 
-    def decide(self, writer: Writer, fresh: Sequence[Event]) -> None:
-        """Write the pairs that `fresh`, about to be stored, makes among itself and with older events."""
-        sessions = sorted({e.session_id for e in fresh})
-        sources = writer.rows(_SOURCES, sessions=sessions)
+    def decide(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
+        """Write the pairs that `fresh`, about to be stored, makes among itself and with older events.
+
+        `sources`: rows of `sources_of` at this moment, for all sessions of `fresh` at least.
+        """
         met = {session for session, source in sources if source.startswith(HOOK)}
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
@@ -69,6 +71,11 @@ class Duplicates:
         if not keys:
             return {}
         return {event_id_from(hidden): event_id_from(shown) for hidden, shown in self._con.rows(_PAIRS, keys=keys)}
+
+
+def sources_of(events: Iterable[Event]) -> Statement:
+    """Return the question which sources the sessions of some events have."""
+    return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
 def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:

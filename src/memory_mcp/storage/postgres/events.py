@@ -13,7 +13,8 @@ from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, even
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
-from memory_mcp.storage.postgres.duplicates import Duplicates
+from memory_mcp.storage.postgres.database import Statement
+from memory_mcp.storage.postgres.duplicates import Duplicates, sources_of
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
 from memory_mcp.storage.postgres.outbox import REQUEST_KEPT_MS, forget_old_requests
 from memory_mcp.storage.postgres.projects import PostgresProjects
@@ -29,6 +30,8 @@ _REPLAY = f"SELECT answer FROM request WHERE {own()} AND key = %(key)s AND at_ms
 _ANSWERED = """INSERT INTO request (tenant, space, key, answer, at_ms)
   VALUES (%(tenant)s, %(space)s, %(key)s, %(answer)s, %(at_ms)s)
   ON CONFLICT (tenant, space, key) DO UPDATE SET answer = excluded.answer, at_ms = excluded.at_ms"""
+#: Whether they are there is asked of so few events before it is known that it must be.
+_FEW = 16
 #: Answers to re-sent writes that are too old are removed this often (milliseconds).
 _FORGET_MS = 600_000
 _GET = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND e.event_id = ANY(%(keys)s::uuid[])"
@@ -66,22 +69,34 @@ class PostgresEvents:
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
         """See EventStore."""
-        with self._con.writing() as writer:
-            replay = self._replay(writer, request)
-            if replay is not None:
-                return Appended((), (), replay)
-            fresh, known = _sort_out(writer, events)
+        now = self._clock.now_ms()
+        with self._con.writing(*self._questions(events, request, now)) as writer:
+            sources, replay, *known_rows = writer.answers
+            if request and abs(now - self._forgot_ms) > _FORGET_MS:
+                forget_old_requests(writer, now)
+                self._forgot_ms = now
+            if replay:
+                return Appended((), (), str(replay[0][0]))
+            fresh, known = _sort_out(writer, events, known_rows[0] if known_rows else None)
             if fresh:
-                self._insert(writer, fresh)
+                self._insert(writer, fresh, sources)
             if request:
                 answer = request.answer or " ".join(e.event_id for e in fresh)
-                writer.run(_ANSWERED, key=request.key, answer=answer, at_ms=self._clock.now_ms())
+                writer.later(_ANSWERED, key=request.key, answer=answer, at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
-    def _insert(self, writer: Writer, fresh: Sequence[Event]) -> None:
-        self._pairs.decide(writer, fresh)
+    def _questions(self, events: Sequence[Event], request: Request | None, now: int) -> list[Statement]:
+        """Return what is asked as soon as the head is locked: sources of the sessions, an earlier answer, ids that are there."""
+        since = {"key": request.key if request else "", "since": now - REQUEST_KEPT_MS}
+        asked = [sources_of(events), Statement(_REPLAY, since)]
+        if len(events) <= _FEW:
+            asked.append(Statement(_KNOWN, {"keys": uuids_of(keys_of([e.event_id for e in events]))}))
+        return asked
+
+    def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
+        self._pairs.decide(writer, fresh, sources)
         first = writer.take_events(len(fresh))
         columns = event_columns(fresh, first)
         writer.head.newest = max(writer.head.newest, *columns[1])
@@ -92,16 +107,6 @@ class PostgresEvents:
 
     def _take(self, fresh: Sequence[Event]) -> None:
         self._projects.take(fresh)
-
-    def _replay(self, writer: Writer, request: Request | None) -> str | None:
-        if request is None:
-            return None
-        now = self._clock.now_ms()
-        if abs(now - self._forgot_ms) > _FORGET_MS:
-            forget_old_requests(writer, now)
-            self._forgot_ms = now
-        found = writer.row(_REPLAY, key=request.key, since=now - REQUEST_KEPT_MS)
-        return str(found[0]) if found else None
 
     def _event(self, row: Row) -> Event:
         """An event under the name that stands for its project now."""
@@ -269,10 +274,13 @@ class PostgresEvents:
             seq = found[-1].seq
 
 
-def _sort_out(writer: Writer, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
-    """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
-    # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
-    stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+def _sort_out(writer: Writer, events: Sequence[Event], there: Sequence[Row] | None) -> tuple[list[Event], list[EventId]]:
+    """New events, and ids stored before (`there`, None: not asked for yet); the same id with other words becomes a variant."""
+    if there is None:
+        # An id begins with its time: what is later than all before need not be looked up.
+        stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+    else:
+        stored = _contents(there)
     contents = [content_hash(e.text) for e in events]
     taken = dict(stored)
     named: list[tuple[Event, int]] = []
@@ -297,7 +305,10 @@ def _sort_out(writer: Writer, events: Sequence[Event]) -> tuple[list[Event], lis
 def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, int]:
     if not events:
         return {}
-    rows = writer.rows(_KNOWN, keys=uuids_of(keys_of([e.event_id for e in events])))
+    return _contents(writer.rows(_KNOWN, keys=uuids_of(keys_of([e.event_id for e in events]))))
+
+
+def _contents(rows: Sequence[Row]) -> dict[EventId, int]:
     return {event_id_from(key): content for key, content in rows}
 
 

@@ -26,12 +26,15 @@ def put_checkpoint(writer: Writer, name: str, value: str) -> None:
     if name == DERIVER:
         writer.head.derived = int(value)
     else:
-        writer.run(_PUT, name=name, value=value)
+        writer.later(_PUT, name=name, value=value)
 
 
-def forget_old_requests(writer: Writer, now_ms: int) -> int:
-    """Drop answers nobody will ask for again; how many."""
-    return writer.run(f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s", until=now_ms - REQUEST_KEPT_MS)
+_FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
+
+
+def forget_old_requests(writer: Writer, now_ms: int) -> None:
+    """Drop answers nobody will ask for again."""
+    writer.later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
 
 
 class PostgresOutbox:
@@ -79,7 +82,7 @@ class PostgresOutbox:
             if DERIVER in values:
                 put_checkpoint(writer, DERIVER, values[DERIVER])
             if rest:
-                writer.run(_PUT_ALL, names=list(rest), values=list(rest.values()))
+                writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
@@ -92,4 +95,4 @@ class PostgresOutbox:
     def forget_requests(self, now_ms: int) -> int:
         """See Outbox."""
         with self._con.writing() as writer:
-            return forget_old_requests(writer, now_ms)
+            return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)

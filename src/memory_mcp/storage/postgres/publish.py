@@ -107,7 +107,7 @@ def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: S
     """
     text = _upsert(table, columns, key)
     for start in range(0, len(lists[0]), _ROWS):
-        writer.run(text, **_given(columns, lists, start))
+        writer.later(text, **_given(columns, lists, start))
 
 
 def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
@@ -136,7 +136,7 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
     keys = [node_key(n.node_id) for n in nodes]
     numbered = list(zip(keys, nodes, strict=True))
     if replaced := [key for key, n in numbered if n.version > 1]:
-        writer.run(_REPLACED, keys=replaced)
+        writer.later(_REPLACED, keys=replaced)
     writer.insert("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
     _bullets(writer, numbered)
     aged = [
@@ -145,7 +145,7 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
         if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0
     ]
     for table in ("bullet", "bullet_grip", "node") if aged else ():
-        writer.run(_OLD.format(table=table), keys=[key for key, _ in aged], last=[version for _, version in aged])
+        writer.later(_OLD.format(table=table), keys=[key for key, _ in aged], last=[version for _, version in aged])
     if listed := [(key, n) for key, n in numbered if n.version == 1 or build.relist]:
         _parents(writer, listed, build.relist)
 
@@ -154,7 +154,7 @@ def _counts(writer: Writer, nodes: Sequence[TocNode], built: int) -> None:
     if nodes:
         keys = [node_key(n.node_id) for n in nodes]
         sessions, events = [n.session_count for n in nodes], [n.event_count for n in nodes]
-        writer.run(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
+        writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
 
 
 def _bullets(writer: Writer, nodes: Sequence[tuple[int, TocNode]]) -> None:
@@ -172,7 +172,7 @@ def _parents(writer: Writer, nodes: Sequence[tuple[int, TocNode]], again: bool) 
     """List nodes below their parents: which those are follows from the id, so a later version changes nothing."""
     rows = [(key, node_key(parent), n.node_id, n.start_ms) for key, n in nodes for parent in parents(n.node_id)]
     if again:
-        writer.run(f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])", keys=[key for key, _ in nodes])
+        writer.later(f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])", keys=[key for key, _ in nodes])
     if rows:
         put(writer, "node_parent", _PARENT, [list(c) for c in zip(*rows, strict=True)], "parent, child")
 
@@ -185,15 +185,15 @@ def _grips(writer: Writer, build: Build) -> None:
     columns[:3] = map(uuids_of, columns[:3])
     put(writer, "grip", _GRIP, columns, "")
     if build.relist:
-        writer.run(_MOVED, ids=columns[0], segments=columns[7])
+        writer.later(_MOVED, ids=columns[0], segments=columns[7])
 
 
 def _terms(writer: Writer, build: Build) -> None:
     if build.reset_terms:
         keys = [node_key(n) for n in build.reset_terms]
-        writer.run(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
+        writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
     if build.reset_frequencies:
-        writer.run(f"DELETE FROM frequency WHERE {own()}")
+        writer.later(f"DELETE FROM frequency WHERE {own()}")
     rows: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
     writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
     by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
