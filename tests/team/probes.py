@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.daemon.http_client import Caller
-from tests.team.tenants import Handles, Owner, Tenants, word
+from tests.team.tenants import Handles, Owner, Tenants
 
 Arguments = dict[str, Any]
 #: What a value is replaced by before two answers are compared.
@@ -153,6 +153,8 @@ class Probe:
 
     name: str
     ask: Callable[[Caller, Handles], object]
+    #: Whether the value is looked for: words are compared with all that there is, and near ones are found for any.
+    looks: bool = False
 
 
 def _resource(form: str) -> Probe:
@@ -160,7 +162,10 @@ def _resource(form: str) -> Probe:
 
 
 def _prompt(name: str, argument: str, part: str) -> Probe:
-    return Probe(f"prompt {name}", lambda caller, of: caller.ask("prompts/get", name=name, arguments={argument: getattr(of, part)}))
+    def ask(caller: Caller, of: Handles) -> object:
+        return caller.ask("prompts/get", name=name, arguments={argument: getattr(of, part)})
+
+    return Probe(f"prompt {name}", ask, looks=part == "text")
 
 
 def _completion(name: str, part: str) -> Probe:
@@ -176,7 +181,10 @@ def _completion(name: str, part: str) -> Probe:
 
 #: Each with another's values instead of the caller's own.
 PROBES = (
-    *(_resource(form) for form in ("toc/{of.node}", "grip/{of.grip}", "grip/{of.span}", "session/{of.session}", "topic/{of.topic}")),
+    *(
+        _resource(form)
+        for form in ("toc/{of.node}", "grip/{of.grip}", "grip/{of.span}", "session/{of.session}", "topic/{of.topic}")
+    ),
     *(_resource(form) for form in ("toc/toc:root/{of.event}", "session/{of.agent}", "grip/{of.event}", "toc/{of.project}")),
     *(_prompt(name, argument, "text") for name, argument in (("recall", "topic"), ("what_did_we_decide", "about"))),
     _prompt("weekly_digest", "week", "node"),
@@ -199,5 +207,18 @@ def look_around(caller: Caller) -> None:
     for name in ("project", "agent", "session_id", "node_id", "topic_id", "week"):
         ref = {"type": "ref/resource", "uri": "memory://session/{+session_id}"}
         caller.ask("completion/complete", ref=ref, argument={"name": name, "value": ""})
-    for path in ("/health/live", "/health/ready", "/metrics", "/share", "/share/team", "/share/team/changes", "/", "/mcp", "/nothing"):
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    assert caller.send("POST", "/mcp", json.dumps(hello).encode())[0] == 200
+    for path in (
+        "/health/live",
+        "/health/ready",
+        "/metrics",
+        "/share",
+        "/share/team",
+        "/share/team/changes",
+        "/",
+        "/mcp",
+        "/nothing",
+    ):
         caller.send("GET", path)

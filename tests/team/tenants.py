@@ -14,7 +14,7 @@ from memory_mcp.config import load
 from memory_mcp.events.log import EventLog
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.ids import GripId, TopicId, encode, digest, span_grip_id
+from memory_mcp.model.ids import GripId, TopicId, digest, encode, span_grip_id
 from memory_mcp.model.project import Alias
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import TopicLabel
@@ -23,6 +23,7 @@ from memory_mcp.storage.postgres.memories import PRIVATE, PROJECT, TEAM
 from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.team.administration import Administration
 from memory_mcp.team.who import Role as MemberRole
+from tests.topics_material import themed
 
 #: Letters of a tenant's number; none of those that begin and end a word.
 _LETTERS = "abcdefghijklmnoprstu"
@@ -30,6 +31,8 @@ _WORD = re.compile(r"qx[a-z]([a-u]{3})([a-z])", re.IGNORECASE)
 #: Of events, segments, grips, topics and memories, in the ways in which they are spelled.
 _ID = re.compile(r"[0-9a-z]{12,40}", re.IGNORECASE)
 _FIRST_MS = 1_767_600_000_000
+#: Sessions of a talkative space.
+_SESSIONS = 54
 #: A tenant and a space that were never made, for ids and words of nobody.
 NOBODYS = (7000, 1)
 
@@ -119,10 +122,12 @@ class Tenants:
         return frozenset(self.handles) | {(tenant, 26) for tenant in self.admins}
 
 
-def make(administration: Administration, count: int, folder: Path, derived: Container[int]) -> Tenants:
+def make(
+    administration: Administration, count: int, folder: Path, derived: Container[int], talkative: Container[Owner] = ()
+) -> Tenants:
     """Make and fill so many tenants: each has a space of all, every fourth one of a project, every fifth a private one.
 
-    `derived`: tenants that have a tree, too; the others' events wait to be derived.
+    `derived`: tenants that have a tree, too; the others' events wait to be derived. `talkative`: spaces with enough for topics.
     """
     made = Tenants()
     filler = _Filler(administration, folder)
@@ -135,7 +140,8 @@ def make(administration: Administration, count: int, folder: Path, derived: Cont
         for space, kind in enumerate(kinds, 1):
             name = TEAM if kind == TEAM else word("n", (tenant, space))
             administration.add_space(tenant, name, kind, owner="m" if kind == TEAM else "o")
-            made.handles[tenant, space] = filler.fill((tenant, space), name, made.ids, number in derived)
+            said = [*_drafts((tenant, space)), *(_talk((tenant, space)) if (tenant, space) in talkative else ())]
+            made.handles[tenant, space] = filler.fill((tenant, space), name, said, made.ids, number in derived)
         administration.grant(tenant, "r", TEAM, MemberRole.READER)
         made.admins[tenant], made.readers[tenant], made.owners[tenant] = (
             str(administration.make_key(tenant, "k", member, ["memory:admin"])) for member in ("m", "r", "o")
@@ -153,30 +159,35 @@ class _Filler:
         self._database, self._directory = administration.database, administration.directory
         self._settings = load({}, {"storage.data_dir": str(folder), "teleport.enabled": "false"})
 
-    def fill(self, owner: Owner, name: str, ids: dict[str, Owner], is_derived: bool) -> Handles:
+    def fill(self, owner: Owner, name: str, said: list[EventDraft], ids: dict[str, Owner], is_derived: bool) -> Handles:
         storage = PostgresStorage(self._database, self._directory.memory(*owner))
         try:
             if is_derived:
                 app = App(self._settings, storage=storage)
-                app.append(list(_drafts(owner)), "test")
+                app.append(said, "test")
                 app.derivation.run()
             else:
-                EventLog(storage.events, SystemClock()).append(list(_drafts(owner)), "test")
+                EventLog(storage.events, SystemClock()).append(said, "test")
             return _filled(storage, owner, name, ids)
         finally:
             storage.close()
 
 
 def _filled(storage: PostgresStorage, owner: Owner, name: str, ids: dict[str, Owner]) -> Handles:
-    events = [stored.event.event_id for stored in storage.events.after(0, 100)]
+    events = [stored.event.event_id for stored in storage.events.after(0, 1000)]
     span, none = span_grip_id(events[0], 0, 9), replace(nobodys(), owner=owner)
-    segments = [cut.node_id for cut in storage.toc.iter_cuts()] or [none.node]
+    cuts = sorted(storage.toc.iter_cuts(), key=lambda cut: cut.session_id)
+    segments = [cut.node_id for cut in cuts] or [none.node]
     grips = [grip.grip_id for batch in storage.grips.iter_all() for grip in batch] or [span]
     topic = TopicId(f"topic:{encode(digest('topic', *map(str, owner), bits=60), 12).lower()}")
     _curate(storage, owner, [segments[0], grips[-1], topic])
     known = {told.rpartition(":")[2].lower() for told in (*events, *segments, *grips, topic, storage.stats(text=False).store_id)}
     # A citation of a whole event has the last 80 of its 128 bits.
-    ids.update(dict.fromkeys((known | {event[-16:].lower() for event in events}) - {none.node.rpartition(":")[2], span.rpartition(":")[2]}, owner))
+    ids.update(
+        dict.fromkeys(
+            (known | {event[-16:].lower() for event in events}) - {none.node.rpartition(":")[2], span.rpartition(":")[2]}, owner
+        )
+    )
     return Handles(owner, name, events[0], grips[0], span, segments[0], topic)
 
 
@@ -194,7 +205,10 @@ def _curate(storage: PostgresStorage, owner: Owner, targets: Sequence[str]) -> N
 def _drafts(owner: Owner) -> Iterator[EventDraft]:
     said = (
         (Role.USER, f"We decided to keep the {word('w', owner)} in the cellar, because the attic leaks."),
-        (Role.ASSISTANT, f"Done: the {word('w', owner)} moved to the cellar, and the inventory of {word('x', owner)} is updated."),
+        (
+            Role.ASSISTANT,
+            f"Done: the {word('w', owner)} moved to the cellar, and the inventory of {word('x', owner)} is updated.",
+        ),
         (Role.USER, f"Does anybody know what the {word('y', owner)} costs?"),
     )
     for number, (role, text) in enumerate(said):
@@ -210,3 +224,12 @@ def _drafts(owner: Owner) -> Iterator[EventDraft]:
             source_id=f"{word('i', owner)}-{number}",
             metadata={"note": word("d", owner)},
         )
+
+
+def _talk(owner: Owner) -> Iterator[EventDraft]:
+    """So many short sessions that topics are looked for."""
+    names = {"project": f"github.com/acme/{word('p', owner)}", "agent": word("a", owner), "speaker": word("k", owner)}
+    for draft in themed(_SESSIONS):
+        session = f"{word('s', owner)}-{draft.session_id}"
+        text = f"{draft.text} This is about {word('v', owner)}."
+        yield replace(draft, **names, session_id=session, text=text, source_id=f"{word('i', owner)}-{draft.source_id}")

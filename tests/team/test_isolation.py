@@ -3,12 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from memory_mcp.clock import SystemClock
+from memory_mcp.events.log import EventLog
+from memory_mcp.model.event import EventDraft, EventType
+from memory_mcp.model.event import Role as DraftRole
+from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.team.who import ACTS, LOWEST, SCOPES, Role
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
@@ -26,16 +30,18 @@ COUNT = 200
 FIRST, SECOND = 20, 7
 #: Who calls in the short form, and with whose values; a caller sees the first space of a tenant alone.
 ATTACKS: tuple[tuple[int, Owner], ...] = ((FIRST, (SECOND, 1)), (FIRST, (FIRST, 2)), (FIRST, (FIRST, 3)), (SECOND, (FIRST, 1)))
-#: Tools whose answers hold no word of a memory: how far something is, what would be done, or what was changed.
+#: Spaces with so much in them that they have topics.
+TALKATIVE: tuple[Owner, ...] = ((FIRST, 1), (FIRST, 2), (SECOND, 1))
+#: Tools whose answers hold no word of a memory: how far something is, or what would be done.
 WORDLESS = frozenset(
-    """get_teleport_status get_vector_index_status get_topic_graph_status get_retrieval_status list_spaces plan_query
-    topics_by_query get_top_topics get_toc_nodes_for_topic get_related_topics label_topic""".split()
+    """get_teleport_status get_vector_index_status get_topic_graph_status list_spaces plan_query classify_query
+    refine_due""".split()
 )
 #: Tools of a person's own machine, and those whose honest arguments change something whoever's ids they name.
 OF_A_MACHINE = frozenset({"pause_capture", "resume_capture"})
 CHANGES = frozenset({"remember", "ingest_events", "rebuild_index", "prune_index"})
-#: What is kept of a memory.
-TABLES = """event node grip pin superseded topic_label project_alias project_split audit tombstone request usage head""".split()
+#: What people and agents wrote; the program derives the rest meanwhile. An act upon what is derived is in the audit.
+TABLES = """event pin superseded topic_label project_alias project_split audit tombstone request usage""".split()
 
 
 @dataclass
@@ -89,13 +95,32 @@ def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, request: p
     team, provider = Team(cluster.create()), Provider(signer("rsa-1"))
     derived = range(1, COUNT + 1) if request.config.getoption("--slow") else (FIRST, SECOND)
     try:
-        tenants = make(team.admin, COUNT, folder / "filler", derived)
+        tenants = make(team.admin, COUNT, folder / "filler", derived, TALKATIVE)
         with serving(folder / "server", team.url, settings(provider)) as server:
-            yield World(server, team, tenants, provider)
+            made = World(server, team, tenants, provider)
+            for owner in TALKATIVE:
+                find_topics(made, owner)
+            yield made
         assert not tenants.foreign(server.log, (), ""), server.log
     finally:
         provider.stop()
         team.close()
+
+
+def find_topics(world: World, owner: Owner) -> None:
+    """Have a space grouped, one of its topics called by a word of its own, and note whose its topics are."""
+    key = (world.tenants.admins if owner[1] == 1 else world.tenants.owners)[owner[0]]
+    caller = world.server.caller(key, world.of(owner).space_name)
+    until(lambda: not caller.call("rebuild_index", index_type="topics")["isError"], "for topics")
+    topics: list[str] = []
+    until(
+        lambda: topics.extend(t["topic_id"] for t in caller.ok("get_top_topics", scope="all", fine=True)["topics"]) or topics,
+        "for topics",
+    )
+    world.tenants.ids.update(dict.fromkeys((topic.removeprefix("topic:") for topic in topics), owner))
+    world.tenants.handles[owner] = replace(world.of(owner), topic=topics[0])
+    caller.ok("label_topic", topic_id=topics[0], label=word("l", owner))
+    caller.ok("pin", id=topics[0])
 
 
 def ready(caller: Caller, own: Handles) -> None:
@@ -121,7 +146,7 @@ def ask_honestly(world: World, tenant: int) -> Watched:
             silent |= {tool} if caller.own == before else set()
     for probe in PROBES:
         probe.ask(caller, own)
-    assert silent <= {"list_projects", "list_agents", "get_agent_activity", "refine_due", "classify_query"}
+    assert silent == set()
     return caller
 
 
@@ -130,16 +155,14 @@ def attack(world: World, tenant: int, whose: Owner) -> Watched:
     caller, own, other, nobody = world.watched(tenant), world.of((tenant, 1)), world.of(whose), nobodys()
     before, told = world.kept((tenant, 1)), []
     for tool, known in schemas(caller).items():
-        for (what, arguments), (_, absent) in zip(
-            forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True
-        ):
+        for (what, arguments), (_, absent) in zip(forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True):
             found, missing = alike(caller.call(tool, **arguments), other), alike(caller.call(tool, **absent), nobody)
             # Words that are looked for are compared with all that there is: near ones are found for any.
             if what != "query=text" and found != missing:
                 told.append(f"{tool} {what}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
     for probe in PROBES:
         found, missing = alike(probe.ask(caller, other), other), alike(probe.ask(caller, nobody), nobody)
-        if found != missing:
+        if found != missing and not probe.looks:
             told.append(f"{probe.name}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
     assert told == [], "\n".join(told)
     assert world.kept((tenant, 1)) == before
@@ -167,12 +190,33 @@ def test_with_ids_words_and_filters_of_another_nothing_of_theirs_is_answered_or_
     assert caller.answers > 200
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("tenant", range(1, COUNT + 1))
+def test_every_tenant_asks_for_what_the_next_one_has(world: World, tenant: int) -> None:
+    assert ask_honestly(world, tenant).leaks == []
+    assert attack(world, tenant, (tenant % COUNT + 1, 1)).leaks == []
+
+
+def test_a_status_and_the_metrics_tell_nothing_of_how_much_others_have(world: World) -> None:
+    caller = world.watched(SECOND)
+    caller.ok("remember", text="One more.")
+    before = caller.ok("get_retrieval_status")["store"]
+    storage = PostgresStorage(world.team.database, world.team.admin.directory.memory(40, 1))
+    long = [EventDraft("s", DraftRole.USER, EventType.NOTE, f"{n} " * 2000, 1_767_600_000_000 + n) for n in range(300)]
+    EventLog(storage.events, SystemClock()).append(long, "test")
+    caller.ok("remember", text="And another.")
+    after = caller.ok("get_retrieval_status")["store"]
+    assert after["events"] == before["events"] + 1
+    assert after["size_bytes"] == before["size_bytes"]
+    status, _, body = caller.send("GET", "/metrics")
+    assert (status, b'team_requests_total{status="200",tenant_class="standard"}' in body) == (200, True)
+    assert caller.leaks == []
+
+
 @pytest.fixture
 def keys(world: World) -> dict[Role, str]:
     """Keys of the first tenant's admin that allow so much."""
-    return {
-        role: str(world.team.admin.make_key(FIRST, role.value, "m", [scope])) for scope, role in SCOPES.items()
-    }
+    return {role: str(world.team.admin.make_key(FIRST, role.value, "m", [scope])) for scope, role in SCOPES.items()}
 
 
 def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: World, keys: Mapping[Role, str]) -> None:
@@ -200,6 +244,11 @@ def test_spaces_of_others_are_as_those_that_are_not_there(world: World) -> None:
     batch = {"events": [], "gone": [world.of((FIRST, 2)).event, world.of((40, 2)).event], "corrections": []}
     payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "Written by a stranger.", "cwd": "/x"}
     before = world.kept((0, 0))
+    for name in spaces_of_others(world):
+        # A project is called as a space that its caller may not see.
+        here = world.watched(FIRST, project=f"github.com/acme/{name}")
+        assert here.ok("list_spaces")["current"] == "team"
+        assert here.leaks == []
     for key in (world.tenants.admins[FIRST], world.tenants.readers[FIRST]):
         told = []
         for name in (*spaces_of_others(world), nobodys().space_name):
@@ -231,7 +280,10 @@ def test_what_is_published_or_forgotten_by_a_member_touches_no_other_space(world
     theirs = [json.loads(world.watched(FIRST).send("GET", "/share/team/changes")[2])["cursor"]]
     for cursor in (*theirs, page["cursor"], *(f"3.{of.event[:12]}.9.x~" for of in foreign)):
         assert caller.send("GET", f"/share/team/changes?after={cursor}")[0] == 200
-    said = [{"old": of.grip, "old_event": of.event, "new": None, "at": "2026-01-06T00:00:00Z", "reason": "", "author": "x"} for of in foreign]
+    said = [
+        {"old": of.grip, "old_event": of.event, "new": None, "at": "2026-01-06T00:00:00Z", "reason": "", "author": "x"}
+        for of in foreign
+    ]
     batch = {"events": [], "gone": [of.event for of in foreign], "corrections": said}
     status, _, body = caller.send("POST", "/share/team/events", json.dumps(batch).encode())
     assert (status, json.loads(body)["forgotten"], json.loads(body)["corrected"]) == (200, 0, 0)
@@ -248,7 +300,11 @@ def test_cursors_and_keys_of_calls_are_worth_nothing_elsewhere(world: World) -> 
         "list_projects": {"limit": 1},
     }
     for tenant, key in ((FIRST, world.tenants.admins[FIRST]), (FIRST, world.tenants.owners[FIRST])):
-        other = Caller(world.server.url, key, more={} if key == world.tenants.admins[FIRST] else {"Memory-Space": world.of((tenant, 2)).space_name})
+        other = Caller(
+            world.server.url,
+            key,
+            more={} if key == world.tenants.admins[FIRST] else {"Memory-Space": world.of((tenant, 2)).space_name},
+        )
         for tool, arguments in asked.items():
             if cursor := other.ok(tool, **arguments).get("next_cursor"):
                 pages += 1

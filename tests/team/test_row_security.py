@@ -1,4 +1,4 @@
-"""Row-level security by itself: the program's statements without their conditions show a member the rows of granted spaces alone."""
+"""Row-level security by itself: without the conditions of the program's statements a member sees rows of granted spaces alone."""
 
 import json
 import re
@@ -87,7 +87,9 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 def test_the_role_that_the_program_uses_is_bound_by_the_policies_of_every_table(team: Team) -> None:
     assert "user=memory" in team.url
     with team.database.connection(None) as raw:
-        [(is_superuser, bypasses)] = raw.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchall()
+        [(is_superuser, bypasses)] = raw.execute(
+            "SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
+        ).fetchall()
         bound = raw.execute(
             "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND NOT relispartition"
         ).fetchall()

@@ -14,7 +14,7 @@ from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.archive import PostgresArchive
 from memory_mcp.storage.postgres.audit import PostgresAudit
 from memory_mcp.storage.postgres.claims import Claims
-from memory_mcp.storage.postgres.connection import Connection, own
+from memory_mcp.storage.postgres.connection import ACTING, Connection, own
 from memory_mcp.storage.postgres.database import Bound, Database, sql
 from memory_mcp.storage.postgres.erasing import erase
 from memory_mcp.storage.postgres.events import PostgresEvents
@@ -126,7 +126,9 @@ class PostgresStorage:
             known = self._count()
             self._counted = (head.stamp, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
-        return replace(known, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
+        # A member is not told how much others have in the same tables.
+        size = 0 if ACTING.get() else known.size_bytes
+        return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def _count(self) -> StoreStats:
         found = {table: told for table, *told in self._con.rows(_COUNTS)}
