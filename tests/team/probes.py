@@ -1,4 +1,4 @@
-"""Every way to ask a team's server, with a caller's own ids and words, another's, or nobody's; and what each answer gives away."""
+"""Every way to ask a team's server, with a caller's own ids and words, another's, or nobody's; what each answer gives away."""
 
 import json
 import re
