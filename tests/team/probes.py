@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.daemon.http_client import Caller
-from tests.team.tenants import Handles, Owner, Tenants
+from tests.team.tenants import Handles, Owner, Tenants, word
 
 Arguments = dict[str, Any]
 #: What a value is replaced by before two answers are compared.
@@ -73,6 +73,7 @@ def honest(own: Handles) -> dict[str, Arguments]:
         "list_agents": {},
         "get_agent_activity": {"since": "2026-01-01", "until": "2026-02-01", **everything},
         "list_spaces": {},
+        "search_spaces": {"query": query},
         "remember": {"text": f"Note that the {own.text} is sold."},
         "ingest_events": {"events": [{"session_id": own.session, "role": "user", "text": f"Sold: {own.text}.", "id": "e1"}]},
         "pin": {"id": own.grip},
@@ -131,6 +132,8 @@ def forged(tool: str, known: Mapping[str, Any], own: Handles, other: Handles) ->
                 yield f"{name}={part}", {name: getattr(other, part), "dry_run": False}
             else:
                 yield f"{name}={part}", {**base, name: getattr(other, part)}
+    if tool == "search_spaces":
+        yield "spaces", {**base, "spaces": [word("n", other.owner)]}
     if tool == "split_project":
         yield "sessions", {**base, "sessions": [other.session]}
     if tool == "refine_summary":
@@ -144,7 +147,7 @@ def alike(answer: object, handles: Handles) -> str:
         value = getattr(handles, part)
         for spelled in (value, value.lower(), value.rpartition(":")[2]):
             text = text.replace(spelled, f"<{part}>")
-    return _VOLATILE.sub("<time>", text)
+    return _VOLATILE.sub("<time>", text.replace(word("n", handles.owner), "<space>"))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.requests.registry import REQUESTS, WRITING, answer, reading
 from memory_mcp.requests.scope import Caller
-from memory_mcp.storage.postgres import connection, migrations
+from memory_mcp.storage.postgres import connection, database, migrations
 from memory_mcp.storage.postgres.connection import ACTING
 from memory_mcp.storage.postgres.database import sql
 from memory_mcp.team.who import ACTS, Act
@@ -73,14 +73,15 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
         removed.append(text)
         return sql(_OWN.sub("TRUE", text))
 
-    monkeypatch.setattr(connection, "sql", unfiltered)
+    for module in (database, connection):
+        monkeypatch.setattr(module, "sql", unfiltered)
     assert foreign(tenants, answers(team, tenants, tmp_path / "unfiltered")) == {}
     assert len(set(removed)) > 20
 
     # Without the policies the same requests show what others said: the test would notice.
-    database = team.url.partition("dbname=")[2].split()[0]
+    name = team.url.partition("dbname=")[2].split()[0]
     for table in migrations.tables():
-        cluster.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY", database)
+        cluster.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY", name)
     assert len(foreign(tenants, answers(team, tenants, tmp_path / "open"))) > 5
 
 
