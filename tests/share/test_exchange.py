@@ -41,6 +41,33 @@ def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_w
     assert (project.project, project.left, project.would_leave) == (SHOP, 2, 0)
 
 
+def test_a_reader_who_shares_a_project_is_told_that_nothing_leaves(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob", "reader")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    one.join(SHOP)
+    assert one.exchange().left == 1
+    two.say(draft("Readers say things as well.", at="2026-01-12 09:02"))
+    two.join()
+    shared = share.share_project(two.app, share.ShareProject(SHOP), ANYONE)
+    assert [("role writer" in note) for note in shared.notes] == [True]
+    assert (two.exchange().left, two.exchange().came) == (0, 0)
+    [project] = two.status().projects
+    assert (project.left, project.would_leave, project.needs) == (0, 0, "writer")
+
+
+def test_the_number_told_when_a_project_is_shared_leaves_out_what_came(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    one.join(SHOP)
+    one.exchange()
+    two.join()
+    assert two.exchange().came == 1
+    two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
+    [note] = share.share_project(two.app, share.ShareProject(SHOP), ANYONE).notes
+    assert note.endswith(": 1")
+    assert two.exchange().left == 1
+
+
 def test_what_came_is_not_sent_back_and_what_both_have_is_there_once(laptop: Make) -> None:
     one, two = laptop("alice"), laptop("bob")
     both = draft("Both laptops imported this.", source_id="same")
@@ -184,7 +211,7 @@ def test_being_offline_is_normal_and_said_since_when(laptop: Make, server: Serve
 def test_a_key_is_kept_for_its_user_alone_and_told_to_nobody(laptop: Make) -> None:
     one = laptop("alice").join()
     files = sorted((one.folder / "share").iterdir())
-    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [("key", 0o600), ("share.json", 0o600)]
+    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [(name, 0o600) for name in ("key", "progress.json", "share.json")]
     assert SharePlace(one.folder).key == "alice-writer"
     assert "alice-writer" not in repr(one.status()) + repr(share.ShareTo("u", "alice-writer")) + files[1].read_text()
     share.share_off(one.app, share.ShareOff(), ANYONE)
