@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.event import Role
 from memory_mcp.requests import correct, forget, share
+from memory_mcp.sharing import run
 from memory_mcp.sharing.place import SharePlace
 from tests.factories import BILLING, SHOP, draft
 from tests.share.conftest import ANYONE, Make
@@ -66,6 +68,24 @@ def test_the_number_told_when_a_project_is_shared_leaves_out_what_came(laptop: M
     [note] = share.share_project(two.app, share.ShareProject(SHOP), ANYONE).notes
     assert note.endswith(": 1")
     assert two.exchange().left == 1
+
+
+def test_what_a_run_did_that_was_waited_for_is_told_as_well(laptop: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    one.join(SHOP)
+    one.exchange()
+    two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
+    two.join(SHOP)
+    once = run.run
+
+    def after_another(app: App, *, agreed: bool) -> run.Ran | None:
+        once(app)
+        return once(app, agreed=agreed)
+
+    monkeypatch.setattr(run, "run", after_another)
+    done = share.share_now(two.app, share.ShareNow(), ANYONE)
+    assert (done.left, done.came) == (1, 1)
 
 
 def test_what_came_is_not_sent_back_and_what_both_have_is_there_once(laptop: Make) -> None:
@@ -211,7 +231,9 @@ def test_being_offline_is_normal_and_said_since_when(laptop: Make, server: Serve
 def test_a_key_is_kept_for_its_user_alone_and_told_to_nobody(laptop: Make) -> None:
     one = laptop("alice").join()
     files = sorted((one.folder / "share").iterdir())
-    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [(name, 0o600) for name in ("key", "progress.json", "share.json")]
+    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [
+        (name, 0o600) for name in ("key", "progress.json", "share.json")
+    ]
     assert SharePlace(one.folder).key == "alice-writer"
     assert "alice-writer" not in repr(one.status()) + repr(share.ShareTo("u", "alice-writer")) + files[1].read_text()
     share.share_off(one.app, share.ShareOff(), ANYONE)

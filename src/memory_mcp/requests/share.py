@@ -274,9 +274,20 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     """Publish and pull once, and say what came of it; being offline is no error."""
     caller.refuse_all(app, "sharing")
-    _server(run.place_of(app))
+    place = run.place_of(app)
+    _server(place)
+    left, came = _totals(place)
     done = run.run(app, agreed=request.forget) or run.Ran()
-    return SharedNow(left=done.left, came=done.came, offline=done.offline, error=done.error)
+    # A run of the scheduler that was waited for did part of it, or all.
+    now_left, now_came = _totals(place)
+    left, came = max(done.left, now_left - left), max(done.came, now_came - came)
+    return SharedNow(left=left, came=came, offline=done.offline, error=done.error)
+
+
+def _totals(place: SharePlace) -> tuple[int, int]:
+    """Return how many events ever left and came."""
+    progress = place.progress()
+    return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
 
 
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
