@@ -330,7 +330,12 @@ def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[st
 def shown_value(settings: Settings, key: str) -> Any:
     """Return the value in force of a dotted name as it may be shown: without the password of a database's address."""
     found = value_of(settings, key)
-    return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", found) if key in _ADDRESSES else found
+    return without_password(found) if key in _ADDRESSES else found
+
+
+def without_password(text: str) -> str:
+    """Return a text with the passwords of addresses in it replaced by stars."""
+    return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", text)
 
 
 def value_of(settings: Settings, key: str) -> Any:

@@ -171,6 +171,31 @@ def test_the_settings_and_variables_in_force_are_told_and_no_secret_of_them(comm
     assert str(home / "data") in told(done, "data directory")["text"]
 
 
+@pytest.mark.parametrize(
+    "address", ["postgresql://memory:{}@127.0.0.1:1/memory", "host=127.0.0.1 port=1 password={} dbname=memory"]
+)
+def test_a_database_that_does_not_answer_is_a_failure_and_its_password_is_not_shown(
+    command: Command, home: Path, address: str
+) -> None:
+    word = "q7" * 12
+    done = looked(command, home, MEMORY_MCP_STORAGE__ENGINE="postgres", MEMORY_MCP_STORAGE__URL=address.format(word))
+    found = told(done, "database")
+    assert (done.returncode, found["state"]) == (1, "fail")
+    assert "storage.url" in found["next_step"]
+    assert word not in done.stdout + done.stderr
+    assert "MEMORY_MCP_STORAGE__URL=" in told(done, "environment")["text"]
+
+
+def test_what_cannot_be_read_as_an_address_is_not_repeated(command: Command, home: Path) -> None:
+    word = "q7" * 12
+    more = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": f"{word} host=127.0.0.1"}
+    found = told(looked(command, home, **more), "database")
+    assert (found["state"], word in found["text"] + found["next_step"]) == ("fail", False)
+    asked = command("ask", "anything", env=more)
+    assert (asked.returncode, word in asked.stdout + asked.stderr) == (2, False)
+    assert "storage.url" in asked.stderr
+
+
 def test_a_misspelt_variable_is_a_failure_with_the_nearest_name(command: Command, home: Path) -> None:
     done = looked(command, home, MEMORY_MCP_DATADIR="x")
     found = told(done, "settings")

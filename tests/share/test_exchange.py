@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.event import Role
 from memory_mcp.requests import correct, forget, share
+from memory_mcp.sharing import run
 from memory_mcp.sharing.place import SharePlace
 from tests.factories import BILLING, SHOP, draft
 from tests.share.conftest import ANYONE, Make
@@ -39,6 +41,51 @@ def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_w
     assert ([(c.project, c.came) for c in state.came], state.people, state.role) == ([(SHOP, 2)], {"alice": 2}, "reader")
     [project] = one.status().projects
     assert (project.project, project.left, project.would_leave) == (SHOP, 2, 0)
+
+
+def test_a_reader_who_shares_a_project_is_told_that_nothing_leaves(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob", "reader")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    one.join(SHOP)
+    assert one.exchange().left == 1
+    two.say(draft("Readers say things as well.", at="2026-01-12 09:02"))
+    two.join()
+    shared = share.share_project(two.app, share.ShareProject(SHOP), ANYONE)
+    assert [("role writer" in note) for note in shared.notes] == [True]
+    assert (two.exchange().left, two.exchange().came) == (0, 0)
+    [project] = two.status().projects
+    assert (project.left, project.would_leave, project.needs) == (0, 0, "writer")
+
+
+def test_the_number_told_when_a_project_is_shared_leaves_out_what_came(laptop: Make) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    one.join(SHOP)
+    one.exchange()
+    two.join()
+    assert two.exchange().came == 1
+    two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
+    [note] = share.share_project(two.app, share.ShareProject(SHOP), ANYONE).notes
+    assert note.endswith(": 1")
+    assert two.exchange().left == 1
+
+
+def test_what_a_run_did_that_was_waited_for_is_told_as_well(laptop: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = laptop("alice"), laptop("bob")
+    one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
+    one.join(SHOP)
+    one.exchange()
+    two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
+    two.join(SHOP)
+    once = run.run
+
+    def after_another(app: App, *, agreed: bool) -> run.Ran | None:
+        once(app)
+        return once(app, agreed=agreed)
+
+    monkeypatch.setattr(run, "run", after_another)
+    done = share.share_now(two.app, share.ShareNow(), ANYONE)
+    assert (done.left, done.came) == (1, 1)
 
 
 def test_what_came_is_not_sent_back_and_what_both_have_is_there_once(laptop: Make) -> None:
@@ -184,7 +231,9 @@ def test_being_offline_is_normal_and_said_since_when(laptop: Make, server: Serve
 def test_a_key_is_kept_for_its_user_alone_and_told_to_nobody(laptop: Make) -> None:
     one = laptop("alice").join()
     files = sorted((one.folder / "share").iterdir())
-    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [("key", 0o600), ("share.json", 0o600)]
+    assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [
+        (name, 0o600) for name in ("key", "progress.json", "share.json")
+    ]
     assert SharePlace(one.folder).key == "alice-writer"
     assert "alice-writer" not in repr(one.status()) + repr(share.ShareTo("u", "alice-writer")) + files[1].read_text()
     share.share_off(one.app, share.ShareOff(), ANYONE)

@@ -54,6 +54,19 @@ def typed(tmp_path: Path, url: str) -> Typed:
     return Typed(tmp_path, url)
 
 
+def test_an_owner_of_a_space_that_is_there_becomes_its_admin_but_not_of_a_private_one(typed: Typed) -> None:
+    typed("tenant", "add", "acme")
+    for name in ("Ada", "Bob"):
+        typed("member", "add", name)
+    typed("space", "add", "team")
+    assert "Ada is its admin" in typed.run("space", "add", "team", "--owner", "Ada").stdout
+    typed("space", "add", "own", "--kind", "private", "--owner", "Ada")
+    assert "private space 'own' already" in typed.fails("space", "add", "own", "--kind", "private", "--owner", "Bob")
+    grants = {one["name"]: one["grants"] for one in typed("member", "list")["members"]}
+    assert grants == {"Ada": [["own", "admin"], ["team", "admin"]], "Bob": []}
+    assert [one["what"] for one in typed("audit")["acts"]].count("grant") == 2
+
+
 def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, url: str) -> None:
     typed("tenant", "add", "acme", "--class", "large")
     assert [one["tenant_class"] for one in typed("tenant", "list")["tenants"]] == ["large"]

@@ -101,6 +101,8 @@ class ProjectShare:
     would_leave: int
     #: Events that belong to it since it was shared, by another name: they wait until it is shared once more.
     waits: int
+    #: The role that publishing to the space takes and that the key does not have; "" when it may.
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +157,20 @@ def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
     if before.projects and not kept:
         notes = [*notes, f"nothing is published there yet; {len(before.projects)} projects were shared with {before.url}"]
     place.keep_key(key)
+    _keep_role(place, space, member, role)
     place.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), kept))
     _record(app, "share", request.by, url)
     app.scheduler.hasten("share")
     return ShareChanged(url=url, space=space, projects=sorted(kept), member=member, role=role, notes=notes)
+
+
+def _keep_role(place: SharePlace, space: str, member: str, role: str) -> None:
+    # A run keeps it as well; until the first one ends it is asked for by `share add`.
+    progress = place.progress()
+    progress.roles.pop(space, None)
+    if role:
+        progress.roles[space] = [member, role]
+    place.keep_progress(progress)
 
 
 def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
@@ -217,7 +229,16 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     place.keep(now)
     _record(app, "share", request.by, project)
     app.scheduler.hasten("share")
-    return _changed(now, [f"events that leave with the next run, without secrets: {app.tree.tally(project).events:,}"])
+    if needs := _needs(place, space):
+        return _changed(now, [f"nothing leaves before an administrator gives you the role {needs} in the space {space}"])
+    leaves, _ = _would_leave(app, place, replace(now, projects={project: shared})).get(project, (0, 0))
+    return _changed(now, [f"events that leave with the next run, without secrets: {leaves:,}"])
+
+
+def _needs(place: SharePlace, space: str) -> str:
+    """Return the role that publishing takes, where the key is known to have a lower one."""
+    role = place.progress().roles.get(space, ["", ""])[1]
+    return "writer" if role == run.READER else ""
 
 
 def _ways(app: App, project: str) -> tuple[str, ...]:
@@ -253,9 +274,20 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     """Publish and pull once, and say what came of it; being offline is no error."""
     caller.refuse_all(app, "sharing")
-    _server(run.place_of(app))
+    place = run.place_of(app)
+    _server(place)
+    left, came = _totals(place)
     done = run.run(app, agreed=request.forget) or run.Ran()
-    return SharedNow(left=done.left, came=done.came, offline=done.offline, error=done.error)
+    # A run of the scheduler that was waited for did part of it, or all.
+    now_left, now_came = _totals(place)
+    left, came = max(done.left, now_left - left), max(done.came, now_came - came)
+    return SharedNow(left=left, came=came, offline=done.offline, error=done.error)
+
+
+def _totals(place: SharePlace) -> tuple[int, int]:
+    """Return how many events ever left and came."""
+    progress = place.progress()
+    return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
 
 
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
@@ -276,7 +308,10 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         member=member,
         role=role,
         has_key=bool(place.key),
-        projects=[_project(app, name, sharing, progress.left.get(name), counted.get(name, (0, 0))) for name in names],
+        projects=[
+            _project(app, place, sharing.projects.get(name), name, progress.left.get(name), counted.get(name, (0, 0)))
+            for name in names
+        ],
         came=[
             ProjectCame(project=name, came=count, last=app.calendar.iso(at))
             for name, (count, at) in sorted(progress.came.items())
@@ -294,16 +329,19 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
     )
 
 
-def _project(app: App, name: str, sharing: Sharing, left: list[int] | None, counted: tuple[int, int]) -> ProjectShare:
-    shared = sharing.projects.get(name)
+def _project(
+    app: App, place: SharePlace, shared: SharedProject | None, name: str, left: list[int] | None, counted: tuple[int, int]
+) -> ProjectShare:
     count, at = left or (0, 0)
+    needs = _needs(place, shared.space) if shared else ""
     return ProjectShare(
         project=name,
         space=shared.space if shared else "",
         left=count,
         last=_when(app, at),
-        would_leave=counted[0],
+        would_leave=0 if needs else counted[0],
         waits=counted[1],
+        needs=needs,
     )
 
 

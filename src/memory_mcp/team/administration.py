@@ -22,6 +22,7 @@ from memory_mcp.team_settings import CLASSES
 
 KINDS = (TEAM, PROJECT, PRIVATE)
 #: Names of spaces stand in addresses and headers.
+_IS_PRIVATE = "SELECT 1 FROM space WHERE tenant = %s AND space = %s AND kind = %s"
 _SPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _LONGEST = 200
 _DAY_MS = 86_400_000
@@ -88,7 +89,10 @@ class Administration:
         return found
 
     def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
-        """Return the space of that name, made where there is none; `owner` becomes its admin."""
+        """Return the space of that name, made where there is none; `owner` becomes its admin.
+
+        Raises InvalidQuery when an owner is named for a private space that there is already.
+        """
         if not _SPACE_NAME.fullmatch(name):
             raise InvalidQuery(
                 f"a space cannot be called {name!r}", "Use letters, digits, dots, dashes and underscores: at most 63."
@@ -103,7 +107,9 @@ class Administration:
             memory, made = put_space(raw, tenant, name, kind, timezone)
             if made:
                 self._note(raw, tenant, "space add", name, kind=kind, timezone=timezone)
-            if made and who is not None:
+            elif who is not None and raw.execute(_IS_PRIVATE, [tenant, memory.space, PRIVATE]).fetchone():
+                raise InvalidQuery(f"there is a private space {name!r} already", "Choose another name.")
+            if who is not None:
                 self._grant(raw, tenant, who, memory.space, name, Role.ADMIN)
         return self.space(tenant, name)
 

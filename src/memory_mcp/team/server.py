@@ -32,7 +32,7 @@ from memory_mcp.server.build import assemble
 from memory_mcp.server.ending import signals_of_end
 from memory_mcp.sharing.wire import MAX_BODY as MAX_BATCH
 from memory_mcp.storage.lock import DirectoryLock
-from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres import migrations, roles
 from memory_mcp.storage.postgres.database import Database
 from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.storage.postgres.work import Work
@@ -70,6 +70,7 @@ class TeamServer:
         team, storage = settings.team, settings.storage
         self._settings = settings
         self.database = Database(storage.url, storage.pool)
+        roles.require_bound(self.database)
         migrations.bring_up(self.database)
         self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
         self.directory = Directory(self.database)

@@ -17,6 +17,7 @@ OUTSIDE = (
     "disk",
     "backups",
     "directory",
+    "database",
     "daemon",
     "spool",
     "capture",

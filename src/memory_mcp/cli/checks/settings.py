@@ -5,7 +5,7 @@ from pathlib import Path
 
 from memory_mcp import paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
-from memory_mcp.config import load
+from memory_mcp.config import load, without_password
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.model.calendar import Calendar
 
@@ -41,4 +41,4 @@ def _zone(named: str) -> Iterator[Check]:
 
 
 def _value(name: str, value: str) -> str:
-    return "***" if any(part in name for part in _SECRET) else value
+    return "***" if any(part in name for part in _SECRET) else without_password(value)

@@ -149,6 +149,8 @@ def _project_line(one: dict[str, Any]) -> str:
     if not one.get("space"):
         return f"no more published: {name}: {left} left{last}"
     waits = f"; {one['waits']:,} of other names wait for: memory-mcp share add {name}" if one.get("waits") else ""
+    if one.get("needs"):
+        return f"published: {name} to {one['space']}: {left} left{last}; nothing leaves without the role {one['needs']}{waits}"
     return f"published: {name} to {one['space']}: {left} left{last}; {one['would_leave']:,} would leave next{waits}"
 
 

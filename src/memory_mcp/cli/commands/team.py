@@ -159,7 +159,8 @@ def run_space_add(args: argparse.Namespace) -> int:
     """Add a space."""
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
-    render.emit(as_json(args), asdict(made), [f"space {made.name} ({made.kind}, days of {made.timezone})"])
+    owned = f"; {args.owner} is its admin" if args.owner else ""
+    render.emit(as_json(args), asdict(made), [f"space {made.name} ({made.kind}, days of {made.timezone}){owned}"])
     return 0
 
 

@@ -18,9 +18,11 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor, errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from memory_mcp.errors import (
+    ConfigError,
     DeadlineExceeded,
     DiskFull,
     MemoryMcpError,
@@ -43,6 +45,10 @@ _IDLE = 300.0
 CHANNEL = "memory_changes"
 #: Operational errors after which another connection would serve no better.
 _NOT_GONE = (errors.QueryCanceled, errors.DiskFull, PoolTimeout)
+_AWAY_HINT = (
+    "Check that the database runs and that storage.url names its host, database and user, then call again; "
+    "nothing acknowledged is lost."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,11 @@ class Database:
     """A pool of connections to one URL."""
 
     def __init__(self, url: str, size: int = 8) -> None:
-        """Connect when first asked; `size` connections at most. `url` is a libpq connection string or URI."""
+        """Connect when first asked; `size` connections at most. `url` is a libpq connection string or URI.
+
+        Raises ConfigError when it is neither.
+        """
+        check_address(url)
         self.url = url
         self._pool = ConnectionPool(
             url,
@@ -138,6 +148,16 @@ class Database:
             self._pool.close()
 
 
+def check_address(url: str) -> None:
+    """Raise ConfigError for a text that is no libpq connection string or URI."""
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # The driver quotes what it cannot read, and that may be a password.
+        hint = "Write it as postgresql://USER@HOST/NAME, or as: host=HOST dbname=NAME user=USER"
+        raise ConfigError("the address of the database (storage.url) cannot be read", hint) from None
+
+
 def _configure(raw: "Raw[Any]") -> None:
     load_as_integers(raw)
 
@@ -195,14 +215,12 @@ def translated() -> Iterator[None]:
     except (errors.OutOfMemory, errors.ProgramLimitExceeded) as error:
         raise ResourceExhausted("the query needed more than the database may use", "Ask for a shorter time window.") from error
     except PoolTimeout as error:
-        hint = "Check that the database runs and that storage.url names it, then call again; nothing acknowledged is lost."
-        raise StorageAway("the database gave no connection in time", hint) from error
+        raise StorageAway("the database gave no connection in time", _AWAY_HINT) from error
     except errors.InsufficientPrivilege as error:
-        hint = "The database's role may not do that, or a row belongs to a space that the caller may not write to."
+        hint = "Name the role that owns the tables in storage.url; or a row is of a space that the caller may not write to."
         raise StorageError(f"the database refused: {_first(error)}", hint) from error
     except psycopg.OperationalError as error:
-        hint = "Call again once it is there; nothing acknowledged is lost."
-        raise StorageAway(f"the database does not answer: {_first(error)}", hint) from error
+        raise StorageAway(f"the database does not answer: {_first(error)}", _AWAY_HINT) from error
     except psycopg.Error as error:
         if isinstance(error, MemoryMcpError):
             raise

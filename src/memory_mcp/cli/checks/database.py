@@ -1,0 +1,25 @@
+"""Whether the database of `storage.engine = postgres` answers, and by which role it is used."""
+
+from collections.abc import Iterator
+
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
+from memory_mcp.errors import MemoryMcpError
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """Nothing where the memory is kept in the data directory."""
+    if look.settings is None or look.settings.storage.engine != "postgres":
+        return
+    from memory_mcp.storage.postgres import roles
+
+    storage = look.settings.storage
+    try:
+        role = roles.role_at(storage.url)
+    except MemoryMcpError as error:
+        yield Check(FAIL, "database", error.message, error.hint)
+        return
+    where = f"PostgreSQL {role.version} answers as {role.name}; tenant {storage.tenant}, space {storage.space}"
+    if role.is_bound:
+        yield Check(OK, "database", where)
+    else:
+        yield Check(WARN, "database", f"{where}; row-level security does not bind this role", roles.ANOTHER)
