@@ -12,6 +12,7 @@ from memory_mcp.errors import MemoryMcpError
 from memory_mcp.requests.registry import REQUESTS, WRITING, answer, reading
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.postgres import connection, migrations
+from memory_mcp.storage.postgres import database as database_module
 from memory_mcp.storage.postgres.connection import ACTING
 from memory_mcp.storage.postgres.database import sql
 from memory_mcp.team.who import ACTS, Act
@@ -73,7 +74,8 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
         removed.append(text)
         return sql(_OWN.sub("TRUE", text))
 
-    monkeypatch.setattr(connection, "sql", unfiltered)
+    for module in (connection, database_module):
+        monkeypatch.setattr(module, "sql", unfiltered)
     assert foreign(tenants, answers(team, tenants, tmp_path / "unfiltered")) == {}
     assert len(set(removed)) > 20
 
@@ -87,7 +89,9 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 def test_the_role_that_the_program_uses_is_bound_by_the_policies_of_every_table(team: Team) -> None:
     assert "user=memory" in team.url
     with team.database.connection(None) as raw:
-        [(is_superuser, bypasses)] = raw.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchall()
+        [(is_superuser, bypasses)] = raw.execute(
+            "SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
+        ).fetchall()
         bound = raw.execute(
             "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND NOT relispartition"
         ).fetchall()
