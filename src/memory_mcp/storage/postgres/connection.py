@@ -47,6 +47,9 @@ _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s,
 #: Not in the transaction itself: PostgreSQL lets those that notify commit one after another, each with its own write to the disk.
 _NOTIFY = "SELECT pg_notify(%(channel)s, %(memory)s)"
 _BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
+#: Statements of writes find rows by their keys, so one plan serves all of them; that of a partitioned table takes longer to make
+#: than to run, and would be made again for each of them.
+_ONE_PLAN = Statement("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)")
 _BEGIN_READING = Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 # Locked, so that nobody takes over between the look and the commit.
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
@@ -260,9 +263,12 @@ class Connection:
             try:
                 run(raw, [_BEGIN_READING, *binding(raw, self._acting())])
                 yield Reader(raw, self._memory)
-            finally:
-                if not raw.closed:
+                # A rollback would have the driver forget every statement that it has prepared.
+                raw.commit()
+            except BaseException:
+                with suppress(psycopg.Error):
                     raw.rollback()
+                raise
 
     @contextmanager
     def writing(self, *questions: Statement) -> Iterator[Writer]:
@@ -292,7 +298,7 @@ class Connection:
         if fence is not None:
             asked.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
         asked += [Statement(one.text, {**self._memory, **(one.given or {})}) for one in questions]
-        told = run(raw, [_BEGIN, *binding(raw, self._acting()), *asked])[-len(asked) :]
+        told = run(raw, [_BEGIN, _ONE_PLAN, *binding(raw, self._acting()), *asked])[-len(asked) :]
         rows = [cursor.fetchall() for cursor in told]
         if not rows[0]:
             raise StorageAway("this memory is not in the database any more", "Ask the administrator.")

@@ -1,0 +1,111 @@
+"""How often a write waits for the database: counted in the protocol's own messages, never by a clock."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+
+import psycopg
+import pytest
+
+from memory_mcp.errors import StorageError
+from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres.database import Database
+from memory_mcp.storage.postgres.memories import TEAM, make_space, make_tenant
+from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.storage.values import Build, Request
+from tests.factories import event, ms
+from tests.postgres import programs
+from tests.storage.suite import node
+
+pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it")
+
+#: A statement that was run so often is prepared: once in a round trip of its own, and never again.
+_OFTEN = 8
+_HOUR = 3_600_000
+_START = ms("2026-01-12 09:00")
+
+
+@pytest.fixture
+def one(database: str) -> Iterator[Database]:
+    """A database with a pool of one connection."""
+    made = Database(database, 1)
+    migrations.bring_up(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(one: Database, request: pytest.FixtureRequest) -> PostgresStorage:
+    return PostgresStorage(one, make_space(one, make_tenant(one, request.node.name), "default", TEAM, "UTC"))
+
+
+def trips(database: Database, act: Callable[[], object]) -> int:
+    """How often the connection waits for the database while something is done."""
+    with tempfile.TemporaryFile() as file:
+        with database.lent() as raw:
+            raw.pgconn.trace(file.fileno())
+        try:
+            act()
+        finally:
+            with database.lent() as raw:
+                raw.pgconn.untrace()
+        file.seek(0)
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    # Each line has its time, its direction (F: to the server, B: back), and the message.
+    ways = [fields[1] for line in lines if len(fields := line.split("\t")) > 2 and fields[1] in ("F", "B")]
+    return sum(pair == ("F", "B") for pair in pairwise(ways))
+
+
+def test_an_event_is_appended_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
+    def append(number: int) -> None:
+        told = event(f"Message {number}.", at=_START + number * _HOUR)
+        assert store.events.append([told], Request(f"key {number}")).new
+
+    for number in range(_OFTEN):
+        append(number)
+
+    assert trips(one, lambda: append(_OFTEN)) == 2
+
+
+def test_an_event_that_another_member_appends_takes_no_further_round_trip(one: Database, store: PostgresStorage) -> None:
+    for number in range(_OFTEN):
+        assert store.events.append([event(f"Message {number}.", at=_START + number * _HOUR)]).new
+    with one.connection(None):
+        pass
+
+    assert trips(one, lambda: store.events.append([event("One more.", at=_START + _OFTEN * _HOUR)])) == 2
+
+
+def test_a_build_without_cuts_is_published_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
+    for version in range(1, _OFTEN + 1):
+        store.toc.publish(Build(nodes=(node(title=f"title {version}", version=version),), derived_to=version))
+    last = Build(nodes=(node(title="the last", version=_OFTEN + 1),), derived_to=_OFTEN + 1)
+
+    assert trips(one, lambda: store.toc.publish(last)) == 2
+
+
+def test_statements_stay_prepared_when_several_are_read_at_one_moment(one: Database, store: PostgresStorage) -> None:
+    def prepared() -> set[str]:
+        with one.lent() as raw:
+            return {str(name) for (name,) in raw.execute("SELECT name FROM pg_prepared_statements").fetchall()}
+
+    for number in range(_OFTEN):
+        store.events.append([event(f"Message {number}.", at=_START + number * _HOUR)])
+    before = prepared()
+    with store.connection.reading() as reader:
+        reader.row("SELECT 1")
+
+    assert before
+    assert before <= prepared()
+
+
+def test_a_transaction_that_the_database_gave_up_is_not_taken_for_committed(store: PostgresStorage) -> None:
+    def swallow() -> None:
+        with store.connection.writing() as writer, suppress(psycopg.Error):
+            writer.row("SELECT 1 / 0")
+
+    with pytest.raises(StorageError, match="took a transaction back"):
+        swallow()
+
+    assert store.events.last_seq() == 0
