@@ -387,6 +387,29 @@ def test_a_hastened_job_runs_at_once_and_again_when_it_is_hastened_while_it_runs
     clock.advance(1)
 
 
+def test_a_job_may_be_hastened_by_itself_to_run_again_after_some_seconds(
+    scheduler: Scheduler, clock: FakeClock, hourly: Noted
+) -> None:
+    hourly.during = lambda _: scheduler.hasten("hourly", 5) if len(hourly.ran) < 3 else None
+    for ran in (1, 2):
+        steps(scheduler)
+        assert len(hourly.ran) == ran
+        clock.advance(4)
+        steps(scheduler)
+        assert len(hourly.ran) == ran
+        clock.advance(1)
+    steps(scheduler)
+    assert len(hourly.ran) == 3
+    # From then on it has its own time; to be hastened to a later one than that changes nothing.
+    scheduler.hasten("hourly", 7200)
+    clock.advance(3599)
+    steps(scheduler)
+    assert len(hourly.ran) == 3
+    clock.advance(1)
+    steps(scheduler)
+    assert len(hourly.ran) == 4
+
+
 # the thread
 
 

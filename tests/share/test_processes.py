@@ -66,7 +66,6 @@ def test_laptop_to_team_to_second_laptop_in_three_commands(make: Make, server: S
     second.ok("share", "to", server.url, "--key", "bob-reader")
     # Both background processes do the rest.
     until(lambda: status(first)["projects"][0]["left"] == 1)
-    second.ok("scheduler", "run", "share")
     until(lambda: bool(status(second)["came"]))
     found = json.loads(second.ok("ask", "Why were the invoices slow?", "--all", "--json"))
     assert "the ledger lacked an index" in json.dumps(found)

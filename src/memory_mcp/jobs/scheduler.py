@@ -78,8 +78,8 @@ class _Entry:
     due_ms: int = 0
     #: It has done something since it was written down last.
     worked: bool = False
-    #: It was hastened since its last run began.
-    hastened: bool = False
+    #: When it is to run, by the monotonic clock, as it was hastened since its last run began.
+    hastened: float | None = None
     #: The same by the monotonic clock, which nobody can put back; None where only the time of day counts.
     due_at: float | None = None
     saved: str = ""
@@ -128,13 +128,21 @@ class Scheduler:
         with self._turn_of(entry):
             return self._run(entry, asked=True)
 
-    def hasten(self, name: str) -> None:
-        """Let a job run as soon as no other does, though it is not due yet; a paused one rests."""
+    def hasten(self, name: str, seconds: float = 0.0) -> None:
+        """Let a job run in so many seconds, once no other does, though it is not due yet; a paused one rests."""
         entry = self._named(name)
         with self._lock:
-            entry.due_ms, entry.due_at = self._clock.now_ms(), self._clock.monotonic()
-            entry.hastened = True
+            entry.hastened = self._clock.monotonic() + seconds
+            self._bring_forward(entry)
         self._wake.set()
+
+    def _bring_forward(self, entry: _Entry) -> None:
+        """Have a job due when it was hastened to, unless it is due before."""
+        if entry.hastened is None:
+            return
+        due_ms = self._clock.now_ms() + round(max(entry.hastened - self._clock.monotonic(), 0.0) * 1000)
+        if due_ms <= entry.due_ms:
+            entry.due_ms, entry.due_at = due_ms, entry.hastened
 
     @property
     def busy(self) -> bool:
@@ -252,7 +260,7 @@ class Scheduler:
         work = entry.job.run_asked if asked and isinstance(entry.job, Asked) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
-            entry.running, entry.hastened = True, False
+            entry.running, entry.hastened = True, None
         failed, result = True, "stopped"
         try:
             report = work(started_ms, self._stopping.is_set)
@@ -274,8 +282,7 @@ class Scheduler:
                 state.failures_in_a_row = state.failures_in_a_row + 1 if failed else 0
                 entry.due_at = None
                 self._plan(entry)
-                if entry.hastened:
-                    entry.due_ms, entry.due_at = self._clock.now_ms(), self._clock.monotonic()
+                self._bring_forward(entry)
             self._save(entry, force=False)
 
     def _tell(self, entry: _Entry, result: str) -> None:

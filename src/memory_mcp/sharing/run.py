@@ -14,6 +14,8 @@ from memory_mcp.sharing.taking import Taking
 #: One run at a time: a job and a command may come together.
 _TURN = threading.Lock()
 READER = "reader"
+#: So long after a server was named (milliseconds) it is asked every few seconds: who sets up two machines waits for the second.
+_NEW_MS, _SOON = 120_000, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +95,6 @@ def job(app: App, should_stop: Callable[[], bool]) -> str:
     done = run(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:
         raise InvalidQuery(done.error, "memory-mcp share status")
+    if done is not None and 0 <= app.clock.now_ms() - place_of(app).sharing().since_ms < _NEW_MS:
+        app.scheduler.hasten("share", _SOON)
     return done.words if done is not None else ""
