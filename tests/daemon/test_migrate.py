@@ -184,3 +184,26 @@ def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place
 def test_a_command_that_names_no_place_says_what_to_write(here: Place, words: list[str]) -> None:
     refused = here.run("admin", "migrate-to", *words)
     assert (refused.returncode, "Say: memory-mcp admin migrate-to" in refused.stderr) == (2, True)
+
+
+def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_into_a_database(
+    here: Place, database: str, tmp_path: Path
+) -> None:
+    here.ok("ingest", "-", stdin=json.dumps(OLD | {"text": f"we decided to ask {NAME}", "timestamp": 1_768_297_000_000}))
+    to_postgres(here, database, "first")
+    backups, kept = str(tmp_path / "backups"), str(tmp_path / "kept.jsonl")
+    here.ok("backup", backups)
+    in_duckdb = here._settings
+    here._settings = on(here, database, "first")
+    here.ok("forget", "--value", NAME, "--yes")
+    refused = here.run("restore", backups)
+    assert "tombstones export" in refused.stderr
+    here.ok("admin", "team", "tombstones", "export", kept)
+    with Place(tmp_path / "restored", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+        other.ok("restore", backups)
+        to_postgres(other, database, "second")
+    here._settings = on(here, database, "second")
+    here.ok("admin", "team", "tombstones", "apply", kept)
+    assert NAME not in repr(copied(database, "second"))
+    assert here.ok("admin", "check")
+    here._settings = in_duckdb

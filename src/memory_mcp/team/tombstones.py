@@ -43,18 +43,20 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
 
     Raises StorageError when something was forgotten in it since under another key.
     """
-    copies, applied = outside.read(outside.files_of(places)), Applied()
+    copies, applied, found = outside.read(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
-        copy = copies.pop(memory.store_id, None)
+        # A memory that was copied keeps its id, so that several spaces may be copies of one.
+        copy = copies.get(memory.store_id)
         if copy is None:
             continue
+        found.add(memory.store_id)
         new = _log(database, memory).adopt(copy.key, copy.lines)
         applied.tombstones += len(new)
         # Also where nothing is new: a run before this one may have been killed in the middle.
         told = _cleaned(database, settings, memory)
         applied.memories += bool(told)
         applied.events += told
-    applied.unknown = len(copies)
+    applied.unknown = len(copies.keys() - found)
     return applied
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 #: How long a start of the daemon that is under way is waited for (seconds).
 _STARTING = 30.0
 _IN_A_DATABASE = (
-    "Restore it with storage.engine = duckdb and --data-dir DIR, then from there: memory-mcp admin migrate-to postgres,"
-    " into an empty space"
+    "First keep what was forgotten since: memory-mcp admin team tombstones export FILE. Restore with storage.engine = duckdb"
+    " and --data-dir DIR, from there: memory-mcp admin migrate-to postgres, into an empty space, and at last:"
+    " memory-mcp admin team tombstones apply FILE"
 )
 
 
