@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -16,7 +17,7 @@ from memory_mcp.policy import stopping
 from memory_mcp.policy.execute import Execution, Judge, Run, Verdict
 from memory_mcp.policy.plan import How, Known, Mode, Plan, make_plan
 from tests.requirements import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 ALL = (LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC)
 
@@ -85,6 +86,21 @@ class Reads:
             own.set()
 
 
+@contextmanager
+def identity_taken(identity: int) -> Iterator[None]:
+    """Have a thread live that has the identity of one that ended, or no thread if none gets it."""
+    until(lambda: identity not in {thread.ident for thread in threading.enumerate()})
+    over = threading.Event()
+    several: list[threading.Thread] = []
+    while identity not in (thread.ident for thread in several) and len(several) < 100:
+        several.append(threading.Thread(target=over.wait, args=(PATIENCE,)))
+        several[-1].start()
+    yield
+    over.set()
+    for thread in several:
+        thread.join()
+
+
 def judge(layer: LayerName, hits: Sequence[Hit]) -> Verdict:
     """One hit of 0.6 is enough."""
     del layer
@@ -149,14 +165,17 @@ def test_interrupts_end_with_the_thread() -> None:
     blocked = Made(LayerName.VECTOR, reads.block)
     ran(Made(LayerName.BM25, finds(0.9)), blocked, interrupt=reads.interrupt)
     assert blocked.ended.wait(PATIENCE)
-    ended = len(reads.interrupts)
-    ran(
-        Made(LayerName.BM25, finds(0.9)),
-        Made(LayerName.VECTOR, reads.block, other := threading.Event()),
-        interrupt=reads.interrupt,
-    )
-    assert other.wait(PATIENCE)
-    assert len(reads.interrupts) - ended <= 3
+    [first] = set(reads.interrupts)
+    with identity_taken(first):
+        ended = len(reads.interrupts)
+        ran(
+            Made(LayerName.BM25, finds(0.9)),
+            Made(LayerName.VECTOR, reads.block, other := threading.Event()),
+            interrupt=reads.interrupt,
+        )
+        assert other.wait(PATIENCE)
+        # One may have been under way.
+        assert reads.interrupts[ended:].count(first) <= 1
 
 
 def test_side_by_side_the_best_layers_results_come_first_and_those_of_others_behind() -> None:
