@@ -160,9 +160,7 @@ def _resource(form: str) -> Probe:
 
 
 def _prompt(name: str, argument: str, part: str) -> Probe:
-    return Probe(
-        f"prompt {name}", lambda caller, of: caller.ask("prompts/get", name=name, arguments={argument: getattr(of, part)})
-    )
+    return Probe(f"prompt {name}", lambda caller, of: caller.ask("prompts/get", name=name, arguments={argument: getattr(of, part)}))
 
 
 def _completion(name: str, part: str) -> Probe:
@@ -178,10 +176,7 @@ def _completion(name: str, part: str) -> Probe:
 
 #: Each with another's values instead of the caller's own.
 PROBES = (
-    *(
-        _resource(form)
-        for form in ("toc/{of.node}", "grip/{of.grip}", "grip/{of.span}", "session/{of.session}", "topic/{of.topic}")
-    ),
+    *(_resource(form) for form in ("toc/{of.node}", "grip/{of.grip}", "grip/{of.span}", "session/{of.session}", "topic/{of.topic}")),
     *(_resource(form) for form in ("toc/toc:root/{of.event}", "session/{of.agent}", "grip/{of.event}", "toc/{of.project}")),
     *(_prompt(name, argument, "text") for name, argument in (("recall", "topic"), ("what_did_we_decide", "about"))),
     _prompt("weekly_digest", "week", "node"),
@@ -204,15 +199,5 @@ def look_around(caller: Caller) -> None:
     for name in ("project", "agent", "session_id", "node_id", "topic_id", "week"):
         ref = {"type": "ref/resource", "uri": "memory://session/{+session_id}"}
         caller.ask("completion/complete", ref=ref, argument={"name": name, "value": ""})
-    for path in (
-        "/health/live",
-        "/health/ready",
-        "/metrics",
-        "/share",
-        "/share/team",
-        "/share/team/changes",
-        "/",
-        "/mcp",
-        "/nothing",
-    ):
+    for path in ("/health/live", "/health/ready", "/metrics", "/share", "/share/team", "/share/team/changes", "/", "/mcp", "/nothing"):
         caller.send("GET", path)

@@ -176,11 +176,7 @@ def _filled(storage: PostgresStorage, owner: Owner, name: str, ids: dict[str, Ow
     _curate(storage, owner, [segments[0], grips[-1], topic])
     known = {told.rpartition(":")[2].lower() for told in (*events, *segments, *grips, topic, storage.stats(text=False).store_id)}
     # A citation of a whole event has the last 80 of its 128 bits.
-    ids.update(
-        dict.fromkeys(
-            (known | {event[-16:].lower() for event in events}) - {none.node.rpartition(":")[2], span.rpartition(":")[2]}, owner
-        )
-    )
+    ids.update(dict.fromkeys((known | {event[-16:].lower() for event in events}) - {none.node.rpartition(":")[2], span.rpartition(":")[2]}, owner))
     return Handles(owner, name, events[0], grips[0], span, segments[0], topic)
 
 
@@ -198,10 +194,7 @@ def _curate(storage: PostgresStorage, owner: Owner, targets: Sequence[str]) -> N
 def _drafts(owner: Owner) -> Iterator[EventDraft]:
     said = (
         (Role.USER, f"We decided to keep the {word('w', owner)} in the cellar, because the attic leaks."),
-        (
-            Role.ASSISTANT,
-            f"Done: the {word('w', owner)} moved to the cellar, and the inventory of {word('x', owner)} is updated.",
-        ),
+        (Role.ASSISTANT, f"Done: the {word('w', owner)} moved to the cellar, and the inventory of {word('x', owner)} is updated."),
         (Role.USER, f"Does anybody know what the {word('y', owner)} costs?"),
     )
     for number, (role, text) in enumerate(said):

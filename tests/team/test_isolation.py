@@ -130,7 +130,9 @@ def attack(world: World, tenant: int, whose: Owner) -> Watched:
     caller, own, other, nobody = world.watched(tenant), world.of((tenant, 1)), world.of(whose), nobodys()
     before, told = world.kept((tenant, 1)), []
     for tool, known in schemas(caller).items():
-        for (what, arguments), (_, absent) in zip(forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True):
+        for (what, arguments), (_, absent) in zip(
+            forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True
+        ):
             found, missing = alike(caller.call(tool, **arguments), other), alike(caller.call(tool, **absent), nobody)
             # Words that are looked for are compared with all that there is: near ones are found for any.
             if what != "query=text" and found != missing:
@@ -168,7 +170,9 @@ def test_with_ids_words_and_filters_of_another_nothing_of_theirs_is_answered_or_
 @pytest.fixture
 def keys(world: World) -> dict[Role, str]:
     """Keys of the first tenant's admin that allow so much."""
-    return {role: str(world.team.admin.make_key(FIRST, role.value, "m", [scope])) for scope, role in SCOPES.items()}
+    return {
+        role: str(world.team.admin.make_key(FIRST, role.value, "m", [scope])) for scope, role in SCOPES.items()
+    }
 
 
 def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: World, keys: Mapping[Role, str]) -> None:
@@ -227,10 +231,7 @@ def test_what_is_published_or_forgotten_by_a_member_touches_no_other_space(world
     theirs = [json.loads(world.watched(FIRST).send("GET", "/share/team/changes")[2])["cursor"]]
     for cursor in (*theirs, page["cursor"], *(f"3.{of.event[:12]}.9.x~" for of in foreign)):
         assert caller.send("GET", f"/share/team/changes?after={cursor}")[0] == 200
-    said = [
-        {"old": of.grip, "old_event": of.event, "new": None, "at": "2026-01-06T00:00:00Z", "reason": "", "author": "x"}
-        for of in foreign
-    ]
+    said = [{"old": of.grip, "old_event": of.event, "new": None, "at": "2026-01-06T00:00:00Z", "reason": "", "author": "x"} for of in foreign]
     batch = {"events": [], "gone": [of.event for of in foreign], "corrections": said}
     status, _, body = caller.send("POST", "/share/team/events", json.dumps(batch).encode())
     assert (status, json.loads(body)["forgotten"], json.loads(body)["corrected"]) == (200, 0, 0)
@@ -247,11 +248,7 @@ def test_cursors_and_keys_of_calls_are_worth_nothing_elsewhere(world: World) -> 
         "list_projects": {"limit": 1},
     }
     for tenant, key in ((FIRST, world.tenants.admins[FIRST]), (FIRST, world.tenants.owners[FIRST])):
-        other = Caller(
-            world.server.url,
-            key,
-            more={} if key == world.tenants.admins[FIRST] else {"Memory-Space": world.of((tenant, 2)).space_name},
-        )
+        other = Caller(world.server.url, key, more={} if key == world.tenants.admins[FIRST] else {"Memory-Space": world.of((tenant, 2)).space_name})
         for tool, arguments in asked.items():
             if cursor := other.ok(tool, **arguments).get("next_cursor"):
                 pages += 1

@@ -87,9 +87,7 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 def test_the_role_that_the_program_uses_is_bound_by_the_policies_of_every_table(team: Team) -> None:
     assert "user=memory" in team.url
     with team.database.connection(None) as raw:
-        [(is_superuser, bypasses)] = raw.execute(
-            "SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
-        ).fetchall()
+        [(is_superuser, bypasses)] = raw.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchall()
         bound = raw.execute(
             "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND NOT relispartition"
         ).fetchall()
