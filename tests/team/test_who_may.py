@@ -82,3 +82,32 @@ def test_searches_and_events_of_a_tenant_are_limited_and_no_others(tmp_path: Pat
     # What was refused was not stored.
     assert team.rows("acme", "SELECT count(*) FROM event") == [(2,)]
     assert team.rows("third", "SELECT count(*) FROM event") == [(1,)]
+
+
+@pytest.mark.parametrize("how", ["key", "member"])
+def test_a_revoked_key_and_a_removed_member_count_no_more_at_the_next_call_and_nothing_stays_open(
+    tmp_path: Path, team: Team, how: str
+) -> None:
+    key = team.member("acme", "ann", team=Role.WRITER)
+    number = team.admin.tenant("acme").tenant
+    with serving(tmp_path / "a", team.url) as first, serving(tmp_path / "b", team.url) as second:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+        for server in (first, second):
+            caller = server.caller(key)
+            status, headers, _ = caller.send("POST", "/mcp", hello)
+            # Without a session and without streams there is nothing that outlives a call.
+            assert (status, "mcp-session-id" in headers) == (200, False)
+            assert caller.send("GET", "/mcp")[0] == 405
+            assert caller.ask("subscriptions/listen", notifications={"toolsListChanged": True})["error"]["code"] == -32601
+            caller.ok("remember", text="Said while I was a member.")
+        if how == "key":
+            [made] = team.admin.directory.keys(number)
+            team.admin.revoke_key(number, made.key_id)
+        else:
+            team.admin.remove_member(number, "ann")
+        for server in (first, second):
+            for path, body in (("/mcp", hello), ("/hooks/json", b"{}"), ("/share/team/events", b"{}")):
+                status, headers, _ = server.caller(key).send("POST", path, body)
+                assert (status, 'error="invalid_token"' in headers["www-authenticate"]) == (401, True)
+            assert server.caller(key).send("GET", "/share/team/changes")[0] == 401

@@ -3,6 +3,7 @@
 Invariants
 1. A notice of the database is a hint; how far each memory got is read from it all the same, every second while it is used.
 2. What the indexes lack meanwhile is searched event by event: an answer waits for none of this.
+3. What was taken out of a memory on any server is taken out of the files of this one, too, whether the memory is open or not.
 """
 
 import logging
@@ -26,6 +27,8 @@ _LOOK, _USED, _TURN = 1.0, 60.0, 0.05
 #: A memory that nothing is known to happen to is tended all the same so often (seconds): its files may have been changed.
 _REST = 30.0
 _HEADS = "SELECT space, last_event, last_change, resets FROM head WHERE tenant = %s"
+#: How often folders of memories that are not open are looked at, though no notice came of them (seconds).
+_SWEEP = 600.0
 #: Upkeep of the indexes of each memory, by how often (seconds).
 _COMMIT, _IMPROVE, _PRUNE = 60.0, 600.0, 86_400.0
 
@@ -46,6 +49,9 @@ class Follower:
         self._lock = threading.Lock()
         self._waiting: set[Place] = set()
         self._seen: dict[Place, Position] = {}
+        #: Not open, and somebody committed; and when all that are not open were looked at last.
+        self._doubted: set[Place] = set()
+        self._swept = float("-inf")
         #: When each memory was tended last, and each kind of upkeep done last.
         self._tended: dict[Place, float] = {}
         self._kept: dict[tuple[Place, str], float] = {}
@@ -79,6 +85,9 @@ class Follower:
                 connection_of(memory.app).heard()
                 if memory.is_read:
                     self._ask(place)
+            elif self._opened.noted(place) is not None:
+                with self._lock:
+                    self._doubted.add(place)
 
     def _ask(self, place: Place) -> None:
         """Have the indexes of a memory tended as soon as a thread is free."""
@@ -105,7 +114,7 @@ class Follower:
         for memory in memories:
             if memory.is_read and now - memory.used_at < _USED:
                 used[memory.place.is_replica, memory.place.tenant].append(memory)
-            elif memory.is_read and now - self._tended.get(memory.place, 0.0) > _REST:
+            elif now - self._tended.get(memory.place, 0.0) > _REST:
                 self._ask(memory.place)
         for (is_replica, tenant), several in used.items():
             self._compare(is_replica, tenant, several)
@@ -115,11 +124,39 @@ class Follower:
             self._seen.pop(place, None)
         if gone:
             self._kept = {key: at for key, at in self._kept.items() if key[0] not in gone}
+        self._look_at_closed()
         self._opened.trim()
 
-    def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
+    def _look_at_closed(self) -> None:
+        """Remove folders of memories that are not open, and that something was taken out of since they were."""
+        with self._lock:
+            doubted, self._doubted = self._doubted, set()
+        if time.monotonic() - self._swept > _SWEEP:
+            self._swept = time.monotonic()
+            doubted |= set(self._opened.closed())
+        tenants: dict[tuple[bool, int], list[Place]] = defaultdict(list)
+        for place in doubted:
+            tenants[place.is_replica, place.tenant].append(place)
+        try:
+            for (is_replica, tenant), places in tenants.items():
+                heads = self._heads(is_replica, tenant)
+                for place in places:
+                    if place.space not in heads or heads[place.space][2] != self._opened.noted(place):
+                        self._opened.remove(place)
+        except MemoryMcpError:
+            with self._lock:
+                self._doubted |= doubted
+            raise
+
+    def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
+        """Return how far the spaces of a tenant got."""
+        if is_replica not in self._databases:
+            return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:
-            heads = {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
+            return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
+
+    def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
+        heads = self._heads(is_replica, tenant)
         for memory in memories:
             position = heads.get(memory.place.space)
             if position is None:
@@ -128,7 +165,11 @@ class Follower:
                 self._seen[memory.place] = position
                 connection_of(memory.app).heard()
                 self._ask(memory.place)
-            elif not memory.app.accelerators.at_rest or time.monotonic() - self._tended.get(memory.place, 0.0) > _REST:
+            elif (
+                position[2] != memory.resets
+                or not memory.app.accelerators.at_rest
+                or time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
+            ):
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:
@@ -150,17 +191,28 @@ class Follower:
         self._tended[memory.place] = time.monotonic()
         resets = connection_of(memory.app).head().resets
         if resets != memory.resets:
-            # Something was taken out: no byte of it stays here either.
-            for name in NAMES:
-                if accelerators.searcher(name) is not None:
-                    accelerators.purge(name)
-            memory.resets = resets
+            self._purge(memory, resets)
+        if not memory.is_read:
+            return False
         if accelerators.tend():
             self._over.wait(_TURN)
             return not self._over.is_set()
         if not self._over.is_set():
             self._keep(memory)
         return False
+
+    def _purge(self, memory: Memory, resets: int) -> None:
+        """Leave nothing here of what was taken out of a memory: not in files, nor in what is kept to answer with."""
+        app = memory.app
+        app.engine.forget_pages()
+        for name in NAMES:
+            if app.accelerators.searcher(name) is not None:
+                app.accelerators.purge(name)
+        topics = app.accelerators.topics()
+        if topics is not None:
+            # What it was that went is not known here: segments are grouped anew.
+            topics.forget((), lambda _: True)
+        self._opened.purged(memory, resets)
 
     def _keep(self, memory: Memory) -> None:
         """Upkeep of indexes that are at rest, each kind in its own time."""

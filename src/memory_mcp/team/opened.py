@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 MEGABYTE = 1024 * 1024
 #: What an open memory takes before it is read, and what a byte of its indexes on disk takes in memory (measured).
 BASE_BYTES, BYTES_PER_BYTE = 7 * MEGABYTE // 2, 1.0
+#: Names of what a folder holds: its indexes, and how many resets they know of.
+_INDEXES, _RESETS = "indexes", "resets"
 #: Folders are measured at most so often (seconds).
 _MEASURED = 10.0
 
@@ -117,6 +119,38 @@ class Opened:
         """Bytes of all folders when they were measured last."""
         return sum(list(self._sizes.values()))
 
+    def closed(self) -> list[Place]:
+        """Return the memories that have a folder and are not open."""
+        places = [place for folder in self._root.glob("*/*") if (place := _place(folder)) is not None]
+        with self._lock:
+            return [place for place in places if place not in self._open]
+
+    def noted(self, place: Place) -> int | None:
+        """Return how many resets the files of a memory know of; None where it has no folder, -1 where that is not known."""
+        folder = place.folder(self._root)
+        try:
+            return int((folder / _RESETS).read_text("ascii"))
+        except (OSError, ValueError):
+            return -1 if folder.is_dir() else None
+
+    def purged(self, memory: Memory, resets: int) -> None:
+        """Note that nothing is left here of what was taken out of a memory until its reset of that number."""
+        (memory.place.folder(self._root) / _RESETS).write_text(str(resets), "ascii")
+        memory.resets = resets
+
+    def cleaned(self, place: Place, resets: int) -> None:
+        """Remove the indexes of a memory about to be opened, where something was taken out of it since they were closed."""
+        folder = place.folder(self._root)
+        if self.noted(place) != resets:
+            shutil.rmtree(folder / _INDEXES, ignore_errors=True)
+            (folder / _RESETS).write_text(str(resets), "ascii")
+
+    def remove(self, place: Place) -> None:
+        """Remove the folder of a memory, unless it is open or about to be."""
+        folder = place.folder(self._root)
+        if self._removed(folder):
+            self._sizes.pop(folder, None)
+
     @contextmanager
     def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
         """Lend a memory, opened when it is not; `reading`: for somebody who asks its indexes. Raises what opening raises."""
@@ -176,7 +210,7 @@ class Opened:
         try:
             folder = place.folder(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            memory = Memory(place, Context().run(self._opener, place, folder), uses=1)
+            memory = Memory(place, Context().run(self._opener, place, folder), uses=1, resets=self.noted(place) or 0)
             Context().run(self._on_open, memory)
             self._sizes[folder] = _size(folder)
             with self._lock:

@@ -41,7 +41,7 @@ from memory_mcp.team.administration import Administration
 from memory_mcp.team.directory import Directory
 from memory_mcp.team.door import Door, Guard
 from memory_mcp.team.follow import Follower
-from memory_mcp.team.host import SERVED, TeamHost, allow, connection_of, served
+from memory_mcp.team.host import SERVED, TeamHost, allow, served
 from memory_mcp.team.intake import Payload, Taken, take
 from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
 from memory_mcp.team.quotas import SEARCHES, Quotas
@@ -104,8 +104,10 @@ class TeamServer:
         callbacks = Callbacks(
             before_write=self._count, on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True
         )
+        storage = PostgresStorage(self.database, memory, replica=replica)
+        self.opened.cleaned(place, storage.connection.head().resets)
         with few_collections():
-            return App(own, callbacks=callbacks, storage=PostgresStorage(self.database, memory, replica=replica))
+            return App(own, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
         """Count what a caller is about to record."""
@@ -124,7 +126,6 @@ class TeamServer:
             self.quotas.search(served().principal)
 
     def _plan(self, memory: Memory) -> None:
-        memory.resets = connection_of(memory.app).head().resets
         if not memory.place.is_replica:
             self.workers.plan(memory)
 

@@ -355,6 +355,15 @@ class Connection:
         if known is not None:
             self._head = (float("-inf"), known[1])
 
+    @contextmanager
+    def for_all(self) -> Iterator[None]:
+        """Have this call's statements be the program's: for what is counted of a member's reading."""
+        acting = ACTING.set(None)
+        try:
+            yield
+        finally:
+            ACTING.reset(acting)
+
     def _acting(self) -> Bound:
         """Whom statements of the running call are bound to."""
         acting = ACTING.get()

@@ -1,4 +1,4 @@
-"""UsageStore on PostgreSQL: a small table of grip ids and moments."""
+"""UsageStore on PostgreSQL: a small table of grip ids and moments. Openings of members who may only read count as well."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ class PostgresUsage:
         """See UsageStore."""
         ids = list(grip_ids)
         if ids:
-            with self._con.writing() as writer:
+            with self._con.for_all(), self._con.writing() as writer:
                 if not self._any and writer.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is None:
                     # Processes that know of none look again.
                     writer.head.notes += 1

@@ -1,0 +1,84 @@
+"""Whoever may only read is answered by every reading tool, whatever waits to be derived: reading writes nothing as the reader."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from memory_mcp.team.who import ACTS, LOWEST, Role
+from tests.daemon.http_client import Caller
+from tests.daemon.places import needs_proc
+from tests.team.probes import honest
+from tests.team.servers import Team, serving
+from tests.team.tenants import Handles, nobodys
+from tests.waiting import until
+
+pytestmark = needs_proc
+
+#: Errors of a call that has nothing to show yet: an index or a topic graph that is not built, an id that is nowhere.
+NOTHING_YET = ("not ready", "not built", "NOT_FOUND", "topics are looked for", "Topic graph", "no such topic", "topic")
+COUNTED = {
+    "MEMORY_MCP_RANKING__USAGE": "true",
+    **{f"MEMORY_MCP_TEAM__LIMITS__STANDARD__{name}_PER_MINUTE": "0" for name in ("CALLS", "MEMBER_CALLS", "SEARCHES")},
+}
+
+
+def say(caller: Caller, own: Handles, number: int) -> None:
+    event = {"session_id": own.session, "role": "user", "id": f"e{number}", "project": own.project, "agent": own.agent}
+    event |= {"text": f"We keep the {own.text} in cellar {number}.", "timestamp": f"2026-01-05T10:0{number}:00Z"}
+    assert caller.ok("ingest_events", events=[event])["stored"] == 1
+
+
+def ask_everything(caller: Caller, own: Handles) -> dict[str, str]:
+    """The error of every reading tool that failed."""
+    failed = {}
+    tools = {tool["name"] for tool in caller.ask("tools/list")["tools"]}
+    readable = {tool for tool in tools if LOWEST[ACTS.get(tool, ACTS["get_node"])] is Role.READER} & set(honest(own))
+    assert len(readable) > 20
+    for tool in sorted(readable):
+        answer = caller.call(tool, **honest(own)[tool])
+        if "error" in answer or answer.get("isError"):
+            failed[tool] = json.dumps(answer)
+    for uri in ("status", "toc/toc:root", "toc/toc:year:2026", f"session/{own.session}", f"grip/{own.grip}", f"toc/{own.node}"):
+        answer = caller.ask("resources/read", uri=f"memory://{uri}")
+        if "error" in answer:
+            failed[uri] = json.dumps(answer)
+    for prompt in ("weekly_digest", "continue_session"):
+        answer = caller.ask("prompts/get", name=prompt, arguments={})
+        if "error" in answer:
+            failed[prompt] = json.dumps(answer)
+    return failed
+
+
+def refused(failed: dict[str, str]) -> dict[str, str]:
+    return {tool: error for tool, error in failed.items() if not any(words in error for words in NOTHING_YET)}
+
+
+def test_a_reader_is_answered_by_every_reading_tool_while_what_others_wrote_waits_to_be_derived(
+    tmp_path: Path, team: Team
+) -> None:
+    ann, bob = team.member("acme", "ann", team=Role.WRITER), team.member("acme", "bob", team=Role.READER)
+    idle = COUNTED | {"MEMORY_MCP_TEAM__SERVER__WORKERS": "0"}
+    own = replace(nobodys(), space_name="team")
+    with serving(tmp_path / "a", team.url, idle) as lazy:
+        say(lazy.caller(ann), own, 1)
+        reader = lazy.caller(bob)
+        # Nobody derives: every question of the reader meets an event that waits.
+        [found] = reader.ok("intelligent_search", query=own.text, scope="all")["results"]
+        own = replace(own, grip=found["grip"], span=found["grip"])
+        event = reader.ok("expand_grip", grip_id=own.grip)["grip"]["event_id_start"]
+        own = replace(own, event=event)
+        assert refused(ask_everything(reader, own)) == {}
+        assert team.rows("acme", "SELECT derived FROM head") == [(0,)]
+        with serving(tmp_path / "b", team.url, COUNTED) as busy:
+            until(lambda: team.rows("acme", "SELECT 1 FROM node WHERE level = 'segment'"), "for a segment")
+            [(node,)] = team.rows("acme", "SELECT node_id FROM node WHERE level = 'segment'")
+            own = replace(own, node=node)
+            until(lambda: "children" in busy.caller(bob).ok("browse_toc", scope="all"), "for the tree")
+            for number, server in enumerate((lazy, busy, lazy), 2):
+                say(lazy.caller(ann), own, number)
+                assert refused(ask_everything(server.caller(bob), own)) == {}
+    # Openings are counted whoever opened; nothing was refused behind a reader's back.
+    assert team.rows("acme", "SELECT count(*) > 0 FROM usage") == [(True,)]
+    for server in (lazy, busy):
+        assert "could not be" not in server.log
+        assert "not in the database" not in server.log
