@@ -51,7 +51,7 @@ LATER = [
 
 
 #: Points that tests of their own visit.
-ELSEWHERE = ("index.", "topics.", "backup.", "restore.", "sync.", "forget.")
+ELSEWHERE = ("index.", "topics.", "backup.", "restore.", "sync.", "forget.", "migrate.", "share.")
 
 
 def line(d: EventDraft) -> str:
