@@ -108,6 +108,12 @@ def test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work(place: Place,
     assert "KeyboardInterrupt" not in (place.directory / "daemon.log").read_text()
 
 
+def as_from_a_terminal() -> None:
+    """Ignore no signal, as whatever runs the tests in the background may: a command that is told to ignore one does."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda s: s.name)
 def test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback(
     place: Place, tmp_path: Path, asked: signal.Signals
@@ -120,6 +126,7 @@ def test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_trac
         going = subprocess.Popen(
             [*place.command, "import", "jsonl", str(tmp_path / "history")],
             env=place.environment(), cwd=place.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=as_from_a_terminal,  # noqa: PLW1509 - no thread of this process holds what it needs
         )  # fmt: skip
         until(lambda: KINDS[0] in killer.hit)
         going.send_signal(asked)
