@@ -22,7 +22,7 @@ _PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"
 
 
 def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableRows]:
-    """Return what lies beside the store of a data directory (None: it has none); a damaged file of pauses pauses nothing.
+    """Return the pauses and tombstones beside the store of a data directory (None: none); a damaged file counts as empty.
 
     `log`: the store's own tombstones, where it has them.
     """

@@ -53,7 +53,7 @@ class _Nothing:
 
 
 def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> Copied:
-    """Copy every row; what is derived is to be rebuilt in `target` then. `step` is told of events that are there, and of all.
+    """Copy every row that is not derived; `step` is called with the number of events copied, and of all events.
 
     InvalidQuery where `target` holds something else.
     """

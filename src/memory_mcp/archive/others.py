@@ -134,7 +134,7 @@ def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
 
 
 def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Where in a text lies what stands between these parts of it; None where it has not these parts in this order."""
+    """Return the spans between these parts of a text; None where the text lacks a part or has another order."""
     first, *rest = parts
     if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):
         return None

@@ -28,7 +28,7 @@ class EventLog:
     """Append side of layer 0."""
 
     def __init__(self, store: EventStore, clock: Clock, before: Callable[[Sequence[EventDraft]], None] = lambda _: None) -> None:
-        """`before` is called with what is to be stored; what it raises, the writer gets."""
+        """Call `before` with the drafts of each write; its errors go to the caller, and nothing is stored."""
         self._store, self._clock, self._before = store, clock, before
 
     def append(

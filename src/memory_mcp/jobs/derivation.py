@@ -61,7 +61,7 @@ class Spent:
 
 
 class Publishing:
-    """The lock of whoever publishes nodes, against other threads and other processes; held within itself at no cost."""
+    """A reentrant lock for publishing nodes, across threads and across processes that have the memory open."""
 
     def __init__(self, exclusive: Callable[[str], AbstractContextManager[bool]], reread: Callable[[], None]) -> None:
         """`reread` is called with the lock held when another process published since this one did."""

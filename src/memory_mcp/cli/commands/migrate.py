@@ -77,7 +77,7 @@ def _open(target: "Settings") -> "App":
 
 
 def _derive(there: "App", bar: render.Progress) -> int:
-    """Derive what is not copied; how many segments there are then."""
+    """Derive the tree of the copy; return its number of segments."""
     from memory_mcp.jobs.derivation import Place
     from memory_mcp.jobs.rebuild_toc import RebuildToc
 
