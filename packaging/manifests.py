@@ -4,7 +4,7 @@ python packaging/manifests.py                 write them
 python packaging/manifests.py --check         name those that differ; exit status 1 when there are any
 python packaging/manifests.py --release DIR [--image NAME]
                                               what is published, into DIR, with the checksums of what was built there
-python packaging/manifests.py --tag vX.Y.Z    the changelog of that release; exit status 1 unless it is this version and has a date
+python packaging/manifests.py --tag vX.Y.Z    the changelog of that release; exit status 1 unless it has a date and this version
 
 Run it after a change of name, version, description or [tool.memory-mcp.release]. A file keeps its form: only the values change.
 """
