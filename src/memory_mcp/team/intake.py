@@ -26,7 +26,7 @@ from memory_mcp.storage.values import Request
 from memory_mcp.team.host import TeamHost, served
 
 #: Threads that store at a time: each has a connection, and the interpreter serves one of them at a time anyway.
-_WRITERS = 4
+_WRITERS = 2
 #: Payloads stored together at most.
 _MOST = 64
 
@@ -111,7 +111,7 @@ class Intake:
 
     def _store(self, entries: Sequence[_Entry]) -> None:
         try:
-            with self._host.lent(writing=True) as app:
+            with self._host.lent(writing=True, only_appends=True) as app:
                 store(app, entries, self._hooks)
         except Exception as error:
             for entry in entries:
