@@ -24,6 +24,8 @@ from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import (
+    Appended,
+    Batch,
     Build,
     Count,
     DailyActivity,
@@ -932,6 +934,41 @@ def test_answers_are_kept_for_an_hour_and_then_forgotten(store: Storage) -> None
     assert store.events.append([event("two")], Request("k1", "another")).replay == "the answer"
     assert store.outbox.forget_requests(now + 2 * 3_600_000) == 1
     assert store.events.append([event("two")], Request("k1", "another")).replay is None
+
+
+#: When events of several batches happened.
+_TOGETHER = ms("2026-01-12 09:00")
+
+
+def test_batches_of_several_are_stored_as_one_after_another(store: Storage) -> None:
+    [before] = store.events.append([event("kept since before", at=_TOGETHER)]).new
+    batches = [
+        Batch([event("first", at=_TOGETHER + 1), event("second", at=_TOGETHER + 2)], Request("a")),
+        Batch([event("kept since before", at=_TOGETHER)], Request("b")),
+        # The same payload sent again while the first is being stored, and one whose event the first has, too.
+        Batch([event("first", at=_TOGETHER + 1), event("second", at=_TOGETHER + 2)], Request("a")),
+        Batch([event("second", at=_TOGETHER + 2), event("third", at=_TOGETHER + 3)]),
+        Batch([], Request("c", "nothing of it")),
+    ]
+    first, known, again, partly, empty = store.events.append_each(batches)
+    assert (len(first.new), first.known, first.replay) == (2, (), None)
+    assert (known.new, known.known) == ((), (before,))
+    assert again == Appended((), (), " ".join(first.new))
+    assert (len(partly.new), partly.known) == (1, (first.new[1],))
+    assert empty == Appended((), ())
+    assert [s.event.text for s in store.events.after(0, 10)] == ["kept since before", "first", "second", "third"]
+    assert store.events.append([event("other")], Request("c")).replay == "nothing of it"
+    assert store.events.append_each([]) == []
+
+
+def test_an_id_with_other_words_is_kept_as_a_variant_among_batches_too(store: Storage) -> None:
+    told = event("the words", at=_TOGETHER)
+    other = replace(told, text="other words")
+    one, two, three = store.events.append_each([Batch([told]), Batch([other]), Batch([other])])
+    assert one.new == (told.event_id,)
+    assert len(two.new) == 1
+    assert two.new != one.new
+    assert three == Appended((), two.new)
 
 
 # the whole store

@@ -4,16 +4,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg import _pipeline_base
 
 from memory_mcp.errors import StorageError
 from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.database import Database
+from memory_mcp.storage.postgres.database import Database, Statement, run
 from memory_mcp.storage.postgres.memories import TEAM, make_space, make_tenant
 from memory_mcp.storage.postgres.store import PostgresStorage
-from memory_mcp.storage.values import Build, Request
+from memory_mcp.storage.values import Batch, Build, Request
 from tests.factories import event, ms
 from tests.postgres import programs
 from tests.storage.suite import node
@@ -66,6 +68,37 @@ def test_an_event_is_appended_in_two_round_trips(one: Database, store: PostgresS
         append(number)
 
     assert trips(one, lambda: append(_OFTEN)) == 2
+
+
+def test_what_several_callers_record_is_appended_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
+    def append(number: int) -> None:
+        told = [event(f"Message {number} of {caller}.", at=_START + number * _HOUR + caller) for caller in range(20)]
+        stored = store.events.append_each([Batch([one], Request(f"{number} {one.text}")) for one in told])
+        assert all(len(appended.new) == 1 for appended in stored)
+
+    for number in range(_OFTEN):
+        append(number)
+
+    assert trips(one, lambda: append(_OFTEN)) == 2
+
+
+def test_the_statements_of_a_round_trip_are_sent_together(one: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+    communicate = _pipeline_base.pipeline_communicate
+
+    def counted(connection: Any, commands: Any) -> Any:
+        sent.append(len(commands))
+        return communicate(connection, commands)
+
+    monkeypatch.setattr(_pipeline_base, "pipeline_communicate", counted)
+    with one.lent() as raw:
+        rows = [cursor.fetchall() for cursor in run(raw, [Statement("SELECT 1"), Statement("SELECT 2"), Statement("SELECT 3")])]
+        assert rows == [[(1,)], [(2,)], [(3,)]]
+        # Three statements and the end of the pipeline.
+        assert sent == [4]
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            run(raw, [Statement("SELECT 1"), Statement("SELECT 1 / 0"), Statement("SELECT 3")])
+        assert run(raw, [Statement("SELECT 4"), Statement("SELECT 5")])[1].fetchall() == [(5,)]
 
 
 def test_an_event_that_another_member_appends_takes_no_further_round_trip(one: Database, store: PostgresStorage) -> None:

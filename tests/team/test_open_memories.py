@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,13 +28,12 @@ from tests.waiting import until
 
 
 @contextmanager
-def server_of(team: Team, root: Path, **limits: int) -> Iterator[TeamServer]:
+def server_of(team: Team, root: Path, more: Mapping[str, str] | None = None, **limits: int) -> Iterator[TeamServer]:
     """The parts of a server in this process, without its address and its workers."""
-    settings = load(
-        {}, {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"}
-    )
-    own = replace(settings.team.server, workers=0, **limits)
-    server = TeamServer(replace(settings, team=replace(settings.team, server=own)))
+    own = {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"}
+    settings = load({}, {**own, **(more or {})})
+    alone = replace(settings.team.server, workers=0, **limits)
+    server = TeamServer(replace(settings, team=replace(settings.team, server=alone)))
     try:
         yield server
     finally:
