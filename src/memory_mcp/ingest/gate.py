@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.ours import without_ours
-from memory_mcp.ingest.redact import Redactor, strip_private
+from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType
@@ -72,7 +72,7 @@ class Gate:
 
         """
         self.capture = capture or Capture()
-        self._redactor = Redactor()
+        self._redactor = redactor()
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from typing import Any
 
-from memory_mcp.ingest.redact import Private, Redactor, replaced, strip_private
+from memory_mcp.ingest.redact import Private, redactor, replaced, strip_private
 from memory_mcp.ingest.secret_rules import Span
 from memory_mcp.paths import name_of
 
@@ -66,7 +66,7 @@ class Payloads:
     """Takes secrets out of payloads; any thread may ask it."""
 
     def __init__(self) -> None:
-        self._redactor = Redactor()
+        self._redactor = redactor()
 
     def clean(self, payload: bytes) -> bytes:
         """The payload without secrets and private spans."""

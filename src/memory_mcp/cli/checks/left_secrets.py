@@ -11,7 +11,7 @@ from memory_mcp import paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 from memory_mcp.ingest.payloads import Payloads
-from memory_mcp.ingest.redact import Redactor
+from memory_mcp.ingest.redact import redactor
 
 _FOLDERS = ("new", "tmp", "bad")
 
@@ -19,14 +19,14 @@ _FOLDERS = ("new", "tmp", "bad")
 def checks(look: Look) -> Iterator[Check]:
     """One line for every folder of the spool that holds such files."""
     spool = Path(paths.spool_dir(str(look.directory)))
-    redactor, payloads = Redactor(), Payloads()
+    payloads = Payloads()
     found = False
     for folder in _FOLDERS:
         rules: Counter[str] = Counter()
         files = 0
         for raw in _contents(spool / folder):
             before = rules.total()
-            redactor.redact(raw.decode("utf-8", "replace"), rules)
+            redactor().redact(raw.decode("utf-8", "replace"), rules)
             files += rules.total() > before or payloads.clean(payload := _payload(raw)) != payload
         if files:
             found = True

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
-from memory_mcp.ingest.redact import Redactor
+from memory_mcp.ingest.redact import redactor
 from memory_mcp.model.event import Event
 from memory_mcp.model.toc import TocNode
 
@@ -20,7 +20,7 @@ class _Found:
     """What was found, by rule."""
 
     def __init__(self) -> None:
-        self._redactor = Redactor()
+        self._redactor = redactor()
         self.times: Counter[str] = Counter()
         self.ids: dict[str, list[str]] = {}
 
