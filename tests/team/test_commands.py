@@ -133,5 +133,15 @@ def test_tombstones_of_an_empty_folder_are_none_and_beside_a_file_those_of_the_f
     assert "no tombstones there" in typed.fails("tombstones", "apply", str(kept), str(empty / "none"))
 
 
+def test_a_role_that_may_not_read_the_tables_is_told_so_with_the_next_step(tmp_path: Path, url: str, cluster: Cluster) -> None:
+    database = url.partition("dbname=")[2].split()[0]
+    cluster.execute("CREATE ROLE stranger LOGIN")
+    for words in (("tenant", "list"), ("tenant", "add", "acme")):
+        done = Typed(tmp_path, cluster.url(database, "stranger")).run(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "permission denied for table schema_version" in done.stderr
+        assert "Name in storage.url the role that made the tables" in done.stderr
+
+
 def test_without_an_address_of_a_database_nothing_is_done(tmp_path: Path) -> None:
     assert "storage.url is not set" in Typed(tmp_path, "").fails("tenant", "list")
