@@ -128,8 +128,8 @@ class StorageForbidden(StorageError):
 
     code = "FAILED_PRECONDITION"
     HINT: ClassVar[str] = (
-        "Name in storage.url the role that made the tables and owns them (in psql, \\dt names it), or have that role grant this one "
-        "the tables; nothing was changed."
+        "Name in storage.url the role that made the tables and owns them (in psql, \\dt names it), or have that role grant this "
+        "one the tables; nothing was changed."
     )
 
 

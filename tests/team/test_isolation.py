@@ -288,7 +288,10 @@ def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: W
                 assert "PERMISSION_DENIED" not in json.dumps(caller.call(tool, **honest(nobody)[tool])), (role, tool)
         assert caller.leaks == []
     # Whom one is not, one does not become by a key for more.
-    assert "needs the role writer" in world.watched(FIRST, world.tenants.readers[FIRST]).error("remember", text="No.")
+    reader = world.watched(FIRST, world.tenants.readers[FIRST])
+    assert "the role writer is needed for remember in this space" in reader.error("remember", text="No.")
+    status, _, body = reader.send("POST", "/hooks/claude-code", b"{}")
+    assert (status, b"the role writer is needed for hooks in this space" in body) == (403, True)
     assert world.kept((0, 0)) == before
 
 
