@@ -101,6 +101,36 @@ def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_doe
         assert (twice[0], json.loads(twice[2])["error"]["code"]) == (400, "INVALID_ARGUMENT")
 
 
+def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team_one_the_first_by_name(
+    tmp_path: Path, team: Team
+) -> None:
+    keys = {
+        "several": team.member("acme", "ann", Zoo=Role.READER, alpha=Role.WRITER, project_shop=Role.READER, beta=Role.ADMIN),
+        "private": team.member("acme", "bob", alpha=Role.ADMIN, private_z=Role.ADMIN, private_b=Role.READER),
+        "project": team.member("acme", "cid", project_shop=Role.WRITER),
+        "projects": team.member("acme", "dot", project_shop=Role.WRITER, project_till=Role.WRITER),
+        "nothing": team.member("acme", "eva"),
+    }
+    number = team.admin.tenant("acme").tenant
+    keys["key"] = str(team.admin.make_key(number, "narrow", "ann", ["memory:read"], ["beta", "alpha"]))
+    with serving(tmp_path / "a", team.url) as server:
+
+        def current(who: str, project: str = "") -> str:
+            return str(server.caller(keys[who], project=project).ok("list_spaces")["current"])
+
+        # Capitals come before small letters.
+        assert [current(who) for who in keys] == ["Zoo", "private_b", "project_shop", "", "", "alpha"]
+        named = "github.com/acme/project_shop"
+        assert [current(who, named) for who in keys] == ["project_shop", "private_b", *["project_shop"] * 2, "", "alpha"]
+        # A project space is that of a caller whose project is called so, at the end of its path or as a whole.
+        assert (current("several", "project_shop"), current("several", "github.com/acme/my_project_shop")) == (
+            "project_shop",
+            "Zoo",
+        )
+        for who in ("projects", "nothing"):
+            assert server.caller(keys[who]).error("get_events").startswith("NOT_FOUND: there is no such space")
+
+
 def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(
     tmp_path: Path, team: Team
 ) -> None:

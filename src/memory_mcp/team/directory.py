@@ -33,12 +33,13 @@ _KEY = """SELECT k.hash, k.scopes, k.spaces, k.expires_ms, k.revoked_ms, k.used_
     m.member, m.name, m.role, t.class, m.removed_ms
   FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member JOIN tenant t ON t.tenant = k.tenant
   WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s"""
+#: In an order that is the same in every database: the first of several spaces is that of a caller who names none.
 _GRANTS = """SELECT g.space, s.name, s.kind, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
-  WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name"""
+  WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name COLLATE "C" """
 _GRANTS_OF_KEY = """SELECT g.space, s.name, s.kind, g.role
   FROM api_key k JOIN space_grant g ON g.tenant = k.tenant AND g.member = k.member
   JOIN space s ON s.tenant = g.tenant AND s.space = g.space
-  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name"""
+  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name COLLATE "C" """
 _USED = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
 _SPACES = """SELECT s.space, s.name, s.kind, s.timezone, s.at_ms, coalesce(h.last_event, 0) FROM space s
   LEFT JOIN head h ON h.tenant = s.tenant AND h.space = s.space WHERE s.tenant = %(tenant)s ORDER BY s.name"""
