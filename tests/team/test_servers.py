@@ -2,13 +2,21 @@
 
 import json
 import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
 from bench.place import Place
+from memory_mcp.storage.postgres import migrations
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
-from tests.daemon.test_serve_http import serve
+from tests.daemon.test_serve_http import serve, told
+from tests.postgres import Cluster
 from tests.team.servers import Team, serving
 from tests.waiting import PATIENCE, until
 
@@ -195,6 +203,40 @@ def test_a_team_needs_postgres(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert "storage.engine = postgres" in errors
+
+
+@contextmanager
+def waiting_server(root: Path, url: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A server that is started, and the first line that it says about the database."""
+    settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": url, "MEMORY_MCP_TEAM__AUTH": "keys"}
+    with Place(root, more=settings) as place:
+        process = serve(place, "--http", "--port", "0", "--json")
+        try:
+            assert process.stderr is not None
+            yield process, next(line for line in process.stderr if "database" in line)
+        finally:
+            process.kill()
+            process.communicate(timeout=PATIENCE)
+
+
+def test_a_server_that_waits_for_its_database_says_so_and_begins_when_it_may(tmp_path: Path, cluster: Cluster) -> None:
+    empty = cluster.create()
+    with psycopg.connect(empty, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [migrations.LOCK])
+        with waiting_server(tmp_path, empty) as (process, line):
+            assert "WARNING: waiting for the database" in line
+            assert f"dbname={empty.partition('dbname=')[2].split()[0]}" in line
+            other.execute("SELECT pg_advisory_unlock(%s)", [migrations.LOCK])
+            assert told(process)["url"].startswith("http://")
+
+
+def test_a_server_whose_database_never_answers_says_so_without_its_password(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        url = f"postgresql://memory:hushhush@127.0.0.1:{port}/memory"
+        with waiting_server(tmp_path, url) as (_, line):
+            assert f"waiting for the database (host=127.0.0.1 port={port} dbname=memory)" in line
+            assert "hushhush" not in line
 
 
 def test_projects_are_shared_through_a_space_that_its_readers_search(tmp_path: Path, team: Team) -> None:
