@@ -205,6 +205,17 @@ def test_a_team_needs_postgres(tmp_path: Path) -> None:
         assert "storage.engine = postgres" in errors
 
 
+def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(tmp_path: Path, team: Team) -> None:
+    key = team.member("acme", "ann", team=Role.WRITER)
+    settings = {"ENGINE": "postgres", "URL": team.url, "TENANT": "acme", "SPACE": "team"}
+    more = {f"MEMORY_MCP_STORAGE__{name}": value for name, value in settings.items()}
+    with serving(tmp_path / "a", team.url) as server, Place(tmp_path / "operator", more=more) as operator:
+        done = operator.run("pause", "--project", "*")
+        assert (done.returncode, "team servers with this memory go on recording" in done.stderr) == (0, True)
+        server.caller(key).ok("remember", text="The servers know nothing of it.")
+        assert team.rows("acme", "SELECT text FROM event") == [("The servers know nothing of it.",)]
+
+
 @contextmanager
 def waiting_server(root: Path, url: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """A server that is started, and the first line that it says about the database."""
