@@ -4,6 +4,7 @@ python packaging/manifests.py                 write them
 python packaging/manifests.py --check         name those that differ; exit status 1 when there are any
 python packaging/manifests.py --release DIR [--image NAME]
                                               what is published, into DIR, with the checksums of what was built there
+python packaging/manifests.py --tag vX.Y.Z    the changelog of that release; exit status 1 unless it has a date and this version
 
 Run it after a change of name, version, description or [tool.memory-mcp.release]. A file keeps its form: only the values change.
 """
@@ -129,7 +130,7 @@ def release(folder: Path, said: Facts, image: str = "") -> None:
     """Formula and server.json with checksums, and with the image where it was pushed; SystemExit when something was not built."""
     for name in (said.sdist, BUNDLE):
         if not (folder / name).is_file():
-            raise SystemExit(f"{folder} has no {name}: see docs/install.md, For maintainers")
+            raise SystemExit(f"{folder} has no {name}: see CONTRIBUTING.md, A release")
     formula = (ROOT / FORMULA).read_text(encoding="utf-8")
     formula = formula[formula.index("class ") :].replace(_NO_SUM, _sum(folder / said.sdist))
     (folder / Path(FORMULA).name).write_text(formula, encoding="utf-8")
@@ -141,6 +142,16 @@ def release(folder: Path, said: Facts, image: str = "") -> None:
     (folder / Path(SERVER).name).write_text(json.dumps(server, indent=2) + "\n", encoding="utf-8")
 
 
+def notes(tag: str, said: Facts, changelog: str) -> str:
+    """What the changelog says of the release that a tag names; SystemExit when it is of another version, or has no date."""
+    if tag != f"v{said.version}":
+        raise SystemExit(f"{tag} is not v{said.version}, the version of the package")
+    dated = re.search(rf"^## \[{re.escape(said.version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
+    if dated is None or not dated[1].strip():
+        raise SystemExit(f"CHANGELOG.md tells nothing under ## [{said.version}] - YYYY-MM-DD")
+    return dated[1].strip() + "\n"
+
+
 def _sum(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -150,9 +161,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Bring the files that repeat pyproject.toml up to date.")
     parser.add_argument("--check", action="store_true", help="change nothing, name the files that differ")
     parser.add_argument("--release", metavar="DIR", type=Path, help="write what is published into the folder of what was built")
+    parser.add_argument("--tag", metavar="TAG", help="print the changelog of the release that a tag names")
     parser.add_argument("--image", metavar="NAME", default="", help="where the image was pushed, without the tag")
     args = parser.parse_args()
     said = facts()
+    if args.tag:
+        sys.stdout.write(notes(args.tag, said, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
+        return 0
     stale = {path: text for path, text in written(said).items() if path.read_text(encoding="utf-8") != text}
     if args.check or args.release:
         for path in stale:

@@ -37,7 +37,7 @@ def settings_table() -> str:
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *PAGES])
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES])
 def test_every_relative_link_leads_to_a_file(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     links = re.findall(r"(?:\]\(|href=\")(?!https?://|#)([^)#\"]+)", text)
@@ -114,14 +114,14 @@ def unknown_options(words: list[str]) -> set[str]:
     return {word.partition("=")[0] for word in words if word.startswith("--")} - set(parser._option_string_actions)
 
 
-@pytest.mark.parametrize("name", ["README.md", *PAGES])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES])
 def test_every_option_of_a_written_command_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     written = re.findall(r"(?:^|`|\$ |<code>)memory-mcp ([^`\n<#]*)", text, re.M)
     assert {line: wrong for line in written if (wrong := unknown_options(line.split()))} == {}
 
 
-@pytest.mark.parametrize("name", ["README.md", *PAGES])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES])
 def test_every_command_and_setting_that_a_page_names_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     text = text.split("\n## Removed\n")[0]
@@ -185,7 +185,8 @@ def test_every_failpoint_is_used_where_it_says() -> None:
 
 
 def test_no_registry_host_or_machine_path_is_named() -> None:
-    names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "constraints.txt", "pyproject.toml", ".ci/run", "mkdocs.yml", *PAGES]
+    names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES]
+    names += ["constraints.txt", "pyproject.toml", ".ci/run", ".pre-commit-config.yaml", "mkdocs.yml"]
     tracked = [ROOT / name for name in names]
     found = (path for folder in ("packaging", ".github") for path in (ROOT / folder).rglob("*") if path.is_file())
     # What Python compiled beside a script that another test runs is no text.

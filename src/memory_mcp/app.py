@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from memory_mcp.sources import all_importers, captured, follower, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
+    from memory_mcp.events.log import Write
     from memory_mcp.indexes.base import Searcher
     from memory_mcp.indexes.shown import Shown
     from memory_mcp.indexes.topics.keeper import TopicKeeper
@@ -300,9 +301,15 @@ class App:
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
         """Store what was read and cleaned elsewhere; the tree follows."""
+        from memory_mcp.events.log import Write
+
+        return self.append_each([Write(drafts, source, request)])[0]
+
+    def append_each(self, writes: "Sequence[Write]") -> "list[Appended]":
+        """Store several writes as `append` does each, together where the engine can."""
         # What was forgotten since it was read does not come in.
-        clean = [again for draft in drafts if (again := self.gate.again(draft)) is not None]
-        appended = self.log.append(clean, source, request=request)
+        clean = [replace(w, drafts=[again for d in w.drafts if (again := self.gate.again(d)) is not None]) for w in writes]
+        appended = self.log.append_each(clean)
         self._callbacks.on_write()
         return appended
 

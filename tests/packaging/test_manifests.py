@@ -92,6 +92,24 @@ def test_a_release_has_the_checksums_of_what_was_built(tmp_path: Path) -> None:
     assert_fits_the_registry(published)
 
 
+def test_a_tag_is_released_when_it_is_the_version_and_the_changelog_has_its_date() -> None:
+    manifests = script()
+    said = manifests.facts()._replace(version="1.2.3")
+    older = "## [1.2.2] - 2026-01-02\n\n- Older.\n"
+    assert manifests.notes("v1.2.3", said, f"# Changelog\n\n## [1.2.3] - 2026-02-03\n\n### Fixed\n- It.\n\n{older}") == (
+        "### Fixed\n- It.\n"
+    )
+    for tag, changelog in (
+        ("v1.2.4", "## [1.2.4] - 2026-02-03\n- It.\n"),
+        ("1.2.3", "## [1.2.3] - 2026-02-03\n- It.\n"),
+        ("v1.2.3", "## [1.2.3]\n- It.\n"),
+        ("v1.2.3", f"## [1.2.3] - 2026-02-03\n\n{older}"),
+        ("v1.2.3", f"## [Unreleased]\n- It.\n\n{older}"),
+    ):
+        with pytest.raises(SystemExit):
+            manifests.notes(tag, said, changelog)
+
+
 def test_server_json_fits_the_registry() -> None:
     assert_fits_the_registry(SERVER)
 

@@ -59,7 +59,18 @@ def test_the_sdist_builds_the_same_wheel(built: Built, tmp_path: Path) -> None:
     with tarfile.open(built.sdist) as opened:
         opened.extractall(tmp_path, filter="data")
     source = tmp_path / f"memory_mcp_tree-{__version__}"
-    for name in ("tests", "docs", "packaging", "README.md", "ARCHITECTURE.md", "constraints.txt", "mkdocs.yml"):
+    for name in (
+        "tests",
+        "docs",
+        "packaging",
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        ".pre-commit-config.yaml",
+        "ARCHITECTURE.md",
+        "constraints.txt",
+        "mkdocs.yml",
+    ):
         assert (source / name).exists(), name
     build(source, tmp_path / "again", "wheel")
     assert contents(next((tmp_path / "again").glob("*.whl"))) == contents(built.wheel)

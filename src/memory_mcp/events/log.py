@@ -10,18 +10,28 @@ Invariants
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.model.event import FILE_TIME, TOOL, Carried, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
 from memory_mcp.storage.base import EventStore
-from memory_mcp.storage.values import Appended, Request
+from memory_mcp.storage.values import Appended, Batch, Request
 
 #: A source time this far ahead of the clock is a broken clock's, not the future (milliseconds).
 FUTURE_SLACK_MS = 86_400_000
 
 _TRUST_BY_ROLE = {Role.USER: Trust.USER, Role.ASSISTANT: Trust.ASSISTANT, Role.TOOL: Trust.TOOL, Role.SYSTEM: Trust.IMPORTED}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Drafts of one source kind that are stored together."""
+
+    drafts: Sequence[EventDraft]
+    source: str
+    request: Request | None = None
 
 
 class EventLog:
@@ -41,6 +51,15 @@ class EventLog:
         self._before(drafts)
         stored = self._store.append(self.as_events(drafts, source, trust), request)
         metrics.count("ingest_events_total", len(stored.new), source=source)
+        return stored
+
+    def append_each(self, writes: Sequence[Write]) -> list[Appended]:
+        """Store several writes of transcripts or hooks as `append` does each, together where the engine can."""
+        self._before([draft for write in writes for draft in write.drafts])
+        batches = [Batch(self.as_events(write.drafts, write.source), write.request) for write in writes]
+        stored = self._store.append_each(batches)
+        for write, appended in zip(writes, stored, strict=True):
+            metrics.count("ingest_events_total", len(appended.new), source=write.source)
         return stored
 
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:

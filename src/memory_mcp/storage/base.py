@@ -21,6 +21,7 @@ from memory_mcp.storage.archive import ArchiveStore
 from memory_mcp.storage.records import Records
 from memory_mcp.storage.values import (
     Appended,
+    Batch,
     Build,
     Cleaner,
     Erased,
@@ -41,6 +42,10 @@ class EventStore(Protocol):
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
         """Store what is new. An id stored with other text gets a variant id, so nothing is lost; twice changes nothing."""
+        ...
+
+    def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
+        """Do what `append` does for each batch in turn; an engine whose commits are dear makes one commit of them."""
         ...
 
     def find(self, event_id: EventId) -> Event | None:

@@ -1,6 +1,6 @@
 """What storage is handed and hands out, beside the stored things themselves; frozen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -41,6 +41,14 @@ class Request:
 
     key: str
     answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events of one caller among those of several that are stored together."""
+
+    events: Sequence[Event]
+    request: Request | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 #: Tokens whose key must be fetched first wait in so many threads at most, so that those of others never do.
 _WAITING = 4
 #: Lookups in the database that run at once.
-_LOOKUPS = 16
+_LOOKUPS = 2
 _CORS = ((b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"GET, OPTIONS"))
 _STATUS = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 

@@ -132,8 +132,12 @@ class TeamHost(Host):
             raise
 
     @contextmanager
-    def lent(self, writing: bool = False, by_primary: bool = False) -> Iterator[App]:
-        """See Host: the App of the caller's space, with statements bound to the caller; `by_primary`: no replica's."""
+    def lent(self, writing: bool = False, by_primary: bool = False, only_appends: bool = False) -> Iterator[App]:
+        """See Host: the App of the caller's space, with statements bound to the caller.
+
+        `by_primary`: no replica's. `only_appends`: for a call that shows nothing, and whose write asks the database itself
+        whether the member may see the memory.
+        """
         caller = served()
         member, space = caller.principal.member, caller.space.space
         check(caller.principal, space, "remember" if writing else "get_node")
@@ -142,7 +146,8 @@ class TeamHost(Host):
             leave_out(time.monotonic() - began)
             acting, lent = ACTING.set(member), _LENT.set(memory)
             try:
-                _admit(memory.app)
+                if not only_appends:
+                    _admit(memory.app)
                 with self._noted(memory, (caller.principal.tenant, space, member), writing):
                     yield memory.app
             finally:

@@ -1,16 +1,34 @@
-"""A payload of a client's hook in, events of a space out: acknowledged when they are committed, with no spool between."""
+"""Payloads of clients' hooks in, events of a space out: acknowledged when they are committed, with no spool between.
+
+Invariants
+1. What comes for one space while something of it is being stored is stored next, together: each commit locks the memory and
+   waits for the disk, and many agents share a space.
+2. What one payload is refused for is told to its sender alone.
+3. A sender that hangs up before his payload is begun has sent nothing.
+"""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+import anyio.to_thread
 
 from memory_mcp import spoolfile
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
+from memory_mcp.events.log import Write
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
 from memory_mcp.model.event import HOOK
 from memory_mcp.storage.values import Request
+from memory_mcp.team.host import TeamHost, served
+
+#: Threads that store at a time: each has a connection, and the interpreter serves one of them at a time anyway.
+_WRITERS = 2
+#: Payloads stored together at most.
+_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +52,103 @@ class Payload:
     project: str = ""
 
 
-def take(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Taken:
-    """Store what a payload tells.
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A payload whose sender waits."""
 
-    Raises:
-        NotFound: there is no such client.
-        InvalidQuery: its payload cannot be read.
+    payload: Payload
+    outcome: Taken | Exception | None = None
 
-    """
+
+@dataclass(slots=True)
+class _Line:
+    """The payloads of one caller in one space."""
+
+    entries: list[_Entry] = field(default_factory=list)
+    storing: anyio.Lock = field(default_factory=anyio.Lock)
+    #: Senders that hold on to the line.
+    users: int = 0
+
+
+class Intake:
+    """See the module. Used in one event loop."""
+
+    def __init__(self, host: TeamHost, hooks: Mapping[str, Hooks]) -> None:
+        """Store in the memories that `host` lends; `hooks` by the clients' names."""
+        self._host, self._hooks = host, hooks
+        #: By tenant, space, member and key: a transaction is bound to one member.
+        self._lines: defaultdict[tuple[int, int, int, str], _Line] = defaultdict(_Line)
+        self._writers = anyio.CapacityLimiter(_WRITERS)
+
+    async def take(self, payload: Payload) -> Taken:
+        """Store what a payload tells, for the caller of the running request.
+
+        Raises:
+            NotFound: there is no such client.
+            InvalidQuery: its payload cannot be read.
+
+        """
+        who, entry = served().principal, _Entry(payload)
+        whose = (who.tenant, served().space.space, who.member, who.key_id)
+        line = self._lines[whose]
+        line.entries.append(entry)
+        line.users += 1
+        try:
+            async with line.storing:
+                if entry.outcome is None:
+                    together, line.entries = line.entries[:_MOST], line.entries[_MOST:]
+                    await anyio.to_thread.run_sync(self._store, together, limiter=self._writers)
+        finally:
+            line.users -= 1
+            if entry in line.entries:
+                line.entries.remove(entry)
+            if not line.users:
+                self._lines.pop(whose, None)
+        assert entry.outcome is not None
+        if isinstance(entry.outcome, Exception):
+            raise entry.outcome
+        return entry.outcome
+
+    def _store(self, entries: Sequence[_Entry]) -> None:
+        try:
+            with self._host.lent(writing=True, only_appends=True) as app:
+                store(app, entries, self._hooks)
+        except Exception as error:
+            for entry in entries:
+                entry.outcome = entry.outcome or error
+
+
+def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
+    """Store payloads in one transaction, and say in each what became of it."""
+    written: list[tuple[_Entry, Write]] = []
+    for entry in entries:
+        try:
+            told = read(app, entry.payload, hooks)
+        except MemoryMcpError as error:
+            entry.outcome = error
+        else:
+            if isinstance(told, Taken):
+                entry.outcome = told
+            else:
+                written.append((entry, told))
+    if not written:
+        return
+    try:
+        for (entry, _), stored in zip(written, app.append_each([write for _, write in written]), strict=True):
+            entry.outcome = Taken(len(stored.new))
+    except MemoryMcpError as error:
+        if len(written) == 1 or isinstance(error, StorageError):
+            raise
+        # Together they are more than the caller may record: each for itself may not be.
+        for entry, _ in written:
+            try:
+                store(app, [entry], hooks)
+            except MemoryMcpError as own:
+                entry.outcome = own
+
+
+def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
+    """Return what a payload tells to be written, or why nothing of it is to be; NotFound, InvalidQuery."""
     if payload.client not in hooks:
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")
     envelope = Envelope(spoolfile.name_of(payload.client, payload.body), time.time_ns() // 1_000_000)
@@ -56,5 +163,4 @@ def take(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Taken:
     clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]
     if not clean:
         return Taken(0, heard.skipped or next(iter(report.dropped), "nothing to keep"))
-    stored = app.append(clean, HOOK + payload.client, Request(f"hook:{payload.key}") if payload.key else None)
-    return Taken(len(stored.new))
+    return Write(clean, HOOK + payload.client, Request(f"hook:{payload.key}") if payload.key else None)

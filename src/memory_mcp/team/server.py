@@ -42,7 +42,7 @@ from memory_mcp.team.directory import Directory
 from memory_mcp.team.door import Door, Guard
 from memory_mcp.team.follow import Follower
 from memory_mcp.team.host import SERVED, TeamHost, allow, served
-from memory_mcp.team.intake import Payload, Taken, take
+from memory_mcp.team.intake import Intake, Payload, Taken
 from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
 from memory_mcp.team.quotas import SEARCHES, Quotas
 from memory_mcp.team.replica import Replica
@@ -84,7 +84,7 @@ class TeamServer:
         self.workers = Workers(self._work, self.opened, own.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
         self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
-        self._hooks = sources.hooks()
+        self._intake = Intake(self.host, sources.hooks())
         #: Since somebody asked this server to end.
         self.draining = False
         self.address: tuple[str, int] = ("", 0)
@@ -134,7 +134,7 @@ class TeamServer:
 
     async def _take_hook(self, payload: Payload) -> Taken:
         allow("hooks")
-        return await self.host.write(lambda app: take(app, payload, self._hooks))
+        return await self._intake.take(payload)
 
     def _ready(self) -> str:
         if self.draining:

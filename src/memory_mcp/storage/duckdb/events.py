@@ -21,7 +21,7 @@ from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
 from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, keys_of
-from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
 
 EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
 _KNOWN = "SELECT event_id, content FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
@@ -98,6 +98,10 @@ class DuckEvents:
         if fresh:
             self._mark.write()
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
+
+    def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
+        """See EventStore."""
+        return [self.append(batch.events, batch.request) for batch in batches]
 
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
         first = self._numbers.take_events(len(fresh))

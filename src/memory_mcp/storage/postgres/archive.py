@@ -14,7 +14,8 @@ from typing import Any
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, Loaded, TableRows
 from memory_mcp.storage.postgres import migrations
-from memory_mcp.storage.postgres.connection import Connection, Head, Reader, Writer, own
+from memory_mcp.storage.postgres.connection import Connection, Reader, Writer, own
+from memory_mcp.storage.postgres.head import Head
 from memory_mcp.storage.postgres.keys import uuid_of
 from memory_mcp.storage.postgres.memories import Memory
 from memory_mcp.storage.postgres.outbox import DERIVER

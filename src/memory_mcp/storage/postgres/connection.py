@@ -15,17 +15,29 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor
 
-from memory_mcp.errors import Busy, NotFound, StorageAway, StorageError
+from memory_mcp.errors import Busy, StorageAway, StorageError
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, Statement, binding, gone, run, run_as, sql, translated
-from memory_mcp.storage.postgres.keys import uuid_of
+from memory_mcp.storage.postgres.database import (
+    CHANNEL,
+    Bound,
+    Database,
+    Statement,
+    binding,
+    binding_of_writes,
+    gone,
+    run,
+    run_as,
+    sql,
+    translated,
+)
+from memory_mcp.storage.postgres.head import HEAD, Head, head_of, no_such_space, put
 
 Row = tuple[Any, ...]
 #: Of cursors of the database's, which have names.
@@ -33,23 +45,18 @@ _NUMBERS = itertools.count(1)
 
 #: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
 _FRESH = 0.1
+#: Others are told of a memory's commits so often at most (seconds); they look of themselves where no notice comes.
+_TELL = 0.5
 #: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
-_PATIENCE = 1000
+_PATIENCE = 4000
 #: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); up to so many by one statement each.
 _COPY, _SINGLE = 200, 4
 #: Statements that wait to be sent at most.
 _UNSENT = 200
 
-_HEAD = """SELECT last_event, last_change, newest, derived, resets, notes FROM head
-  WHERE tenant = %(tenant)s AND space = %(space)s"""
-_PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
-  resets = %(resets)s, notes = %(notes)s WHERE tenant = %(tenant)s AND space = %(space)s"""
 #: Not in the transaction itself: PostgreSQL lets those that notify commit one after another, each with its own write to the disk.
 _NOTIFY = "SELECT pg_notify(%(channel)s, %(memory)s)"
 _BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
-#: Statements of writes find rows by their keys, so one plan serves all of them; that of a partitioned table takes longer to make
-#: than to run, and would be made again for each of them.
-_ONE_PLAN = Statement("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)")
 _BEGIN_READING = Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 # Locked, so that nobody takes over between the look and the commit.
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
@@ -68,36 +75,6 @@ def own(alias: str = "") -> str:
     """Return the condition that a table's rows belong to this memory."""
     dot = f"{alias}." if alias else ""
     return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
-
-
-@dataclass(slots=True)
-class Head:
-    """How far a memory got."""
-
-    last_event: int = 0
-    last_change: int = 0
-    #: The highest event id; -1 while there is none.
-    newest: int = -1
-    #: How far the deriver got.
-    derived: int = 0
-    #: Rises when something was taken out or put back as a whole.
-    resets: int = 0
-    #: Rises when a rule of names, a correction, a label or the first opening was written: what does not touch the tree.
-    notes: int = 0
-
-    @property
-    def noted(self) -> tuple[int, int]:
-        """Changes with every reset and note."""
-        return self.resets, self.notes
-
-    @property
-    def stamp(self) -> tuple[int, int]:
-        """What was read under one stamp holds until the next."""
-        return self.last_change, self.resets
-
-
-def _head_of(row: Row) -> Head:
-    return Head(row[0], row[1], -1 if row[2] is None else row[2], *row[3:])
 
 
 class Reader:
@@ -231,6 +208,8 @@ class Connection:
         self._bound = Bound(tenant, member)
         self._memory = {"tenant": tenant, "space": space}
         self._head: tuple[float, Head] | None = None
+        #: When others were told of a commit last.
+        self._told = float("-inf")
         self._reading: dict[int, list[Raw[Row]]] = {}
         self._reading_lock = threading.Lock()
         self._fences = threading.local()
@@ -294,27 +273,30 @@ class Connection:
     def _begun(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
         """Lock the head, and see that a claim is held still, so that nobody takes it over until the commit."""
         fence: tuple[str, int] | None = getattr(self._fences, "now", None)
-        asked = [Statement(_HEAD + " FOR UPDATE", self._memory)]
+        asked = [Statement(HEAD + " FOR UPDATE", self._memory)]
         if fence is not None:
             asked.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
         asked += [Statement(one.text, {**self._memory, **(one.given or {})}) for one in questions]
-        told = run(raw, [_BEGIN, _ONE_PLAN, *binding(raw, self._acting()), *asked])[-len(asked) :]
+        told = run(raw, [_BEGIN, binding_of_writes(self._acting()), *asked])[-len(asked) :]
         rows = [cursor.fetchall() for cursor in told]
+        if not rows[0] and ACTING.get() is not None:
+            raise no_such_space()
         if not rows[0]:
             raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
         if fence is not None and [row[0] for row in rows[1]] != [fence[1]]:
             raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
-        writer = Writer(raw, self._memory, _head_of(rows[0][0]))
+        writer = Writer(raw, self._memory, head_of(rows[0][0]))
         writer.answers = rows[len(rows) - len(questions) :]
         return writer
 
     def _commit(self, writer: Writer, before: Head) -> None:
         head, last = writer.head, [_COMMIT]
         if head != before:
-            newest = None if head.newest < 0 else uuid_of(head.newest)
-            counts = {"derived": head.derived, "resets": head.resets, "notes": head.notes}
-            writer.later(_PUT_HEAD, event=head.last_event, change=head.last_change, newest=newest, **counts)
-            last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
+            put_head = put(head)
+            writer.later(put_head.text, **(put_head.given or {}))
+            if head.resets != before.resets or time.monotonic() - self._told >= _TELL:
+                self._told = time.monotonic()
+                last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
         if head.last_event != before.last_event:
             writer.later(_DUE, name=EVENTS, patience=_PATIENCE)
         done = writer.send(*last)[-len(last)]
@@ -336,10 +318,10 @@ class Connection:
         known = self._head
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]
-        found = self.row(_HEAD)
+        found = self.row(HEAD)
         if found is None and ACTING.get() is not None:
-            raise NotFound("there is no such space", "Ask for the spaces you may see.")
-        head = Head() if found is None else _head_of(found)
+            raise no_such_space()
+        head = Head() if found is None else head_of(found)
         self._keep(head)
         return head
 

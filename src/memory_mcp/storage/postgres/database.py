@@ -10,7 +10,7 @@ Invariants
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString
@@ -63,6 +63,7 @@ class Bound:
 
 _NOBODY = Bound(0, -1)
 _SET = "SELECT set_config('memory.tenant', %(tenant)s, %(local)s), set_config('memory.member', %(member)s, %(local)s)"
+_SET_OF_WRITES = f"{_SET}, set_config('plan_cache_mode', 'force_generic_plan', %(local)s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,17 @@ def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]"
     """Run statements in one round trip; their cursors, with results read as bytes: term sets and ids in half the time."""
     if len(statements) == 1:
         return [raw.execute(sql(statements[0].text), statements[0].given, binary=True)]
-    with raw.pipeline():
-        return [raw.execute(sql(one.text), one.given, binary=True) for one in statements]
+    with raw.pipeline() as pipeline:
+        # The driver sends each statement by itself, which wakes the database, and this process, once for each of them.
+        pipeline._communicate_gen = _later  # type: ignore[method-assign]
+        try:
+            return [raw.execute(sql(one.text), one.given, binary=True) for one in statements]
+        finally:
+            del pipeline._communicate_gen
+
+
+def _later() -> "Generator[Any, Any, None]":
+    yield from ()
 
 
 def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
@@ -187,9 +197,18 @@ def binding(raw: "Raw[Any]", bound: Bound) -> list[Statement]:
     return [] if getattr(raw, "memory_bound", None) == bound else [_set(bound, True)]
 
 
-def _set(bound: Bound | None, local: bool) -> Statement:
+def binding_of_writes(bound: Bound) -> Statement:
+    """Return what a transaction that writes runs first, so that it is bound until its end and makes no plan anew.
+
+    Statements of writes find rows by their keys, so one plan serves all of them; that of a partitioned table takes longer to
+    make than to run, and would be made again for each of them.
+    """
+    return _set(bound, True, _SET_OF_WRITES)
+
+
+def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
     tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
-    return Statement(_SET, {"tenant": tenant, "member": member, "local": local})
+    return Statement(text, {"tenant": tenant, "member": member, "local": local})
 
 
 def sql(text: str) -> LiteralString:

@@ -19,19 +19,20 @@ from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
 from memory_mcp.storage.postgres.outbox import REQUEST_KEPT_MS, forget_old_requests
 from memory_mcp.storage.postgres.projects import PostgresProjects
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, keys_of
-from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
 
 _COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, speaker, type, role, trust, source, source_id,
   content, text, metadata"""
 _TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
 _KNOWN = f"SELECT event_id, content FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
-_REPLAY = f"SELECT answer FROM request WHERE {own()} AND key = %(key)s AND at_ms >= %(since)s"
+_REPLAY = f"SELECT key, answer FROM request WHERE {own()} AND key = ANY(%(keys)s::text[]) AND at_ms >= %(since)s"
 _ANSWERED = """INSERT INTO request (tenant, space, key, answer, at_ms)
-  VALUES (%(tenant)s, %(space)s, %(key)s, %(answer)s, %(at_ms)s)
+  SELECT %(tenant)s, %(space)s, key, answer, %(at_ms)s
+  FROM unnest(%(keys)s::text[], %(answers)s::text[]) AS given(key, answer)
   ON CONFLICT (tenant, space, key) DO UPDATE SET answer = excluded.answer, at_ms = excluded.at_ms"""
 #: Whether they are there is asked of so few events before it is known that it must be.
-_FEW = 16
+_FEW = 64
 #: Answers to re-sent writes that are too old are removed this often (milliseconds).
 _FORGET_MS = 600_000
 _GET = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND e.event_id = ANY(%(keys)s::uuid[])"
@@ -69,28 +70,47 @@ class PostgresEvents:
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
         """See EventStore."""
+        return self.append_each([Batch(events, request)])[0]
+
+    def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
+        """See EventStore: all in one transaction."""
         now = self._clock.now_ms()
-        with self._con.writing(*self._questions(events, request, now)) as writer:
-            sources, replay, *known_rows = writer.answers
-            if request and abs(now - self._forgot_ms) > _FORGET_MS:
-                forget_old_requests(writer, now)
-                self._forgot_ms = now
-            if replay:
-                return Appended((), (), str(replay[0][0]))
-            fresh, known = _sort_out(writer, events, known_rows[0] if known_rows else None)
+        with self._con.writing(*self._questions(batches, now)) as writer:
+            sources, replayed, *known_rows = writer.answers
+            answers = {str(key): str(answer) for key, answer in replayed}
+            given, fresh, outcomes = dict[str, str](), list[Event](), list[Appended]()
+            known = _Known(writer, [event for batch in batches for event in batch.events], known_rows)
+            for batch in batches:
+                key = batch.request.key if batch.request else ""
+                if batch.request and (answer := answers.get(key, given.get(key))) is not None:
+                    outcomes.append(Appended((), (), answer))
+                    continue
+                new, old = known.sort_out(batch.events)
+                fresh += new
+                outcomes.append(Appended(tuple(e.event_id for e in new), tuple(old)))
+                if batch.request:
+                    given[key] = batch.request.answer or " ".join(outcomes[-1].new)
             if fresh:
                 self._insert(writer, fresh, sources)
-            if request:
-                answer = request.answer or " ".join(e.event_id for e in fresh)
-                writer.later(_ANSWERED, key=request.key, answer=answer, at_ms=now)
+            self._keep_answers(writer, given, now)
             failpoint("events.before_commit")
         failpoint("events.committed")
-        return Appended(tuple(e.event_id for e in fresh), tuple(known))
+        return outcomes
 
-    def _questions(self, events: Sequence[Event], request: Request | None, now: int) -> list[Statement]:
-        """Return what is asked as soon as the head is locked: sources of the sessions, an earlier answer, ids that are there."""
-        since = {"key": request.key if request else "", "since": now - REQUEST_KEPT_MS}
-        asked = [sources_of(events), Statement(_REPLAY, since)]
+    def _keep_answers(self, writer: Writer, given: Mapping[str, str], now: int) -> None:
+        """Keep what re-sent writes are answered with."""
+        if not given:
+            return
+        if abs(now - self._forgot_ms) > _FORGET_MS:
+            forget_old_requests(writer, now)
+            self._forgot_ms = now
+        writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
+
+    def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
+        """Return what is asked as soon as the head is locked: sources of the sessions, earlier answers, ids that are there."""
+        events = [event for batch in batches for event in batch.events]
+        keys = [batch.request.key for batch in batches if batch.request]
+        asked = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
         if len(events) <= _FEW:
             asked.append(Statement(_KNOWN, {"keys": uuids_of(keys_of([e.event_id for e in events]))}))
         return asked
@@ -274,32 +294,37 @@ class PostgresEvents:
             seq = found[-1].seq
 
 
-def _sort_out(writer: Writer, events: Sequence[Event], there: Sequence[Row] | None) -> tuple[list[Event], list[EventId]]:
-    """New events, and ids stored before (`there`, None: not asked for yet); the same id with other words becomes a variant."""
-    if there is None:
-        # An id begins with its time: what is later than all before need not be looked up.
-        stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
-    else:
-        stored = _contents(there)
-    contents = [content_hash(e.text) for e in events]
-    taken = dict(stored)
-    named: list[tuple[Event, int]] = []
-    for event, content in zip(events, contents, strict=True):
-        if taken.setdefault(event.event_id, content) == content:
-            named.append((event, content))
+class _Known:
+    """Which events are stored, among them those that the running transaction is about to store."""
+
+    def __init__(self, writer: Writer, events: Sequence[Event], rows: Sequence[Sequence[Row]]) -> None:
+        """Know of `events`; `rows`: the answer to `_KNOWN` about them, none where it was not asked."""
+        self._writer = writer
+        if rows:
+            self._stored = _contents(rows[0])
         else:
-            named.append((_variant(event, content), content))
-    variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
-    stored |= _stored(writer, variants)
-    fresh: list[Event] = []
-    known: list[EventId] = []
-    for event, content in named:
-        if event.event_id in stored:
-            known.append(event.event_id)
-        else:
-            stored[event.event_id] = content
-            fresh.append(event)
-    return fresh, known
+            # An id begins with its time: what is later than all before need not be looked up.
+            self._stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+        self._taken = dict(self._stored)
+
+    def sort_out(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
+        """New events, and ids stored before; the same id with other words becomes a variant."""
+        named: list[tuple[Event, int]] = []
+        for event in events:
+            content = content_hash(event.text)
+            is_it = self._taken.setdefault(event.event_id, content) == content
+            named.append((event if is_it else _variant(event, content), content))
+        variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
+        self._stored |= _stored(self._writer, variants)
+        fresh: list[Event] = []
+        known: list[EventId] = []
+        for event, content in named:
+            if event.event_id in self._stored:
+                known.append(event.event_id)
+            else:
+                self._stored[event.event_id] = content
+                fresh.append(event)
+        return fresh, known
 
 
 def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, int]:

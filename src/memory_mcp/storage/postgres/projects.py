@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from memory_mcp.model.event import Event
 from memory_mcp.model.project import Alias, Names, Split
-from memory_mcp.storage.postgres.connection import Connection, Head, Row, own
+from memory_mcp.storage.postgres.connection import Connection, Row, own
+from memory_mcp.storage.postgres.head import Head
 from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount
 
 _ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")

@@ -1,0 +1,58 @@
+"""How far a memory got: the row that its writers lock, and that every process reads to see whether what it keeps still holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.errors import NotFound
+from memory_mcp.storage.postgres.database import Statement
+from memory_mcp.storage.postgres.keys import uuid_of
+
+#: The head of a memory.
+HEAD = """SELECT last_event, last_change, newest, derived, resets, notes FROM head
+  WHERE tenant = %(tenant)s AND space = %(space)s"""
+_PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
+  resets = %(resets)s, notes = %(notes)s WHERE tenant = %(tenant)s AND space = %(space)s"""
+
+
+@dataclass(slots=True)
+class Head:
+    """How far a memory got."""
+
+    last_event: int = 0
+    last_change: int = 0
+    #: The highest event id; -1 while there is none.
+    newest: int = -1
+    #: How far the deriver got.
+    derived: int = 0
+    #: Rises when something was taken out or put back as a whole.
+    resets: int = 0
+    #: Rises when a rule of names, a correction, a label or the first opening was written: what does not touch the tree.
+    notes: int = 0
+
+    @property
+    def noted(self) -> tuple[int, int]:
+        """Changes with every reset and note."""
+        return self.resets, self.notes
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """What was read under one stamp holds until the next."""
+        return self.last_change, self.resets
+
+
+def no_such_space() -> NotFound:
+    """Return the error of a member to whom the database does not show a memory."""
+    return NotFound("there is no such space", "Ask for the spaces you may see.")
+
+
+def head_of(row: Sequence[Any]) -> Head:
+    """Return what a row of `HEAD` tells."""
+    return Head(row[0], row[1], -1 if row[2] is None else row[2], *row[3:])
+
+
+def put(head: Head) -> Statement:
+    """Return the statement that writes a head."""
+    newest = None if head.newest < 0 else uuid_of(head.newest)
+    numbers = {"event": head.last_event, "change": head.last_change, "derived": head.derived}
+    return Statement(_PUT_HEAD, {**numbers, "newest": newest, "resets": head.resets, "notes": head.notes})

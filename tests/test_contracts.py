@@ -1,0 +1,118 @@
+"""The import contracts see what they are for: each is broken on purpose, in a copy of the program."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTRACTS = {
+    one["id"]: one
+    for one in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+}
+ROOMS: dict[str, list[str]] = CONTRACTS["rooms"]["rows"]
+IMPORTERS = {table: CONTRACTS[table]["rows"] for table in ("engines", "owners")}
+PACKAGES = sorted(
+    ".".join(path.parent.relative_to(ROOT / "src").parts) for path in (ROOT / "src" / "memory_mcp").rglob("__init__.py")
+)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The program's Python files and the linter's configuration, to be changed."""
+    sources = [ROOT / "pyproject.toml", ROOT / "tests" / "__init__.py", ROOT / "tests" / "contracts.py"]
+    for source in (*sources, *(ROOT / "src").rglob("*.py")):
+        target = tmp_path / source.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    return tmp_path
+
+
+def broken(copy: Path) -> str:
+    """What the linter says of a copy that it must refuse, a line for each thing."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
+    env = dict(os.environ, PYTHONPATH=str(copy / "src"), COLUMNS="500")
+    done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Contracts: " in done.stdout, done.stdout + done.stderr
+    return done.stdout
+
+
+def module(copy: Path, name: str) -> Path:
+    path = copy.joinpath("src", "memory_mcp", *name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def test_a_file_without_a_place_is_refused_in_every_room(copy: Path) -> None:
+    for package in PACKAGES:
+        copy.joinpath("src", *package.split("."), "planted.py").write_text('"""New."""\n', encoding="utf-8")
+    assert sorted(re.findall(r"^- (\S+)\.planted$", broken(copy), re.M)) == PACKAGES
+
+
+def test_a_package_without_a_row_is_refused(copy: Path) -> None:
+    folder = copy / "src" / "memory_mcp" / "events" / "planted"
+    folder.mkdir()
+    for name in ("__init__.py", "inside.py"):
+        (folder / name).write_text('"""New."""\n', encoding="utf-8")
+    said = broken(copy)
+    assert "memory_mcp.events.planted has no row\n" in said
+    assert "- memory_mcp.events.planted\n" in said
+
+
+def test_a_row_sees_an_import_of_a_higher_floor_in_its_room(copy: Path) -> None:
+    upwards = {room: (floors[0].split(" | ")[0], floors[-1].split(" | ")[0]) for room, floors in ROOMS.items() if len(floors) > 1}
+    for room, (high, low) in upwards.items():
+        with module(copy, f"{room}.{low}").open("a", encoding="utf-8") as file:
+            file.write(f"\nimport memory_mcp.{room}.{high}\n")
+    assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= set(upwards)
+
+
+def test_a_row_sees_files_of_one_floor_that_import_each_other(copy: Path) -> None:
+    beside = {room: floors[-1].split(" | ")[:2] for room, floors in ROOMS.items() if "|" in "".join(floors[-1:])}
+    for room, (one, other) in beside.items():
+        with module(copy, f"{room}.{one}").open("a", encoding="utf-8") as file:
+            file.write(f"\nimport memory_mcp.{room}.{other}\n")
+    assert set(re.findall(r"^Inside (\S+)$", broken(copy), re.M)) >= set(beside)
+
+
+def test_every_library_and_module_with_an_owner_is_refused_to_others(copy: Path) -> None:
+    names = [name for rows in IMPORTERS.values() for name in rows]
+    with module(copy, "clock").open("a", encoding="utf-8") as file:
+        file.writelines(f"\nimport {name if '.' not in name else f'memory_mcp.{name}'}\n" for name in names)
+    assert re.findall(r"^Importers of (\S+)$", broken(copy), re.M) == names
+
+
+def test_every_forbidden_import_is_refused(copy: Path) -> None:
+    """One source of each contract imports the last thing that it must not."""
+    forbidding = [contract for contract in CONTRACTS.values() if contract["type"] == "forbidden"]
+    pairs = [(one["source_modules"][0], one["forbidden_modules"][-1]) for one in forbidding]
+    for source, imported in pairs:
+        with module(copy, source.removeprefix("memory_mcp.")).open("a", encoding="utf-8") as file:
+            file.write(f"\nimport {imported}\n")
+    said = broken(copy)
+    assert [one["name"] for one in forbidding if f"{one['name']} BROKEN\n" not in said] == []
+    assert [pair for pair in pairs if "{} is not allowed to import {}:\n".format(*pair) not in said] == []
+
+
+def test_a_room_that_imports_from_a_higher_floor_and_a_circle_are_refused(copy: Path) -> None:
+    for source, imported in (("errors", "app"), ("model.event", "model.toc")):
+        with module(copy, source).open("a", encoding="utf-8") as file:
+            file.write(f"\nimport memory_mcp.{imported}\n")
+    said = broken(copy)
+    assert f"{CONTRACTS['floors']['name']} BROKEN\n" in said
+    assert f"{CONTRACTS['acyclic']['name']} BROKEN\n" in said
+
+
+def test_what_lists_the_files_of_a_room_lists_them_all() -> None:
+    """Layers are exhaustive wherever they stand: the floors say so, and the rooms are made so."""
+    layered = [one for one in CONTRACTS.values() if one["type"] == "layers"]
+    assert [one["id"] for one in layered] == ["floors"]
+    assert all(one["exhaustive"] for one in layered)
+    assert sorted(f"memory_mcp.{room}" for room in ROOMS) == [one for one in PACKAGES if one != "memory_mcp"]
