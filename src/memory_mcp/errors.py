@@ -7,6 +7,7 @@ MemoryMcpError
 │   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
 │   ├── ReadOnly             the data directory may be read and not written
 │   ├── StorageLocked        another process holds the data directory
+│   ├── StorageForbidden     the database's role may not read or write the tables
 │   ├── StorageAway          the database does not answer; what was acknowledged is in it
 │   ├── Busy                 another process is doing that for this memory
 │   ├── SchemaTooNew         written by a newer version
@@ -120,6 +121,16 @@ class StorageLocked(StorageError):
     code = "LOCKED"
     retryable = True
     exit_status = 3
+
+
+class StorageForbidden(StorageError):
+    """The role of `storage.url` may not read or write the database's tables."""
+
+    code = "FAILED_PRECONDITION"
+    HINT: ClassVar[str] = (
+        "Name in storage.url the role that made the tables and owns them (in psql, \\dt names it), or have that role grant this "
+        "one the tables; nothing was changed."
+    )
 
 
 class StorageAway(StorageError):

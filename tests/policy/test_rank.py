@@ -13,6 +13,7 @@ from memory_mcp.config import load
 from memory_mcp.errors import ConfigError
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.superseded import RETRACTED
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
 from memory_mcp.model.usage import Used
 from memory_mcp.policy.rank import PRESETS, RankingSettings, besides, frequency, identity, rank, recency, salience
@@ -243,6 +244,16 @@ def test_a_superseded_statement_stands_right_behind_its_successor_if_that_is_the
     assert names(found) == ["other", "new", "old", "last"]
     assert found[2].superseded_by == "grip:new"
     assert names(ranked([hits[0], hits[1]])) == ["old", "other"]
+
+
+def test_what_holds_no_more_scores_less_than_what_it_stands_behind() -> None:
+    hits = [hit("old", 0.9, superseded_by="grip:new"), hit("older", 0.8, superseded_by="grip:old"), hit("new", 0.9)]
+    hits += [hit("taken back", 1.0, superseded_by=RETRACTED), hit("other", 0.7), hit("far", 0.6, superseded_by="grip:elsewhere")]
+    scores = {h.title: h.score for h in ranked(hits)}
+    assert scores["new"] > scores["old"] > scores["older"] > scores["taken back"] > 0
+    # What stands in the place of another and is not here says nothing about the score.
+    assert (scores["new"], scores["other"], scores["far"]) == (0.9, 0.7, 0.6)
+    assert ranked([hit("taken back", 1.0, superseded_by=RETRACTED)])[0].score == 1.0
 
 
 def test_a_chain_of_successors_stands_in_the_order_in_which_they_hold() -> None:

@@ -165,3 +165,62 @@ def test_a_forgetting_that_was_cut_off_is_told_again(make: Make, server: Server)
     first.ok("share", "now")
     second.ok("share", "now")
     assert held(second) == held(first) == ["Something else.", "The code is [forgotten] for now."]
+
+
+OLD, NEW = "We decided that the parcels are shipped by falcon.", "Parcels travel in a wheelbarrow."
+
+
+def found(place: Place, text: str) -> list[dict[str, Any]]:
+    """The results of a question about the parcels; what was said must be among them."""
+    results = json.loads(place.ok("ask", "How are the parcels shipped by falcon?", "--all", "--detail", "full", "--json"))[
+        "results"
+    ]
+    assert text in [one["quote"] for one in results]
+    return list(results)
+
+
+def shared_statement(first: Place, second: Place, server: Server) -> str:
+    """The grip of a statement that the first laptop recorded and the second one has."""
+    server.start()
+    first.ok("ingest", "-", stdin=said(PROJECT, OLD, 9) + said(PROJECT, "The zebrafish tank leaks again.", 10))
+    first.ok("share", "to", server.url, "--key", "alice-writer")
+    first.ok("share", "add", PROJECT)
+    second.ok("share", "to", server.url, "--key", "bob-reader")
+    exchange(first, second)
+    assert all("superseded_by" not in one for one in found(second, OLD))
+    return str(next(one["grip_ids"][0] for one in found(first, OLD) if one["quote"] == OLD))
+
+
+def exchange(*places: Place) -> None:
+    for place in places:
+        place.ok("share", "now")
+
+
+def test_what_one_laptop_corrected_the_other_one_shows_as_superseded_behind_what_holds_now(make: Make, server: Server) -> None:
+    first, second = make("first"), make("second")
+    grip = shared_statement(first, second, server)
+    new = json.loads(first.ok("correct", grip, NEW, "--reason", "falcons tire", "--json"))["grip_id"]
+    exchange(first, second)
+    # Once the indexes have it, and no question adds it any more.
+    second.ok("admin", "rebuild-index")
+    results = found(second, NEW)
+    by_quote = {one["quote"]: (at, one) for at, one in enumerate(results)}
+    (at, old), (before, now) = by_quote[OLD], by_quote[NEW]
+    assert (old["superseded_by"], old["why_superseded"], "superseded_by" in now) == (new, "falcons tire", False)
+    assert now["grip_ids"][0] == new
+    assert (before < at, now["score"] > old["score"]) == (True, True)
+    assert json.loads(second.ok("query", "expand-grip", grip, "--json"))["superseded_by"] == new
+    # The other way into a memory says so too.
+    day = json.loads(second.ok("query", "node", "2026-01-05", "--all", "--json"))["node"]
+    assert [b["superseded_by"] for b in day["bullets"] if "falcon" in b["text"]] == [new]
+
+
+def test_what_one_laptop_retracted_the_other_one_shows_last(make: Make, server: Server) -> None:
+    first, second = make("first"), make("second")
+    grip = shared_statement(first, second, server)
+    first.ok("retract", grip, "--reason", "it was a dream")
+    exchange(first, second)
+    results = found(second, OLD)
+    assert (results[-1]["quote"], results[-1]["superseded_by"]) == (OLD, "retracted")
+    assert (len(results), results[-1]["why_superseded"]) == (2, "it was a dream")
+    assert results[-1]["score"] <= results[0]["score"]

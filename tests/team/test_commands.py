@@ -120,5 +120,28 @@ def test_mistakes_are_told_with_the_next_step(typed: Typed) -> None:
     assert "at least 1" in typed.fails("audit", "--limit", "0")
 
 
+def test_tombstones_of_an_empty_folder_are_none_and_beside_a_file_those_of_the_file(typed: Typed) -> None:
+    empty, kept = typed.home / "tombstones", typed.home / "kept.jsonl"
+    empty.mkdir()
+    typed("tenant", "add", "acme")
+    assert typed("tombstones", "export", str(kept))["added"] == 0
+    none = {"tombstones": 0, "memories": 0, "events": 0, "unknown": 0}
+    for places in ([str(empty)], [str(kept), str(empty)]):
+        assert typed("tombstones", "apply", *places) == none
+    assert f"{empty} holds no tombstones" in typed.run("tombstones", "apply", str(kept), str(empty)).stderr
+    # A name that is mistyped is no folder in which nothing was forgotten.
+    assert "no tombstones there" in typed.fails("tombstones", "apply", str(kept), str(empty / "none"))
+
+
+def test_a_role_that_may_not_read_the_tables_is_told_so_with_the_next_step(tmp_path: Path, url: str, cluster: Cluster) -> None:
+    database = url.partition("dbname=")[2].split()[0]
+    cluster.execute("CREATE ROLE stranger LOGIN")
+    for words in (("tenant", "list"), ("tenant", "add", "acme")):
+        done = Typed(tmp_path, cluster.url(database, "stranger")).run(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "permission denied for table schema_version" in done.stderr
+        assert "Name in storage.url the role that made the tables" in done.stderr
+
+
 def test_without_an_address_of_a_database_nothing_is_done(tmp_path: Path) -> None:
     assert "storage.url is not set" in Typed(tmp_path, "").fails("tenant", "list")

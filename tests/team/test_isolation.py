@@ -1,7 +1,7 @@
 """Two hundred tenants on one server: of what one asks, nothing of another's is in any answer, error, header, metric or log."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,13 @@ WORDLESS = frozenset(
 #: Tools of a person's own machine, and those whose honest arguments change something whoever's ids they name.
 OF_A_MACHINE = frozenset({"pause_capture", "resume_capture"})
 CHANGES = frozenset({"remember", "ingest_events", "rebuild_index", "prune_index"})
+#: Tools that answer page by page.
+PAGED: Mapping[str, Mapping[str, Any]] = {
+    "browse_toc": {"node_id": "toc:year:2026", "scope": "all", "limit": 1},
+    "get_events": {"scope": "all", "limit": 1},
+    "intelligent_search": {"query": "cellar", "scope": "all", "limit": 1},
+    "list_projects": {"limit": 1},
+}
 #: What people and agents wrote; the program derives the rest meanwhile. An act upon what is derived is in the audit.
 TABLES = """event pin superseded topic_label project_alias project_split audit tombstone request usage""".split()
 
@@ -53,10 +60,10 @@ class World:
     tenants: Tenants
     provider: Provider
 
-    def watched(self, tenant: int, key: str = "", space: str = "", project: str = "") -> Watched:
-        """A member of a tenant who sees its first space."""
+    def watched(self, tenant: int, key: str = "", space: str = "", project: str = "", mine: Iterable[int] = (1,)) -> Watched:
+        """A member of a tenant who sees these of its spaces."""
         more = {"Memory-Space": space} if space else {}
-        mine = frozenset({(tenant, 1), (tenant, 26)})
+        mine = frozenset({(tenant, 26), *((tenant, number) for number in mine)})
         return Watched(self.server.url, key or self.tenants.admins[tenant], project, "", more, self.tenants, mine)
 
     def of(self, owner: Owner) -> Handles:
@@ -150,10 +157,10 @@ def ask_honestly(world: World, tenant: int) -> Watched:
     return caller
 
 
-def attack(world: World, tenant: int, whose: Owner) -> Watched:
+def attack(world: World, caller: Watched, home: Owner, whose: Owner) -> Watched:
     """Everything with another's values: no word of theirs comes back, and nobody's values are answered alike."""
-    caller, own, other, nobody = world.watched(tenant), world.of((tenant, 1)), world.of(whose), nobodys()
-    before, told = world.kept((tenant, 1)), []
+    own, other, nobody = world.of(home), world.of(whose), nobodys()
+    before, told = world.kept(home), []
     for tool, known in schemas(caller).items():
         for (what, arguments), (_, absent) in zip(forged(tool, known, own, other), forged(tool, known, own, nobody), strict=True):
             found, missing = alike(caller.call(tool, **arguments), other), alike(caller.call(tool, **absent), nobody)
@@ -165,7 +172,7 @@ def attack(world: World, tenant: int, whose: Owner) -> Watched:
         if found != missing and not probe.looks:
             told.append(f"{probe.name}: {found[:1500]}\n  for nobody's: {missing[:1500]}")
     assert told == [], "\n".join(told)
-    assert world.kept((tenant, 1)) == before
+    assert world.kept(home) == before
     return caller
 
 
@@ -185,16 +192,66 @@ def test_answers_about_a_members_own_memory_hold_its_words_and_nobody_elses(worl
 def test_with_ids_words_and_filters_of_another_nothing_of_theirs_is_answered_or_changed(
     world: World, tenant: int, whose: Owner
 ) -> None:
-    caller = attack(world, tenant, whose)
+    caller = attack(world, world.watched(tenant), (tenant, 1), whose)
     assert caller.leaks == []
     assert caller.answers > 200
+
+
+def of_several(world: World, space: str = "") -> Watched:
+    """The first tenant's member who is in its spaces 2 and 3, and not in that of the team."""
+    return world.watched(FIRST, world.tenants.owners[FIRST], space, mine=(2, 3))
+
+
+def test_a_member_of_several_spaces_learns_nothing_of_the_one_beside_them(world: World) -> None:
+    """Opening by id and `search_spaces` look in all spaces of a caller: with values of the forbidden one, too."""
+    forbidden, home = (FIRST, 1), (FIRST, 2)
+    caller = attack(world, of_several(world, world.of(home).space_name), home, forbidden)
+    assert caller.leaks == []
+    assert caller.answers > 200
+    look_around(caller)
+    # What is in the other of one's own is found, so that nothing is proved by finding nothing at all.
+    third = world.of((FIRST, 3))
+    [notice] = caller.ok("expand_grip", grip_id=third.grip)["notices"]
+    assert notice == f"found in the space {third.space_name}"
+    assert [caller.call("expand_grip", grip_id=of.grip)["isError"] for of in (world.of(forbidden), nobodys())] == [True, True]
+    assert caller.leaks == []
+
+
+def test_a_member_of_several_spaces_is_told_of_those_alone(world: World) -> None:
+    caller, own = of_several(world), {world.of((FIRST, number)).space_name for number in (2, 3)}
+    listed = caller.ok("list_spaces")
+    assert (listed["current"], {space["name"] for space in listed["spaces"]}) == (world.of((FIRST, 3)).space_name, own)
+    assert {space["name"] for space in json.loads(caller.send("GET", "/share")[2])["spaces"]} == own
+    asked = {"query": "Who keeps what in the cellar?", "limit": 20}
+    found = caller.ok("search_spaces", **asked)
+    assert set(found["searched"]) == own == {result["space"] for result in found["results"]}
+    told = [caller.error("search_spaces", **asked, spaces=[*own, name]).replace(name, "<name>") for name in ("team", "nobodys")]
+    assert told[0] == told[1]
+    assert caller.leaks == []
+
+
+def test_cursors_and_counts_of_a_members_spaces_have_no_part_in_the_one_beside_them(world: World) -> None:
+    team, third = world.watched(FIRST), of_several(world)
+    second = of_several(world, world.of((FIRST, 2)).space_name)
+    before = [caller.ok("get_retrieval_status")["store"] for caller in (second, third)]
+    team.ok("remember", text="One more for the team alone.")
+    pages = 0
+    for tool, arguments in PAGED.items():
+        if cursor := team.ok(tool, **arguments).get("next_cursor"):
+            pages += 1
+            for caller in (second, third):
+                caller.call(tool, **arguments, cursor=cursor)
+                caller.call(tool, **arguments, cursor=cursor[:-1] + "0")
+    assert pages > 1
+    assert [caller.ok("get_retrieval_status")["store"] for caller in (second, third)] == before
+    assert second.leaks + third.leaks == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tenant", range(1, COUNT + 1))
 def test_every_tenant_asks_for_what_the_next_one_has(world: World, tenant: int) -> None:
     assert ask_honestly(world, tenant).leaks == []
-    assert attack(world, tenant, (tenant % COUNT + 1, 1)).leaks == []
+    assert attack(world, world.watched(tenant), (tenant, 1), (tenant % COUNT + 1, 1)).leaks == []
 
 
 def test_a_status_and_the_metrics_tell_nothing_of_how_much_others_have(world: World) -> None:
@@ -231,7 +288,10 @@ def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: W
                 assert "PERMISSION_DENIED" not in json.dumps(caller.call(tool, **honest(nobody)[tool])), (role, tool)
         assert caller.leaks == []
     # Whom one is not, one does not become by a key for more.
-    assert "needs the role writer" in world.watched(FIRST, world.tenants.readers[FIRST]).error("remember", text="No.")
+    reader = world.watched(FIRST, world.tenants.readers[FIRST])
+    assert "the role writer is needed for remember in this space" in reader.error("remember", text="No.")
+    status, _, body = reader.send("POST", "/hooks/claude-code", b"{}")
+    assert (status, b"the role writer is needed for hooks in this space" in body) == (403, True)
     assert world.kept((0, 0)) == before
 
 
@@ -293,19 +353,13 @@ def test_what_is_published_or_forgotten_by_a_member_touches_no_other_space(world
 
 def test_cursors_and_keys_of_calls_are_worth_nothing_elsewhere(world: World) -> None:
     caller, pages = world.watched(SECOND), 0
-    asked = {
-        "browse_toc": {"node_id": "toc:year:2026", "scope": "all", "limit": 1},
-        "get_events": {"scope": "all", "limit": 1},
-        "intelligent_search": {"query": "cellar", "scope": "all", "limit": 1},
-        "list_projects": {"limit": 1},
-    }
     for tenant, key in ((FIRST, world.tenants.admins[FIRST]), (FIRST, world.tenants.owners[FIRST])):
         other = Caller(
             world.server.url,
             key,
             more={} if key == world.tenants.admins[FIRST] else {"Memory-Space": world.of((tenant, 2)).space_name},
         )
-        for tool, arguments in asked.items():
+        for tool, arguments in PAGED.items():
             if cursor := other.ok(tool, **arguments).get("next_cursor"):
                 pages += 1
                 caller.call(tool, **arguments, cursor=cursor)

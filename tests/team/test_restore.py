@@ -100,6 +100,12 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
 
     settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": team.url, "MEMORY_MCP_TEAM__AUTH": "keys"}
     with Place(tmp_path / "operator", more=settings) as operator:
+        listed = operator.ok("admin", "team", "audit", "--tenant", "acme", "--json")
+        assert SECRET.lower() not in listed.lower()
+        newest, before = json.loads(listed)["acts"][:2]
+        assert (newest["what"], newest["author"].endswith("(member 1)"), before["what"]) == ("forget", True, "key make")
+        assert newest["detail"].pop("space") == "shared"
+        assert sum(newest["detail"].values()) > 0
         assert command(operator, "export", str(tmp_path / "copy.jsonl"))["added"] == 1
         assert command(operator, "export", str(tmp_path / "copy.jsonl"))["added"] == 0
     (noted,) = outside.glob("*.jsonl")

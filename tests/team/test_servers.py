@@ -2,13 +2,21 @@
 
 import json
 import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
 from bench.place import Place
+from memory_mcp.storage.postgres import migrations
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
-from tests.daemon.test_serve_http import serve
+from tests.daemon.test_serve_http import serve, told
+from tests.postgres import Cluster
 from tests.team.servers import Team, serving
 from tests.waiting import PATIENCE, until
 
@@ -101,6 +109,36 @@ def test_a_space_is_named_by_header_or_address_and_what_a_caller_may_not_see_doe
         assert (twice[0], json.loads(twice[2])["error"]["code"]) == (400, "INVALID_ARGUMENT")
 
 
+def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team_one_the_first_by_name(
+    tmp_path: Path, team: Team
+) -> None:
+    keys = {
+        "several": team.member("acme", "ann", Zoo=Role.READER, alpha=Role.WRITER, project_shop=Role.READER, beta=Role.ADMIN),
+        "private": team.member("acme", "bob", alpha=Role.ADMIN, private_z=Role.ADMIN, private_b=Role.READER),
+        "project": team.member("acme", "cid", project_shop=Role.WRITER),
+        "projects": team.member("acme", "dot", project_shop=Role.WRITER, project_till=Role.WRITER),
+        "nothing": team.member("acme", "eva"),
+    }
+    number = team.admin.tenant("acme").tenant
+    keys["key"] = str(team.admin.make_key(number, "narrow", "ann", ["memory:read"], ["beta", "alpha"]))
+    with serving(tmp_path / "a", team.url) as server:
+
+        def current(who: str, project: str = "") -> str:
+            return str(server.caller(keys[who], project=project).ok("list_spaces")["current"])
+
+        # Capitals come before small letters.
+        assert [current(who) for who in keys] == ["Zoo", "private_b", "project_shop", "", "", "alpha"]
+        named = "github.com/acme/project_shop"
+        assert [current(who, named) for who in keys] == ["project_shop", "private_b", *["project_shop"] * 2, "", "alpha"]
+        # A project space is that of a caller whose project is called so, at the end of its path or as a whole.
+        assert (current("several", "project_shop"), current("several", "github.com/acme/my_project_shop")) == (
+            "project_shop",
+            "Zoo",
+        )
+        for who in ("projects", "nothing"):
+            assert server.caller(keys[who]).error("get_events").startswith("NOT_FOUND: there is no such space")
+
+
 def test_a_hook_is_acknowledged_when_its_events_are_committed_and_sent_again_it_is_stored_once(
     tmp_path: Path, team: Team
 ) -> None:
@@ -165,6 +203,51 @@ def test_a_team_needs_postgres(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert "storage.engine = postgres" in errors
+
+
+def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(tmp_path: Path, team: Team) -> None:
+    key = team.member("acme", "ann", team=Role.WRITER)
+    settings = {"ENGINE": "postgres", "URL": team.url, "TENANT": "acme", "SPACE": "team"}
+    more = {f"MEMORY_MCP_STORAGE__{name}": value for name, value in settings.items()}
+    with serving(tmp_path / "a", team.url) as server, Place(tmp_path / "operator", more=more) as operator:
+        done = operator.run("pause", "--project", "*")
+        assert (done.returncode, "team servers with this memory go on recording" in done.stderr) == (0, True)
+        server.caller(key).ok("remember", text="The servers know nothing of it.")
+        assert team.rows("acme", "SELECT text FROM event") == [("The servers know nothing of it.",)]
+
+
+@contextmanager
+def waiting_server(root: Path, url: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A server that is started, and the first line that it says about the database."""
+    settings = {"MEMORY_MCP_STORAGE__ENGINE": "postgres", "MEMORY_MCP_STORAGE__URL": url, "MEMORY_MCP_TEAM__AUTH": "keys"}
+    with Place(root, more=settings) as place:
+        process = serve(place, "--http", "--port", "0", "--json")
+        try:
+            assert process.stderr is not None
+            yield process, next(line for line in process.stderr if "database" in line)
+        finally:
+            process.kill()
+            process.communicate(timeout=PATIENCE)
+
+
+def test_a_server_that_waits_for_its_database_says_so_and_begins_when_it_may(tmp_path: Path, cluster: Cluster) -> None:
+    empty = cluster.create()
+    with psycopg.connect(empty, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [migrations.LOCK])
+        with waiting_server(tmp_path, empty) as (process, line):
+            assert "WARNING: waiting for the database" in line
+            assert f"dbname={empty.partition('dbname=')[2].split()[0]}" in line
+            other.execute("SELECT pg_advisory_unlock(%s)", [migrations.LOCK])
+            assert told(process)["url"].startswith("http://")
+
+
+def test_a_server_whose_database_never_answers_says_so_without_its_password(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        url = f"postgresql://memory:hushhush@127.0.0.1:{port}/memory"
+        with waiting_server(tmp_path, url) as (_, line):
+            assert f"waiting for the database (host=127.0.0.1 port={port} dbname=memory)" in line
+            assert "hushhush" not in line
 
 
 def test_projects_are_shared_through_a_space_that_its_readers_search(tmp_path: Path, team: Team) -> None:

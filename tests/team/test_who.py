@@ -78,7 +78,8 @@ def test_each_role_may_do_what_those_before_it_may(request_name: str, lowest: Ro
         if role.rank >= lowest.rank:
             check(principal(role), TEAM, request_name)
         else:
-            assert f"PERMISSION_DENIED: {request_name} needs the role {lowest.value}" in said(principal(role), TEAM, request_name)
+            refused = f"PERMISSION_DENIED: the role {lowest.value} is needed for {request_name} in this space"
+            assert refused in said(principal(role), TEAM, request_name)
 
 
 def test_the_lower_of_role_and_scope_decides() -> None:

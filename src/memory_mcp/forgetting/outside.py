@@ -45,26 +45,28 @@ def note(app: App) -> None:
 
 
 def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
-    """Add the tombstones of memories, by store id, that a file does not have yet; how many."""
+    """Add the tombstones of memories, by store id, that a file does not have yet; how many. The file is there afterwards."""
     known = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
     new: list[str] = []
     for memory, log in logs.items():
         lines = [line for line in dict.fromkeys(log.lines()) if (memory, line) not in known]
         key = log.key().hex() if lines else ""
         new += [json.dumps({"memory": memory, "key": key, "line": line}) for line in lines]
-    if new:
+    if new or not file.exists():
         append(file, new)
     return len(new)
 
 
 def files_of(places: Sequence[Path]) -> list[Path]:
-    """Return files, and those of folders; InvalidQuery for a place where there is none."""
+    """Return files, and those of folders, which may be empty: nothing was forgotten yet. InvalidQuery for what is not there."""
     found: list[Path] = []
     for place in places:
-        inside = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else [place] * place.is_file()
-        if not inside:
+        if place.is_dir():
+            found += sorted(place.glob(f"*{SUFFIX}"))
+        elif place.is_file():
+            found.append(place)
+        else:
             raise InvalidQuery(f"no tombstones there: {place}", f"Name a file that the export wrote, or a folder of *{SUFFIX}.")
-        found += inside
     return found
 
 

@@ -29,9 +29,16 @@ class Successors:
         self._storage = storage
 
     def put_before(self, hits: Iterable[Hit]) -> list[Hit]:
-        """`hits`, each superseded one behind the statement that holds now, with the same score; free where none is superseded."""
+        """`hits`, each superseded one behind the statement that holds now; free where none is superseded.
+
+        That one is worth at least as much: what holds answers a question that what it replaced answered.
+        """
         hits = list(hits)
-        if not any(hit.superseded_by for hit in hits):
+        worth: dict[str, float] = {}
+        for hit in hits:
+            if hit.superseded_by:
+                worth[hit.superseded_by] = max(hit.score, worth.get(hit.superseded_by, 0.0))
+        if not worth:
             return hits
         known = {grip for hit in hits for grip in (*hit.grip_ids, hit.grip_id)}
         made: list[Hit] = []
@@ -39,8 +46,9 @@ class Successors:
             successor = hit.superseded_by
             if successor and successor != RETRACTED and successor not in known:
                 known.add(GripId(successor))
-                made += self._shown(GripId(successor), hit.project, hit.score)
-            made.append(hit)
+                made += self._shown(GripId(successor), hit.project, worth[successor])
+            shown = hit.grip_id or next(iter(hit.grip_ids), "")
+            made.append(replace(hit, score=max(hit.score, worth.get(shown, 0.0))))
         return made
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:

@@ -6,12 +6,10 @@ from dataclasses import replace
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.policy.chain import BEST, MADE_OF
+from memory_mcp.policy.rank import BEHIND
 
 #: Of so many results in a row, how many come from inside the time that a question names: of the first, and of further ones.
 _BLOCK, _INSIDE, _FURTHER = 5, 3, 4
-#: What a hit that stands behind another is worth beside it at most, so that the order shows in the scores, and nothing that
-#: ranking adds turns it.
-_BEHIND = 0.85
 
 
 def identity(hit: Hit) -> str:
@@ -36,7 +34,7 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
         for hit in lists[name]:
             if identity(hit) not in known:
                 known.add(identity(hit))
-                last = min(hit.score, last * _BEHIND) if merged and name is not order[0] else hit.score
+                last = min(hit.score, last * BEHIND) if merged and name is not order[0] else hit.score
                 merged.append(replace(hit, score=round(last, 6)))
     return tuple(merged)
 
@@ -88,6 +86,6 @@ def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return hits in their order with scores that never rise."""
     shown: list[Hit] = []
     for hit in hits:
-        score = min(hit.score, shown[-1].score * _BEHIND) if shown else hit.score
+        score = min(hit.score, shown[-1].score * BEHIND) if shown else hit.score
         shown.append(replace(hit, score=round(score, 6)))
     return tuple(shown)

@@ -6,7 +6,7 @@ score) and usage (how often it was opened; an opening counts half after another 
 
 Invariants
 1. `score` stays what the layer said; what ranking thinks stands in `parts`.
-2. A statement never stands above the one that superseded it.
+2. A statement never stands above the one that superseded it, nor scores as much; what was retracted scores less than all else.
 3. Nothing is lost: what is folded into another hit is counted there.
 """
 
@@ -42,6 +42,9 @@ _SAME = 0.9
 _RUN, _RUN_UNPARTED, _LONG_WORDS = 3, 8, 20
 #: Grips that one hit names at most.
 _GRIPS = 3
+#: What a hit that stands behind another is worth beside it at most, so that the order shows in the scores, and nothing that
+#: ranking adds turns it.
+BEHIND = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def rank(
         weights["usage"] = 0.0
     valued = [_valued(hit, weights, settings, now_ms, usage) for hit in hits]
     ordered = [hit for _, hit in sorted(valued, key=lambda pair: (-pair[0], identity(pair[1])))]
-    ordered = _behind_their_successors(ordered)
+    ordered = _worth_less(_behind_their_successors(ordered))
     return _collapsed(ordered) if settings.collapse else ordered
 
 
@@ -164,6 +167,22 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
     # Statements that supersede each other in a circle still wait: they come last, in the order they had.
     placed = [ordered[at] for at in (*done, *sorted(at for several in waiting.values() for at in several))]
     return sorted(placed, key=lambda hit: hit.superseded_by == RETRACTED)
+
+
+def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
+    """The same order, with scores of what holds no more that are below those of what it stands behind."""
+    if not any(hit.superseded_by for hit in placed):
+        return list(placed)
+    holding = [hit.score for hit in placed if hit.superseded_by != RETRACTED]
+    scores: dict[str, float] = {RETRACTED: min(holding)} if holding else {}
+    worth: list[Hit] = []
+    for hit in placed:
+        over = scores.get(hit.superseded_by)
+        score = hit.score if over is None else min(hit.score, round(over * BEHIND, 6))
+        for grip in _ids(hit):
+            scores.setdefault(grip, score)
+        worth.append(replace(hit, score=score))
+    return worth
 
 
 def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:

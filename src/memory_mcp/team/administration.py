@@ -56,11 +56,6 @@ class Administration:
         row = [tenant, self._clock.now_ms(), what, self._author, subject, json.dumps(detail)]
         raw.execute(_AUDIT, row)
 
-    def record(self, tenant: int, what: str, subject: str, **detail: Any) -> None:
-        """Add an act to the audit that was done elsewhere, such as a forget; `detail` holds no text of a memory."""
-        with self.database.connection(Bound(tenant)) as raw, translated():
-            self._note(raw, tenant, what, subject, **detail)
-
     # tenants and spaces
 
     def add_tenant(self, name: str, tenant_class: str = "") -> Tenant:

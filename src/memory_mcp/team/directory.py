@@ -33,12 +33,13 @@ _KEY = """SELECT k.hash, k.scopes, k.spaces, k.expires_ms, k.revoked_ms, k.used_
     m.member, m.name, m.role, t.class, m.removed_ms
   FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member JOIN tenant t ON t.tenant = k.tenant
   WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s"""
+#: In an order that is the same in every database: the first of several spaces is that of a caller who names none.
 _GRANTS = """SELECT g.space, s.name, s.kind, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
-  WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name"""
+  WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name COLLATE "C" """
 _GRANTS_OF_KEY = """SELECT g.space, s.name, s.kind, g.role
   FROM api_key k JOIN space_grant g ON g.tenant = k.tenant AND g.member = k.member
   JOIN space s ON s.tenant = g.tenant AND s.space = g.space
-  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name"""
+  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name COLLATE "C" """
 _USED = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
 _SPACES = """SELECT s.space, s.name, s.kind, s.timezone, s.at_ms, coalesce(h.last_event, 0) FROM space s
   LEFT JOIN head h ON h.tenant = s.tenant AND h.space = s.space WHERE s.tenant = %(tenant)s ORDER BY s.name"""
@@ -48,8 +49,15 @@ _ALL_GRANTS = """SELECT g.member, s.name, g.role FROM space_grant g JOIN space s
 _KEYS = """SELECT k.key_id, k.name, m.name, k.scopes, k.spaces, k.at_ms, k.made_by, k.expires_ms, k.used_ms, k.revoked_ms
   FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member
   WHERE k.tenant = %(tenant)s ORDER BY k.at_ms, k.key_id"""
-_AUDIT = """SELECT at_ms, what, author, subject, detail FROM team_audit WHERE tenant = %(tenant)s
-  ORDER BY number DESC LIMIT %(limit)s"""
+#: With what administrators do to a space itself, as its own audit has it; reasons are people's own words, and stay there.
+_AUDIT = """SELECT at_ms, what, author, subject, detail, '' AS space, number FROM team_audit WHERE tenant = %(tenant)s
+  UNION ALL
+  SELECT a.at_ms, a.what, a.author, a.subject, a.counts, s.name, a.number
+  FROM audit a JOIN space s ON s.tenant = a.tenant AND s.space = a.space
+  WHERE a.tenant = %(tenant)s AND a.what = ANY(%(whats)s)
+  ORDER BY at_ms DESC, space DESC, number DESC LIMIT %(limit)s"""
+#: Acts upon a space that are an administrator's: what forgets, and what replaces or adds as a whole.
+_OF_SPACES = ["forget", "restore", "migrate", "merge", "acknowledge", "salvage"]
 _MEMORY = """SELECT space, timezone, store_id FROM space WHERE tenant = %(tenant)s AND space = %(space)s"""
 _STORED = """SELECT coalesce(sum(last_event), 0)::bigint FROM head WHERE tenant = %(tenant)s"""
 
@@ -223,9 +231,12 @@ class Directory:
         return found
 
     def acts(self, tenant: int, limit: int) -> list[TeamAct]:
-        """Return the newest administrative acts of a tenant, newest first."""
-        rows = self._rows(_AUDIT, tenant, limit=limit)
-        return [TeamAct(at_ms, what, author, subject, json.loads(detail)) for at_ms, what, author, subject, detail in rows]
+        """Return the newest administrative acts over a tenant and its spaces, newest first: forgets too, without their text."""
+        rows = self._rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
+        return [
+            TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
+            for at_ms, what, author, subject, detail, space, _ in rows
+        ]
 
 
 def _grants(raw: Linked, tenant: int, member: int) -> tuple[Grant, ...]:

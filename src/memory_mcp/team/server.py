@@ -70,8 +70,9 @@ class TeamServer:
         team, storage = settings.team, settings.storage
         self._settings = settings
         self.database = Database(storage.url, storage.pool)
-        roles.require_bound(self.database)
-        migrations.bring_up(self.database)
+        with migrations.waited_for(self.database):
+            roles.require_bound(self.database)
+            migrations.bring_up(self.database)
         self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
         self.directory = Directory(self.database)
         self.quotas = Quotas(team)

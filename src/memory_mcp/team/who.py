@@ -130,9 +130,9 @@ def check(principal: Principal, space: int, request: str) -> None:
     needed, scope = LOWEST[act], f"memory:{act.value}"
     if any(grant.space == space and grant.role.rank >= needed.rank for grant in principal.grants):
         hint = f"Get a token or key with the scope {scope}."
-        raise InsufficientScope(f"{request} needs the scope {scope}", hint, scope)
+        raise InsufficientScope(f"the scope {scope} is needed for {request}", hint, scope)
     hint = f"Ask an administrator of the space for the role {needed.value}."
-    raise PermissionDenied(f"{request} needs the role {needed.value} in this space", hint)
+    raise PermissionDenied(f"the role {needed.value} is needed for {request} in this space", hint)
 
 
 def no_such_space(name: str = "") -> NotFound:

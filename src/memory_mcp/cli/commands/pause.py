@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened, project_typed
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened, project_typed, settings_of
 
 _MEANT = "a project's name, its last parts, or '*' for all (default: that of the working directory)"
 
@@ -26,7 +26,10 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.requests.capturing import PauseCapture
 
     with opened(args) as app:
-        return tell(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
+        status = tell(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
+    if settings_of(args).storage.engine == "postgres":
+        render.err("On this machine alone: other machines and team servers with this memory go on recording.")
+    return status
 
 
 def tell(args: argparse.Namespace, data: dict[str, Any]) -> int:

@@ -298,10 +298,15 @@ def run_export(args: argparse.Namespace) -> int:
 
 def run_apply(args: argparse.Namespace) -> int:
     """Forget again what files say."""
+    from memory_mcp.forgetting.outside import files_of
     from memory_mcp.team import tombstones
 
+    places = [Path(place) for place in args.places]
+    for place in places:
+        if not files_of([place]):
+            render.err(f"{place} holds no tombstones: nothing was forgotten, or it is another folder")
     with _acting(args) as (acts, settings):
-        done = tombstones.apply(acts.database, settings, [Path(place) for place in args.places])
+        done = tombstones.apply(acts.database, settings, places)
     lines = [
         f"{render.plural(done.tombstones, 'tombstone')} applied that the database did not have",
         f"{render.plural(done.events, 'event')} forgotten again in {render.plural(done.memories, 'space')}",

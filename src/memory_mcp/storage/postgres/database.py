@@ -30,6 +30,7 @@ from memory_mcp.errors import (
     ResourceExhausted,
     StorageAway,
     StorageError,
+    StorageForbidden,
 )
 from memory_mcp.storage.postgres.keys import load_as_integers
 
@@ -236,8 +237,9 @@ def translated() -> Iterator[None]:
     except PoolTimeout as error:
         raise StorageAway("the database gave no connection in time", _AWAY_HINT) from error
     except errors.InsufficientPrivilege as error:
-        hint = "Name the role that owns the tables in storage.url; or a row is of a space that the caller may not write to."
-        raise StorageError(f"the database refused: {_first(error)}", hint) from error
+        if "row-level security" not in str(error):
+            raise StorageForbidden(f"the database refused its role: {_first(error)}", StorageForbidden.HINT) from error
+        raise StorageError(f"the database refused: {_first(error)}", "Ask for a role in the space that may write.") from error
     except psycopg.OperationalError as error:
         raise StorageAway(f"the database does not answer: {_first(error)}", _AWAY_HINT) from error
     except psycopg.Error as error:

@@ -4,20 +4,29 @@ Several processes may start at once: an advisory lock lets one of them do it. Wi
 since its shards take their place.
 """
 
+import logging
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
 from psycopg import Connection as Raw
+from psycopg.conninfo import conninfo_to_dict
 
 from memory_mcp.errors import SchemaTooNew
 from memory_mcp.storage.postgres.database import Database, sql, translated
 
+log = logging.getLogger(__name__)
+
+#: Whoever waits for a database is told so after so long (seconds).
+_SILENT = 2.0
 #: Statements that lead to each version from the one before it. Never edited once released.
 STEPS: dict[int, str] = {}
 CURRENT = 1
 #: The advisory lock of whoever makes or changes tables; any number that nobody else takes.
-_LOCK = 0x6D656D6F7279
+LOCK = 0x6D656D6F7279
 #: Hash partitions of each large table.
 PARTITIONS = 16
 _CREATED = re.compile(r"^CREATE TABLE (\w+) \((?: *--[^\n]*)?\n    tenant", re.MULTILINE)
@@ -46,6 +55,22 @@ def tables() -> list[str]:
     return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY | APART]
 
 
+@contextmanager
+def waited_for(database: Database) -> Iterator[None]:
+    """Log once that the database is waited for, should what is inside take more than two seconds."""
+    named = conninfo_to_dict(database.url)
+    # Without the user's name and password.
+    place = " ".join(f"{part}={named[part]}" for part in ("host", "hostaddr", "port", "dbname") if part in named)
+    text = "waiting for the database (%s): it does not answer yet, or another server is making its tables"
+    timer = threading.Timer(_SILENT, log.warning, [text, place or "storage.url"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
     """Make the tables, or bring them up to date; does nothing where they are.
 
@@ -56,7 +81,7 @@ def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
         if have == CURRENT:
             return
         with raw.transaction():
-            raw.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+            raw.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
             have = version_of(raw)
             if have > CURRENT:
                 told = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"

@@ -1,16 +1,11 @@
 """The tree's term sets and the root's document frequencies, as append-only rows that are folded now and then."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
-
-import numpy as np
 
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.termsets import less, smallest, summed, union
 
-R = TypeVar("R", bound=tuple[Any, ...])
-#: A row of this many bytes, this many times as large as all smaller ones of its node, is not written again to join them.
-_LARGE, _SHARE = 32_768, 4
 _SETS = f"SELECT key, hashes FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])"
 _OF_DAYS = f"""SELECT t.hashes FROM segment_cut s JOIN term_delta t ON {own("t")} AND t.key = s.key
   WHERE {own("s")} AND s.project = %(project)s AND s.day >= %(first)s AND s.day < %(after)s"""
@@ -56,7 +51,7 @@ class PostgresTerms:
                 small = {key: smallest(several, more_than) for key, several in parts.items()}
                 gone = [(key, number) for key, several in small.items() for number, _ in several]
                 writer.run(_GONE, keys=[key for key, _ in gone], numbers=[number for _, number in gone])
-                joined = [_union([hashes for _, hashes in several]) for several in small.values()]
+                joined = [union([hashes for _, hashes in several]) for several in small.values()]
                 writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), [list(small), joined])
             return len(parts) + _fold_frequencies(writer, more_than)
 
@@ -69,8 +64,8 @@ def _fold_frequencies(writer: Writer, more_than: int) -> int:
         small = smallest(parts, more_than)
         numbers = [part[0] for part in small]
         writer.run(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
-        unique, sums = summed([(part[1], part[2]) for part in small])
-        writer.insert("frequency", *_FREQUENCY, [[project], [unique.tobytes()], [sums.tobytes()]])
+        hashes, counts = summed(part[1:] for part in small)
+        writer.insert("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
     return len(by_project)
 
 
@@ -86,35 +81,6 @@ def without_sets(writer: Writer, segments: Sequence[int]) -> None:
         sets.setdefault(project, {}).setdefault(key, []).append(hashes)
     for project, by_key in sets.items():
         rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        gone = [_union(parts) for parts in by_key.values()]
-        unique, sums = summed([*rows, *((g, np.full(len(g) // 4, -1, "<i4").tobytes()) for g in gone)])
         writer.run(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        if (held := sums > 0).any():
-            writer.insert("frequency", *_FREQUENCY, [[project], [unique[held].tobytes()], [sums[held].tobytes()]])
-
-
-def summed(rows: Sequence[Sequence[bytes]]) -> "tuple[np.ndarray[Any, np.dtype[Any]], np.ndarray[Any, np.dtype[Any]]]":
-    """Return the terms of some rows (hashes, counts), sorted, and the sum of each: uint32 and int32, little-endian."""
-    terms = np.concatenate([np.frombuffer(hashes, "<u4") for hashes, _ in rows])
-    weights = np.concatenate([np.frombuffer(counts, "<i4") for _, counts in rows])
-    unique, place = np.unique(terms, return_inverse=True)
-    return unique.astype("<u4"), np.bincount(place, weights=weights, minlength=len(unique)).astype("<i4")
-
-
-def smallest(rows: Sequence[R], more_than: int) -> list[R]:
-    """Return the rows (number, hashes, ...) of a node to join: all of them, or those that do not amount to a large one.
-
-    A year's set is a megabyte and its new rows are some hundred bytes: written anew with every fold it would be most of
-    what a live write costs. A row is left as it is while it is `_SHARE` times as large as all smaller ones together.
-    """
-    found = sorted(rows, key=lambda row: len(row[1]))
-    total = 0
-    for place, row in enumerate(found):
-        if place > 1 and len(found) - place < more_than and len(row[1]) >= max(_LARGE, _SHARE * total):
-            return found[:place]
-        total += len(row[1])
-    return found
-
-
-def _union(parts: list[bytes]) -> bytes:
-    return np.unique(np.concatenate([np.frombuffer(p, "<u4") for p in parts])).astype("<u4").tobytes()
+        if left := less(rows, by_key.values()):
+            writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in left)])

@@ -1,0 +1,58 @@
+"""Rows of term sets and of counts by term, joined and taken from each other as the engines keep them (pure).
+
+A set is its terms' hashes, sorted: uint32, little-endian; counts stand beside the hashes of a row: int32, little-endian.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+R = TypeVar("R", bound=tuple[Any, ...])
+#: A row of this many bytes, this many times as large as all smaller ones of its node, is not written again to join them.
+_LARGE, _SHARE = 32_768, 4
+
+
+def smallest(rows: Sequence[R], more_than: int) -> list[R]:
+    """Return the rows (number, hashes, ...) of a node to join: all of them, or those that do not amount to a large one.
+
+    A year's set is a megabyte and its new rows are some hundred bytes: written anew with every fold it would be most of
+    what a live write costs. A row is left as it is while it is `_SHARE` times as large as all smaller ones together.
+    """
+    found = sorted(rows, key=lambda row: len(row[1]))
+    total = 0
+    for place, row in enumerate(found):
+        if place > 1 and len(found) - place < more_than and len(row[1]) >= max(_LARGE, _SHARE * total):
+            return found[:place]
+        total += len(row[1])
+    return found
+
+
+def union(sets: Iterable[bytes]) -> bytes:
+    """Return what any of the sets holds."""
+    return np.unique(np.concatenate([np.frombuffer(one, "<u4") for one in sets])).astype("<u4").tobytes()
+
+
+def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
+    """Return the terms of rows (hashes, counts) and the sum of each."""
+    terms, sums = _summed(rows)
+    return terms.tobytes(), sums.tobytes()
+
+
+def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
+    """Return the sums of rows (hashes, counts) with 1 less for every term of each set, of which several parts are given.
+
+    Terms that nothing else holds are left out; None where none is left.
+    """
+    gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(union, sets)]
+    terms, sums = _summed([*rows, *gone])
+    held = sums > 0
+    return (terms[held].tobytes(), sums[held].tobytes()) if held.any() else None
+
+
+def _summed(rows: Iterable[Sequence[bytes]]) -> "tuple[np.ndarray[Any, np.dtype[Any]], np.ndarray[Any, np.dtype[Any]]]":
+    rows = list(rows)
+    terms = np.concatenate([np.frombuffer(hashes, "<u4") for hashes, _ in rows])
+    weights = np.concatenate([np.frombuffer(counts, "<i4") for _, counts in rows])
+    unique, place = np.unique(terms, return_inverse=True)
+    return unique.astype("<u4"), np.bincount(place, weights=weights, minlength=len(unique)).astype("<i4")
