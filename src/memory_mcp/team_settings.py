@@ -92,7 +92,7 @@ class TeamServerSettings:
     workers: int = _count(
         2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others."
     )
-    open_spaces: int = _count(64, "Spaces that are kept open at most; more are open only while they are in use.")
+    open_spaces: int = _count(512, "Spaces that are kept open at most; more are open only while they are in use.")
     memory_mb: int = _count(1024, "Memory that open spaces and their indexes may take, as estimated, in megabytes.")
     disk_mb: int = _count(4096, "Disk that indexes below the data directory may take, in megabytes.")
     idle_secs: int = _count(600, "A space that nobody used for so long is closed.")

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
 #: What an open memory takes before it is read, and what a byte of its indexes on disk takes in memory (measured).
-BASE_BYTES, BYTES_PER_BYTE = 7 * MEGABYTE // 2, 1.0
+BASE_BYTES, BYTES_PER_BYTE = MEGABYTE, 1.0
 #: Names of what a folder holds: its indexes, and how many resets they know of.
 _INDEXES, _RESETS = "indexes", "resets"
 #: Folders are measured at most so often (seconds).
@@ -49,7 +49,7 @@ class Place:
 class Limits:
     """How much may be open."""
 
-    count: int = 64
+    count: int = 512
     memory_bytes: int = 1024 * MEGABYTE
     disk_bytes: int = 4096 * MEGABYTE
     #: What nobody used for so long is closed (seconds).
