@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ class Round:
     """What was seen with so many servers."""
 
     servers: int = 0
+    #: How long the servers took to index the tenants whose people ask, before the day (seconds).
+    warmed_s: float = 0.0
     events: int = 0
     seconds: float = 0.0
     events_per_second: float = 0.0
@@ -261,10 +263,8 @@ def join(root: Path, url: str, key: str, word: str) -> Joining:
         told.first_answer = time.monotonic() - server.began
 
         def whole() -> bool:
-            status = caller.tool("get_retrieval_status", detail="full")
-            layers = {layer["name"]: layer for layer in status["layers"]}
-            told.documents = int(layers["bm25"].get("count", 0))
-            return all(layers[name].get("healthy") for name in ("bm25", "vector")) and told.documents > 0
+            is_whole, told.documents = _whole(caller)
+            return is_whole
 
         is_whole = wait_for(whole, _WHOLE)
         told.whole = time.monotonic() - server.began if is_whole else -1.0
@@ -304,8 +304,10 @@ def measure(options: Options, url: str = "", superuser: str = "", data: Path | N
         for place, count in enumerate(map(int, options.servers.split(","))):
             servers = [Server(Path(scratch) / f"round{place}-{number}", own) for number in range(count)]
             try:
-                _warm(servers, keys, words)
-                report.rounds.append(Day(servers, keys, options, words, 1000 + place).run(postmaster))
+                warmed = _warm(servers, keys, words)
+                told = Day(servers, keys, options, words, 1000 + place).run(postmaster)
+                report.rounds.append(replace(told, warmed_s=warmed))
+                print(json.dumps(asdict(report.rounds[-1])), file=sys.stderr, flush=True)
             finally:
                 for server in servers:
                     server.stop()
@@ -313,12 +315,24 @@ def measure(options: Options, url: str = "", superuser: str = "", data: Path | N
     return report
 
 
-def _warm(servers: Sequence[Server], keys: Sequence[str], words: Sequence[str]) -> None:
-    """Ask each server once for the tenants whose people will ask."""
-    for tenant in range(max(len(keys) // 10, 1)):
-        caller = Caller(servers[tenant % len(servers)].url, keys[tenant])
+def _warm(servers: Sequence[Server], keys: Sequence[str], words: Sequence[str]) -> float:
+    """Ask for the tenants whose people will ask until each server's indexes of them are whole; how long that took (seconds)."""
+    began = time.monotonic()
+    callers = [Caller(servers[tenant % len(servers)].url, keys[tenant]) for tenant in range(max(len(keys) // 10, 1))]
+    for caller in callers:
         caller.tool("intelligent_search", query=words[0], scope="all")
+    wait_for(lambda: all(_whole(caller)[0] for caller in callers), _WHOLE)
+    for caller in callers:
         caller.close()
+    return time.monotonic() - began
+
+
+def _whole(caller: Caller) -> tuple[bool, int]:
+    """Whether a tenant's indexes hold everything, and how many documents they have."""
+    status = caller.tool("get_retrieval_status", detail="full")
+    layers = {layer["name"]: layer for layer in status["layers"]}
+    documents = int(layers["bm25"].get("count", 0))
+    return all(layers[name].get("healthy") for name in ("bm25", "vector")) and documents > 0, documents
 
 
 def _vocabulary(options: Options, data: Path | None) -> list[str]:
