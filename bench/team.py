@@ -57,6 +57,8 @@ class Options:
     #: Seconds of a round at most; the day is broken off then.
     seconds: float = 120.0
     searchers: int = 2
+    #: Tenants whose people ask.
+    asking: int = 20
     probes: int = 40
     servers: str = "1,2,4"
     templates: int = 4
@@ -187,10 +189,8 @@ class Day:
 
     def _ask(self, number: int) -> None:
         rng, callers = random.Random(self._seed + number), dict[int, Caller]()
-        # People of a tenth of the tenants ask, as on a day.
-        asking = max(len(self._keys) // 10, 1)
         while not self._over.is_set():
-            tenant = rng.randrange(asking)
+            tenant = rng.randrange(min(self._options.asking, len(self._keys)))
             caller = callers.get(tenant) or self._caller(tenant, callers)
             question = " ".join(rng.choice(self._words) for _ in range(_WORDS))
             began = time.monotonic()
@@ -203,7 +203,7 @@ class Day:
     def _probe(self) -> None:
         """Record a word at one server and look for it at another."""
         for number in range(self._options.probes):
-            tenant, at = number % len(self._keys), number % len(self._servers)
+            tenant, at = number % min(self._options.asking, len(self._keys)), number % len(self._servers)
             word = f"probe{self._seed}x{number:04d}"
             first = Caller(self._servers[at].url, self._keys[tenant])
             other = Caller(self._servers[(at + 1) % len(self._servers)].url, self._keys[tenant])
@@ -304,7 +304,7 @@ def measure(options: Options, url: str = "", superuser: str = "", data: Path | N
         for place, count in enumerate(map(int, options.servers.split(","))):
             servers = [Server(Path(scratch) / f"round{place}-{number}", own) for number in range(count)]
             try:
-                warmed = _warm(servers, keys, words)
+                warmed = _warm(servers, keys[: options.asking], words)
                 told = Day(servers, keys, options, words, 1000 + place).run(postmaster)
                 report.rounds.append(replace(told, warmed_s=warmed))
                 print(json.dumps(asdict(report.rounds[-1])), file=sys.stderr, flush=True)
@@ -318,7 +318,7 @@ def measure(options: Options, url: str = "", superuser: str = "", data: Path | N
 def _warm(servers: Sequence[Server], keys: Sequence[str], words: Sequence[str]) -> float:
     """Ask for the tenants whose people will ask until each server's indexes of them are whole; how long that took (seconds)."""
     began = time.monotonic()
-    callers = [Caller(servers[tenant % len(servers)].url, keys[tenant]) for tenant in range(max(len(keys) // 10, 1))]
+    callers = [Caller(servers[number % len(servers)].url, key) for number, key in enumerate(keys)]
     for caller in callers:
         caller.tool("intelligent_search", query=words[0], scope="all")
     wait_for(lambda: all(_whole(caller)[0] for caller in callers), _WHOLE)
