@@ -12,6 +12,7 @@ from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.follow import BULK, Member, follow, follow_aside, named, rebuild
 from memory_mcp.indexes.live import TAIL, LiveIndex
+from memory_mcp.indexes.turns import BUILDS
 from memory_mcp.storage.base import Storage
 from memory_mcp.tracing import span
 
@@ -180,7 +181,7 @@ class Keeper:
                 self._built = done
                 told(done)
 
-            with span("index_rebuild"):
+            with BUILDS.turn(lambda: self._ended), span("index_rebuild"):
                 done = rebuild(self._storage, self.index, self._workshop, count, self._let_through, keep_cutoffs)
             self.last_rebuild_secs = time.monotonic() - began
             return Rebuilt(done, int(self.last_rebuild_secs * 1000))

@@ -61,6 +61,9 @@ class Host:
         #: Reading calls now running.
         self._running: dict[object, _Call] = {}
         self._running_lock = threading.Lock()
+        #: Set while no reading call runs.
+        self._idle = threading.Event()
+        self._idle.set()
         #: What the background deriver's last failed run said.
         self.deriver_error = deriver_error
 
@@ -100,9 +103,7 @@ class Host:
 
     def give_way(self) -> None:
         """Wait while calls are being answered, so that background work takes turns with them; never for long."""
-        end = time.monotonic() + _TURN
-        while self._running and time.monotonic() < end:
-            time.sleep(_TICK / 5)
+        self._idle.wait(_TURN)
 
     async def read(self, work: Callable[[App], T]) -> T:
         """Run a reading call in a thread; cancelled, its queries are stopped and no other's."""
@@ -141,6 +142,7 @@ class Host:
             if gone is not None and gone.is_set():
                 raise DeadlineExceeded("nobody waits for the answer")
             running = self._running[call] = _Call(threading.get_ident())
+            self._idle.clear()
         try:
             with self.lent() as app:
                 running.app = app
@@ -149,6 +151,8 @@ class Host:
         finally:
             with self._running_lock:
                 del self._running[call]
+                if not self._running:
+                    self._idle.set()
 
     def _awaited(self) -> App:
         """The App; waiting for it to be opened does not count against the call's own time."""

@@ -155,6 +155,8 @@ class Service:
         ended = self._ended
         try:
             again = self._derive_now(self._app.derivation)
+            # Before the run counts as ended: who waits would be told of the failure before it.
+            self._deriver.last_error = ""
         finally:
             self._runs += 1
         # What contradicts what is worked out here, so that no search has to wait for it.

@@ -36,6 +36,7 @@ from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.placing import placed
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, Stored, read
+from memory_mcp.indexes.turns import GROUPINGS
 from memory_mcp.indexes.units import READ, is_segment
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, segment_key_of
@@ -310,7 +311,8 @@ class TopicKeeper:
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
         began = time.monotonic()
         try:
-            with span("topics_rebuild"), metrics.run("topics_rebuild"), few_collections():
+            turn = GROUPINGS.turn(lambda: self._ended)
+            with turn, span("topics_rebuild"), metrics.run("topics_rebuild"), few_collections():
                 count = self._rebuild()
             self.last_error, self._retry_at = "", 0.0
             self.last_rebuild_secs = time.monotonic() - began

@@ -1,0 +1,60 @@
+"""The program that counts the source beside other projects'."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.counts import ROOT, count, private_uses
+
+_MODULE = '''"""A module."""
+
+import numpy as np
+
+
+def load(rows: np.ndarray, name: str) -> int:
+    """Return the number of rows of an array of shape (n, 3). ValueError for none."""
+    if not len(rows):
+        raise ValueError(name)
+    return _twice(_twice(len(rows))) + _once(1)
+
+
+def check(name: str) -> None:
+    if not name:
+        raise ValueError(name)
+
+
+def _twice(number: int) -> int:
+    return 2 * number
+
+
+def _once(number: int) -> int:
+    # A comment.
+    return sorted([number], key=lambda one: -one)[0]
+'''
+
+
+def test_a_module_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(_MODULE)
+    counts = count("one", tmp_path)
+    assert (counts.modules, counts.functions, counts.long_functions, counts.code) == (1, 4, 0, 12)
+    assert counts.private_helpers_per_1000 == 2 / 0.012
+    assert counts.private_used_once_percent == 50
+    assert counts.lambdas_per_1000 == 1 / 0.012
+    assert (counts.with_docstring_percent, counts.raising, counts.raising_documented) == (50, 2, 1)
+    assert (counts.with_arrays, counts.arrays_with_shape) == (1, 1)
+
+
+def test_private_attributes_of_others_are_counted_in_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text("def test(it):\n    assert it._secret == it.open\n    assert it.__class__\n")
+    assert private_uses(tmp_path) == 1
+
+
+def test_the_program_prints_this_project_as_json() -> None:
+    ran = subprocess.run(
+        [sys.executable, ROOT / "tools/counts.py", "--alone", "--json"], capture_output=True, text=True, check=True
+    )
+    told = json.loads(ran.stdout)
+    assert [row["name"] for row in told["rows"]] == ["memory-mcp", "its tests"]
+    assert told["rows"][0]["modules"] == len(list((ROOT / "src/memory_mcp").rglob("*.py")))
+    assert told["root_modules"] == len(list((ROOT / "src/memory_mcp").glob("*.py")))
