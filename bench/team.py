@@ -316,9 +316,9 @@ def measure(options: Options, url: str = "", superuser: str = "", data: Path | N
 
 
 def _warm(servers: Sequence[Server], keys: Sequence[str], words: Sequence[str]) -> float:
-    """Ask for the tenants whose people will ask until each server's indexes of them are whole; how long that took (seconds)."""
+    """Ask for the tenants whose people will ask until every server's indexes of them are whole; how long that took (seconds)."""
     began = time.monotonic()
-    callers = [Caller(servers[number % len(servers)].url, key) for number, key in enumerate(keys)]
+    callers = [Caller(server.url, key) for server in servers for key in keys]
     for caller in callers:
         caller.tool("intelligent_search", query=words[0], scope="all")
     wait_for(lambda: all(_whole(caller)[0] for caller in callers), _WHOLE)
