@@ -31,29 +31,8 @@ def jsonl(session: str, text: str, project: str = "") -> str:
 def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
     done = cli("--help")
     assert done.status == 0
-    for name in (
-        "try",
-        "serve",
-        "daemon",
-        "import",
-        "ingest",
-        "hook",
-        "search",
-        "navigate",
-        "query",
-        "timeline",
-        "show",
-        "teleport",
-        "retrieval",
-        "topics",
-        "scheduler",
-        "embedder",
-        "admin",
-        "config",
-        "doctor",
-        "install",
-        "uninstall",
-    ):
+    daily = "try serve daemon import ingest hook search navigate query timeline show teleport retrieval topics"
+    for name in f"{daily} scheduler embedder admin config doctor install uninstall".split():
         assert f"\n  {name} " in done.out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
 
@@ -88,23 +67,8 @@ finally:
     print(*sys.modules, file=sys.stderr)
 """
 #: What a command line needs before any command is known.
-FRONT = {
-    "memory_mcp",
-    "memory_mcp.cli",
-    "memory_mcp.cli.commands",
-    "memory_mcp.cli.commands.base",
-    "memory_mcp.cli.commands.registry",
-}
-FRONT |= {
-    "memory_mcp.__main__",
-    "memory_mcp.cli.main",
-    "memory_mcp.cli.render",
-    "memory_mcp.errors",
-    "memory_mcp.model",
-    "memory_mcp.model.sentinel",
-}
-
-
+_ROOMS = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render errors model model.sentinel"
+FRONT = {"memory_mcp", *(f"memory_mcp.{name}" for name in _ROOMS.split())}
 LIGHT = {"memory_mcp.paths", "memory_mcp.door", "memory_mcp.machine"}
 #: What looks through every line that is printed; on the standard library alone.
 FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}

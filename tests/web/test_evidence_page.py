@@ -13,7 +13,7 @@ from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import BILLING, SHOP, draft
 from tests.toc.helpers import run_sql
-from tests.web.visitor import Visitor, entered
+from tests.web.visitor import Visitor, entered, plain
 
 OLD = "We decided that <b>invoices</b> & reminders are sent every Monday."
 NEW = "Invoices & reminders are sent every Tuesday <i>at noon</i>."
@@ -58,11 +58,6 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visit
 @pytest.fixture(scope="module")
 def visitor(door: tuple[Door, Visitor]) -> Visitor:
     return door[1]
-
-
-def plain(page: str) -> str:
-    """The words of a page."""
-    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
 
 
 def quoted(page: str) -> str:

@@ -13,7 +13,7 @@ from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft
 from tests.web.everywhere import read
-from tests.web.visitor import Visitor, entered
+from tests.web.visitor import Visitor, entered, plain
 
 OLD, NEW = "We decided that the voucher counter begins at seven.", "The voucher counter begins at seventy."
 ASKED = "why does the ledger not balance"
@@ -43,10 +43,9 @@ def visitor(door: tuple[Door, Visitor]) -> Visitor:
     return door[1]
 
 
-def plain(page: str) -> str:
+def unmarked(page: str) -> str:
     """The words of a page; those that are marked are not set apart."""
-    text = re.sub("</?mark>", "", page)
-    return html.unescape(" ".join(re.sub("<[^>]*>", " ", text).split()))
+    return plain(re.sub("</?mark>", "", page))
 
 
 def cards(page: str) -> list[str]:
@@ -84,14 +83,14 @@ def test_results_are_cards_with_the_words_of_the_question_marked_and_lead_to_the
     assert '<meter min="0" max="1"' in first
     assert "<bdi>user</bdi>" in first
     assert opens(first).startswith("grip/")
-    assert "the ledger does not balance" in plain(visitor.page(opens(first)))
+    assert "the ledger does not balance" in unmarked(visitor.page(opens(first)))
     assert f"{len(cards(page))} results, more follow" in page
     assert f'value="{ASKED}"' in page
 
 
 def test_how_sure_the_answer_is_is_said_in_words(visitor: Visitor) -> None:
     assert "These fit the question well." in visitor.page("search", q=ASKED)
-    nothing = plain(visitor.page("search", q="ledger", agent="claude-code"))
+    nothing = unmarked(visitor.page("search", q="ledger", agent="claude-code"))
     assert "Nothing here fits the question well." in nothing
     assert "Nothing was found" in nothing
     assert "Search without the filters." in nothing
@@ -103,7 +102,7 @@ def test_one_kind_of_statement_is_picked_out_of_the_results(visitor: Visitor) ->
     page = visitor.get(f"search?{urlencode({'q': 'voucher counter decided', 'kind': 'decision'})}").text
     assert 0 < len(decided) < len(whole)
     assert [opens(card) for card in cards(page)] == decided
-    assert f"{len(decided)} result{'s' if len(decided) > 1 else ''} of this kind among {len(whole)}" in plain(page)
+    assert f"{len(decided)} result{'s' if len(decided) > 1 else ''} of this kind among {len(whole)}" in unmarked(page)
     assert '<option selected value="decision">' in page
     refused = visitor.get(f"search?{urlencode({'q': 'voucher', 'kind': 'rumour'})}")
     assert refused.status == 400
@@ -199,7 +198,7 @@ def test_a_question_that_is_too_long_is_refused_and_its_words_are_kept(visitor: 
 def test_a_cursor_of_another_question_says_what_to_do(visitor: Visitor) -> None:
     reply = visitor.get("search?q=ledger&cursor=junk")
     assert reply.status == 400
-    assert "start again without it" in plain(reply.text)
+    assert "start again without it" in unmarked(reply.text)
 
 
 @pytest.mark.parametrize("show", ["", "how", "why"])
@@ -225,11 +224,11 @@ def test_how_it_was_searched_tells_layers_and_bounds(visitor: Visitor) -> None:
     address = source(visitor.page("search", q=ASKED), "how")
     part = visitor.send("GET", address, X_Part="1").text
     assert "<html" not in part
-    said = plain(part)
+    said = unmarked(part)
     assert "Understood as answer , answered by agentic (tier 5)" in said
     layers = part.split('aria-label="Layers"', 1)[1].split("</table>", 1)[0]
     assert re.findall('<th scope="row">(.*?)</th>', layers) == ["agentic", "hybrid", "bm25", "vector"]
-    assert "not used: it is not built yet" in plain(layers)
+    assert "not used: it is not built yet" in unmarked(layers)
     bounds = part.split('aria-label="Bounds"', 1)[1].split("</table>", 1)[0]
     rows = re.findall(r'<th scope="row">(.*?)</th><td class="number">([\d,]*)</td><td class="number">([\d,]+)</td>', bounds)
     assert [name for name, _, _ in rows][:2] == ["levels of the tree", "nodes visited"]
@@ -238,7 +237,7 @@ def test_how_it_was_searched_tells_layers_and_bounds(visitor: Visitor) -> None:
     whole = visitor.send("GET", address)
     assert whole.status == 200
     assert "<h1>How it was searched</h1>" in whole.text
-    assert ASKED in plain(whole.text)
+    assert ASKED in unmarked(whole.text)
 
 
 def test_why_a_result_is_here_tells_the_parts_of_its_score(visitor: Visitor) -> None:
@@ -249,11 +248,11 @@ def test_why_a_result_is_here_tells_the_parts_of_its_score(visitor: Visitor) -> 
     assert parts["Share of the question&#39;s words in it"] == "1.00"
     assert {"How recent it is", "How well it fits the question"} <= set(parts)
     score = re.search(r'title="([\d.]+)"', cards(page)[0])
-    told = re.search(r"Score ([\d.]+)", plain(part))
+    told = re.search(r"Score ([\d.]+)", unmarked(part))
     assert score is not None
     assert told is not None
     assert round(float(told[1]), 2) == float(score[1])
-    assert "recorded by codex" in plain(part)
+    assert "recorded by codex" in unmarked(part)
     assert "<h1>Why is this here</h1>" in visitor.send("GET", address).text
     gone = visitor.send("GET", re.sub("of=[^&]+", "of=grip:1:x", address), X_Part="1")
     assert "no longer among the results" in gone.text
@@ -267,7 +266,7 @@ def test_what_is_missing_is_explained_and_the_link_brings_it(visitor: Visitor, n
     page = visitor.page("search", q="cart total pytest", why_not=wanted.removeprefix("grip/"), **narrowed)
     assert wanted not in {opens(card) for card in cards(page)}
     found = re.search(r'data-change href="([^"]+)"', page)
-    assert found is not None, plain(page)
+    assert found is not None, unmarked(page)
     reply = visitor.send("GET", html.unescape(found[1]))
     assert reply.status == 200
     assert wanted in {opens(card) for card in cards(reply.text)} | set(also(reply.text))
@@ -290,14 +289,14 @@ def test_an_id_that_nothing_has_leaves_the_results_and_says_so(visitor: Visitor)
 
 def test_what_was_corrected_comes_first_and_the_older_words_say_that_they_hold_no_more(visitor: Visitor) -> None:
     words = "where does the voucher counter begin"
-    old = opens(next(card for card in cards(visitor.page("search", q=words)) if OLD in plain(card)))
+    old = opens(next(card for card in cards(visitor.page("search", q=words)) if OLD in unmarked(card)))
     done = visitor.act("correct", token=visitor.token(), grip_id=old.removeprefix("grip/"), text=NEW, reason="counted again")
     assert done.status == 303, done.text
     found = cards(visitor.page("search", q=words))
-    assert NEW in plain(found[0])
+    assert NEW in unmarked(found[0])
     assert "Holds no more" not in found[0]
     [marked] = [card for card in found if opens(card) == old]
-    assert "Holds no more: counted again" in plain(marked)
+    assert "Holds no more: counted again" in unmarked(marked)
     successor = re.search(r'href="/ui/[^/]+/(grip/[^"]+)">what holds now', marked)
     assert successor is not None
-    assert NEW in plain(visitor.page(html.unescape(successor[1])))
+    assert NEW in unmarked(visitor.page(html.unescape(successor[1])))

@@ -26,7 +26,7 @@ from tests.web.conftest import Tabs, Visit
 from tests.web.everywhere import Seen, read
 from tests.web.test_hostile import wrong_in
 from tests.web.test_pages import faults, unfold
-from tests.web.visitor import Visitor, entered
+from tests.web.visitor import Visitor, entered, plain
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -63,10 +63,6 @@ def visitor(door: tuple[Door, Visitor]) -> Visitor:
 def asked(door: Door, **given: Any) -> dict[str, Any]:
     found: dict[str, Any] = as_json(respond(door.app, SearchRequest(scope="all", **{"limit": 10, **given}), Caller()))
     return found
-
-
-def plain(page: str) -> str:
-    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
 
 
 def cards(page: str) -> list[str]:

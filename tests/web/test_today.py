@@ -18,7 +18,7 @@ from memory_mcp.web.registry import FIRST
 from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import SHOP, draft
-from tests.web.visitor import Visitor, entered
+from tests.web.visitor import Visitor, entered, plain
 
 if TYPE_CHECKING:
     from tests.web.conftest import Visit
@@ -72,11 +72,6 @@ def worked(
         draft(text, at=ago(hours) + place * 60_000, session=session, role=role, project=project, agent=agent)
         for place, (role, text) in enumerate(said)
     ]
-
-
-def plain(page: str) -> str:
-    """The words of a page."""
-    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
 
 
 def test_a_visit_begins_with_today(shown: Shown) -> None:

@@ -18,7 +18,7 @@ from memory_mcp.web.visits import Visits
 from tests import topics
 from tests.daemon.door import Door, opened
 from tests.factories import BILLING, SHOP, draft
-from tests.web.visitor import Visitor, entered
+from tests.web.visitor import Visitor, entered, plain
 
 HOSTILE = 'odd"><script>alert(1)</script>'
 
@@ -42,10 +42,6 @@ def visitor(door: tuple[Door, Visitor]) -> Visitor:
 def asked(door: tuple[Door, Visitor], request: object) -> dict[str, Any]:
     found: dict[str, Any] = as_json(respond(door[0].app, request, Caller()))
     return found
-
-
-def plain(page: str) -> str:
-    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
 
 
 def listed(page: str) -> list[str]:

@@ -10,7 +10,7 @@ from memory_mcp.model.event import EventType, Role
 from memory_mcp.web.visits import Visits
 from tests.daemon.door import opened
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft
-from tests.web.visitor import Reply, Visitor, entered
+from tests.web.visitor import Reply, Visitor, entered, plain
 
 #: What a page or a part of one may weigh (bytes).
 HEAVIEST = 300_000
@@ -44,11 +44,6 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
         door.app.write([*a_small_history(1), *greetings, decided, *long, *busy], "test")
         door.app.derivation.run()
         yield entered(door.base + visits.ticket())
-
-
-def plain(page: str) -> str:
-    """The words of a page."""
-    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
 
 
 def branches(page: str) -> list[str]:

@@ -90,3 +90,8 @@ def entered(address: str) -> Visitor:
     target = _TARGET.search(reply.text)
     assert target is not None
     return Visitor(parts.netloc, target[1].rstrip("/"), cookie)
+
+
+def plain(page: str) -> str:
+    """The words of a page, without its markup."""
+    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))

@@ -1,7 +1,7 @@
-"""What commands that store much are given: the memory opened here, or the daemon's, read into by this process.
+"""The memory that bulk commands write to: opened in this process, or the daemon's.
 
-Files are opened, read and cleaned by the command's own process, at low priority; the daemon stores what it is sent and
-files it in the tree, and answers everybody else meanwhile.
+Files are read and cleaned by the command's own process, at low priority; the daemon stores what it is sent, files it in the
+tree, and answers other callers meanwhile.
 """
 
 import time
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.pipeline import Source
     from memory_mcp.model.event import EventDraft
 
-#: Below everything that somebody waits for.
+#: Niceness of bulk work: below interactive work.
 _NICE = 5
-#: A daemon that ends is followed by another; what it had not acknowledged is sent again, which changes nothing.
+#: After a daemon ended, the next gets what was not acknowledged again, which changes nothing.
 _TRIES, _A_WHILE = 5, 1.0
 
 #: Events that were new, and that were known.
@@ -48,10 +48,10 @@ class Upkeep:
 
 
 class Memory(Protocol):
-    """A store to be filled."""
+    """A memory that bulk commands write to."""
 
     settings: Settings
-    #: What is never recorded.
+    #: Rules of what is not recorded.
     capture: "Capture"
 
     def importer(self, name: str) -> "Importer":
@@ -63,7 +63,7 @@ class Memory(Protocol):
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Positions of importers by name, for names that begin so."""
+        """Return the positions of importers by name, for names that begin with `prefix`."""
         ...
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
@@ -71,11 +71,11 @@ class Memory(Protocol):
         ...
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Counts":
-        """Store drafts that have passed the gate; how many were new, and how many known."""
+        """Store drafts that have passed the gate; return how many were new, and how many known."""
         ...
 
     def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
-        """Bring the tree up to date, and the indexes of a process that keeps them; seconds by stage."""
+        """Bring the tree up to date, and the daemon's indexes; return seconds by stage."""
         ...
 
     def holdings(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Memory(Protocol):
         ...
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """A function of `requests.carrying`, `requests.merging` or `requests.portable` by its name."""
+        """Call a function of `requests.carrying`, `requests.merging` or `requests.portable` by its name."""
         ...
 
 
@@ -198,7 +198,7 @@ class There:
         return self._token
 
     def _store(self, name: str, report: "ImportReport") -> None:
-        """Have one file stored, and count in `report` what was new in it."""
+        """Have the daemon store one file; add what was new and known to `report`."""
         began = time.monotonic()
         answer = self._ask("import/store", {"name": name})
         if self._token is not None:
@@ -233,7 +233,7 @@ class There:
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
-        """Reach the daemon; LayerUnavailable when there is none to be had."""
+        """Connect to the daemon; raise LayerUnavailable when none can be reached or started."""
         self.marks("import:")
 
     def close(self) -> None:
@@ -272,7 +272,7 @@ class There:
 
 @contextmanager
 def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
-    """The daemon's memory, this process at low priority."""
+    """Yield the daemon's memory, this process at low priority; raise LayerUnavailable without a daemon."""
     memory = There(settings, wanted)
     try:
         # Only now: a daemon that is started inherits the priority of its starter.

@@ -1,4 +1,4 @@
-"""Counts in, a line of cells or a bar out, for a terminal; in ASCII where that knows no blocks. Pure."""
+"""Draws counts as lines of cells or bars for a terminal, in ASCII where it has no block characters. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def heat(counts: Sequence[int], blocks: bool) -> str:
-    """One cell for each count, the darker the more; by the root, so that quiet weeks show beside the busiest."""
+    """Return one cell for each count, shaded by its square root, so that small counts are visible."""
     shades = BLOCKS if blocks else ASCII
     most = max(counts, default=0)
     return "".join(shades[math.ceil((len(shades) - 1) * math.sqrt(count / most))] if count else shades[0] for count in counts)
 
 
 def spark(counts: Sequence[int], blocks: bool) -> str:
-    """One column for each count, the higher the more; whatever is not nothing can be seen."""
+    """Return one column for each count; a count above 0 is visible."""
     if not blocks:
         return heat(counts, blocks)
     most = max(counts, default=0)
@@ -27,7 +27,7 @@ def spark(counts: Sequence[int], blocks: bool) -> str:
 
 
 def bar(count: int, most: int, width: int, blocks: bool) -> str:
-    """A bar of at most `width` characters, padded to that; whatever is not nothing can be seen."""
+    """Return a bar padded to `width` characters; a count above 0 is visible."""
     share = count / most if most else 0.0
     if not blocks:
         return ("#" * max(round(share * width), 1 if count else 0)).ljust(width)
@@ -37,7 +37,7 @@ def bar(count: int, most: int, width: int, blocks: bool) -> str:
 
 
 def ruler(names: Sequence[tuple[int, str]], width: int) -> str:
-    """Names above a line of cells, each where its first cell is; one that would touch the one before is left out."""
+    """Return names placed above their first cells; one that would touch the one before is left out."""
     made = ""
     for place, name in names:
         if place >= len(made) + bool(made) and place + len(name) <= width:

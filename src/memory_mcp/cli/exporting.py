@@ -24,25 +24,25 @@ from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported
 from memory_mcp.model.event import EventDraft
 
-#: A page or a day of the memory, by what is asked of it.
+#: Requests a page or a day of the memory by the method's name and arguments.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 Tell = Callable[[float, int], None]
 
 
 @dataclass(slots=True)
 class Exported:
-    """What was written."""
+    """Counts of what was written."""
 
     events: int = 0
     files: int = 0
-    #: Events that the gate lets out no more, by reason.
+    #: Events that the gate drops now, by reason.
     left_out: Counter[str] = field(default_factory=Counter)
     redacted: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class _Out:
-    """An event on its way out: its local day and time, and the project it is shown with."""
+    """An event to write, with its local day and time, and the project it is shown with."""
 
     draft: EventDraft
     day: str
@@ -59,12 +59,12 @@ class Export:
         self.done = Exported()
 
     def jsonl(self, stream: IO[str]) -> None:
-        """Every event, one a line, in order of arrival."""
+        """Write every event, one a line, in order of arrival."""
         for events in self._pages():
             stream.writelines(f"{json.dumps(mapping_of(out.draft), ensure_ascii=False)}\n" for out in events)
 
     def markdown(self, folder: Path, force: bool) -> None:
-        """One file a day; InvalidQuery where a file of another kind lies in the way."""
+        """Write one file a day; raise InvalidQuery where a file that is no export has the name of one."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".memory-mcp-export-", dir=folder) as aside:
             days = self._by_day(Path(aside))
@@ -78,7 +78,7 @@ class Export:
                 self.done.files += 1
 
     def _by_day(self, aside: Path) -> list[str]:
-        """Write events to a file for each of their days; the days in order."""
+        """Write events to a file for each of their days; return the days in order."""
         days: set[str] = set()
         for events in self._pages():
             lines: dict[str, list[str]] = {}
@@ -130,7 +130,7 @@ class Export:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
-    """A file for this user alone that has its name once it is complete; StorageError when it cannot be written."""
+    """Yield a private file that gets its name once it is complete; raise StorageError when it cannot be written."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -148,7 +148,7 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 
 
 def _may_replace(path: Path) -> bool:
-    """Whether nothing lies there, or a day of an export."""
+    """Whether the path is free, or holds a day of an export."""
     if not os.path.lexists(path):
         return True
     if path.is_symlink() or not path.is_file():

@@ -1,11 +1,11 @@
-"""Errors of the daemon in, errors of ours out."""
+"""Converts error replies of the daemon to exceptions of this package."""
 
 from memory_mcp import link
 from memory_mcp.errors import MemoryMcpError
 
 
 class _Told(MemoryMcpError):
-    """An error of the daemon's, in its words."""
+    """An error that the daemon reported, with its text and exit status."""
 
     def __init__(self, text: str, status: int, hint: str) -> None:
         super().__init__(text, hint)
@@ -16,10 +16,10 @@ class _Told(MemoryMcpError):
 
     @property
     def exit_status(self) -> int:  # type: ignore[override]
-        """As the daemon said."""
+        """The exit status that the daemon reported."""
         return self._status
 
 
 def ours(error: link.Refused) -> MemoryMcpError:
-    """Return an error of the daemon's as one of ours."""
+    """Return a reported error as an exception of this package."""
     return _Told(str(error), error.status, error.hint)

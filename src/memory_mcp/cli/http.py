@@ -3,7 +3,7 @@
 import argparse
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memory_mcp import link
 from memory_mcp.cli import render
@@ -31,7 +31,7 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
 
 
 def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
-    """Open the door, say where it is, and stay until stopped; a daemon that ends is followed by another."""
+    """Open the HTTP server, print its address, and keep it open until stopped, also in the next daemon."""
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets for the daemon that serves HTTP", "Use stdio.")
     told = ""
@@ -44,7 +44,16 @@ def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
             answer = link.converse(line, "http/open", {"host": args.host or "", "port": args.port}, lambda _: None)
             if answer["url"] != told:
                 told = answer["url"]
-                _tell(args, answer)
+                lines = [
+                    f"Streamable HTTP: {answer['url']}/mcp",
+                    f"SSE (for older clients): {answer['url']}/sse",
+                    f"Every request needs: Authorization: Bearer <the text of {answer['token_file']}>"
+                    if answer["token_file"]
+                    else "Every request needs: Authorization: Bearer <server.http_token>",
+                    "Open until this command is stopped.",
+                ]
+                render.emit(bool(getattr(args, "json", False)), answer, lines)
+                render.flush()
             line.receive()
         except link.Refused as error:
             render.err(str(error))
@@ -53,16 +62,3 @@ def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
             time.sleep(_AGAIN)
         finally:
             line.close()
-
-
-def _tell(args: argparse.Namespace, answer: dict[str, Any]) -> None:
-    lines = [
-        f"Streamable HTTP: {answer['url']}/mcp",
-        f"SSE (for older clients): {answer['url']}/sse",
-        f"Every request needs: Authorization: Bearer <the text of {answer['token_file']}>"
-        if answer["token_file"]
-        else "Every request needs: Authorization: Bearer <server.http_token>",
-        "Open until this command is stopped.",
-    ]
-    render.emit(bool(getattr(args, "json", False)), answer, lines)
-    render.flush()

@@ -40,19 +40,19 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 
 
 def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """An import's report for reading; `verbose`: every reason why something was left out, with places."""
+    """Return the lines of an import's report; `verbose`: every reason for leaving something out, with places."""
     yield from source_lines(data, verbose)
     yield holdings_line(data["built"])
 
 
 def holdings_line(built: dict[str, Any]) -> str:
-    """What the memory holds after an import."""
+    """Return one line about what the memory holds."""
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     return f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
 
 
 def brief_line(data: dict[str, Any]) -> str:
-    """One source of several in one line."""
+    """Return one line about one source of several."""
     told = [f"{data['new']:,} new", *([f"{data['known']:,} known"] if data["known"] else [])]
     left_out = sum(sum(data[key].values()) for key in ("skipped", "dropped"))
     told += [f"{render.plural(left_out, 'line')} left out"] if left_out else []
@@ -62,7 +62,7 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """What was read of one source."""
+    """Return the lines about what was read of one source."""
     extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
     files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
     yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"

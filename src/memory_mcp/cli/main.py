@@ -43,10 +43,10 @@ HABITS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are errors like all others."""
+    """An argument parser that raises InvalidQuery."""
 
     def error(self, message: str) -> NoReturn:
-        """InvalidQuery in plain words: what is wrong, the nearest known word or all of them, and where to read on."""
+        """Raise InvalidQuery: what is wrong, the nearest known word or all of them, and where to read on."""
         see = f"See: {self.prog} --help"
         if choice := _CHOICE.search(message):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
         return InvalidQuery(f"unknown {argument.lower()}: {given!r}", f"{said}{listed}{see}")
 
     def _unknown_option(self, given: str) -> InvalidQuery:
-        """Complaints about options come from the whole tree: the command that was named last knows its own."""
+        """Return the error for an option or word that no parser of the command line knows, with the nearest known one."""
         from difflib import get_close_matches
 
         parser, options = self, set[str]()
@@ -98,7 +98,7 @@ class Parser(argparse.ArgumentParser):
         kind = "option" if given.startswith("-") else "word"
         return InvalidQuery(f"unknown {kind}: {given!r}", f"{said}See: {parser.prog} --help")
 
-    #: The command line that is read, for complaints about it.
+    #: The command line that is parsed, for error messages.
     given: Sequence[str] = ()
 
     def _choices(self) -> "dict[str, Parser]":
@@ -129,7 +129,7 @@ class _Front(Parser):
 
 
 def build_parser(argv: Sequence[str] | None = None) -> Parser:
-    """The argument tree: of the commands that `argv` may mean, the others by name only; None: all of it."""
+    """Return the parser of the commands that `argv` may name, the others by name only; None: of all commands."""
     parser = _Front(
         prog="memory-mcp",
         description="Long-term memory for coding agents. On a pipe, without a command, this is the MCP server on stdio.",
@@ -149,7 +149,7 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status. Errors of ours end as one line on stderr."""
+    """Run one command; return the exit status. An error of ours becomes one line on stderr."""
     render.prepare_streams()
     # What is stored and written beside it is for this user alone.
     os.umask(os.umask(0o077) | 0o077)
@@ -157,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = perform(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the answer has enough; nothing more may be written, not even at the end of the process.
+        # The reader closed the pipe; nothing more may be written, not even at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -191,7 +191,12 @@ def _interrupted_by_signals() -> Iterator[None]:
 
 
 def perform(argv: Sequence[str]) -> int:
-    """As `main`, for whichever terminal `render` is set to; BrokenPipeError when nobody reads there."""
+    """Run one command on the terminal that `render` is set to; return the exit status.
+
+    Raises:
+        BrokenPipeError: The reader of the output has gone.
+
+    """
     try:
         return _run(list(argv))
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Files that people hand to an import and that hold no transcript: told by their first bytes, before anything is read."""
+"""Recognises files that hold no transcript by their first bytes, before an import reads them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ UNREADABLE = {"windsurf": "Windsurf encrypts its conversations; none can be read
 
 
 def refuse_no_transcript(path: Path) -> None:
-    """SourceUnreadable for a single file of a kind that holds no transcript."""
+    """Raise SourceUnreadable for a single file of a kind that holds no transcript."""
     if not path.is_file():
         return
     try:
@@ -42,5 +42,5 @@ def refuse_no_transcript(path: Path) -> None:
 
 
 def nothing_used(told: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether there were lines and none of them was what its importer reads; `told` are the reports of an import."""
+    """Whether the reports of an import have lines of which none was used."""
     return any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told)

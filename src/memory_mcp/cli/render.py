@@ -1,4 +1,4 @@
-"""Answers out, as text or as JSON: the only module of the package that prints.
+"""Prints results as text or JSON: the only module of the package that prints.
 
 Invariants
 1. Stored text cannot steer a terminal: control characters never reach it.
@@ -33,7 +33,7 @@ _ESCAPES = {c: f"\\u{c:04x}" for c in _CONTROLS if c >= 127}
 
 
 class Terminal(NamedTuple):
-    """Where a command's words go when that is not this process's own terminal."""
+    """The terminal of another process that a command writes to."""
 
     out: TextIO
     err: TextIO
@@ -45,7 +45,7 @@ class Terminal(NamedTuple):
     confirmed: bool = False
 
 
-#: Set while a command runs for somebody else's terminal.
+#: Set while a command runs for the terminal of another process.
 TERMINAL: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
 
 
@@ -65,12 +65,12 @@ def _width() -> int | None:
 
 
 def is_terminal() -> bool:
-    """Whether a person reads there."""
+    """Whether stdout is a terminal."""
     return _out().isatty()
 
 
 def draws_blocks() -> bool:
-    """Whether a person reads there, on a terminal that knows more than ASCII, and wants more than plain text."""
+    """Whether stdout is a UTF-8 terminal whose owner wants more than plain text."""
     there = TERMINAL.get()
     plain = bool(os.environ.get("NO_COLOR")) if there is None else there.plain
     return _out().isatty() and not plain and _is_utf8()
@@ -81,7 +81,7 @@ def _is_utf8() -> bool:
 
 
 def prepare_streams() -> None:
-    """Let no encoding of the terminal make a text fail."""
+    """Replace characters that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -89,36 +89,36 @@ def prepare_streams() -> None:
 
 
 def safe(text: str) -> str:
-    """`text` without characters that steer a terminal."""
+    """Return `text` without terminal control characters."""
     return text.translate(_CONTROLS)
 
 
 def out(text: str = "") -> None:
-    """A line of the answer."""
+    """Print a line of the result to stdout."""
     print(safe(text), file=_out())
 
 
 def err(text: str) -> None:
-    """A line beside the answer: progress, notes, errors."""
+    """Print a line to stderr: progress, notes, errors."""
     from memory_mcp.model.fencing import neutral
 
     print(neutral(safe(text)), file=_err(), flush=True)
 
 
 def flush() -> None:
-    """Let what was said be read now."""
+    """Flush stdout."""
     _out().flush()
 
 
 def trace() -> None:
-    """The traceback of the exception being handled."""
+    """Print the traceback of the exception being handled to stderr."""
     import traceback
 
     traceback.print_exc(file=_err())
 
 
 def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> None:
-    """An answer, as JSON or as lines; `recalled` when it holds stored text."""
+    """Print a result as JSON or as lines; `recalled`: it holds stored text."""
     if as_json:
         out_json(data, recalled)
         return
@@ -129,7 +129,7 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
 
 
 def _unfenced(lines: Iterable[str]) -> None:
-    """Lines of our own, in which names that somebody gave may stand; whatever reads more than one joins them."""
+    """Print lines of this program, with text that looks like a fence neutralised: off a terminal in all lines together."""
     from memory_mcp.model.fencing import neutral
 
     if _out().isatty():
@@ -141,7 +141,7 @@ def _unfenced(lines: Iterable[str]) -> None:
 
 
 def _fenced(lines: Iterable[str]) -> None:
-    """Lines as recalled data, for whatever reads them."""
+    """Print lines within the fence that marks recalled data."""
     from memory_mcp.model.fencing import fence
 
     out(fence(safe("\n".join(lines))))
@@ -216,7 +216,7 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
-    """`text` in lines of at most `width` characters; its own line breaks stay."""
+    """Return `text` wrapped to lines of at most `width` characters; its own line breaks stay."""
     import textwrap
 
     lines: list[str] = []
@@ -227,25 +227,30 @@ def wrapped(text: str, indent: str = "", first: str | None = None, width: int = 
 
 
 def gist(title: str) -> str:
-    """A node's title without the date or time it begins with."""
+    """Return a node's title without its leading date or time."""
     before, dot, after = title.partition(" · ")
     return after if dot and any(c.isdigit() for c in before) else title
 
 
+def minute(iso: str) -> str:
+    """Return an ISO 8601 time up to its minute, with a space for the T."""
+    return iso[:16].replace("T", " ")
+
+
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 file, 2 files, 3 queries, 4 days."""
+    """Return a count with its noun: 1 file, 2 files, 3 queries, 4 days."""
     if count == 1:
         return f"{count:,} {noun}"
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
 def days(first: str, last: str) -> str:
-    """The days of two moments in ISO 8601, as one where they are the same."""
+    """Return the days of two ISO 8601 times, as one where they are the same."""
     return " to ".join(dict.fromkeys((first[:10], last[:10])))
 
 
 def size(count: int) -> str:
-    """Bytes as people read them."""
+    """Return a number of bytes with its unit."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000 or unit == "GB":
@@ -255,7 +260,7 @@ def size(count: int) -> str:
 
 
 class Progress:
-    """How far long work is: a bar on a terminal, else a plain line at most once a second. All on stderr."""
+    """Progress of long work on stderr: a bar on a terminal, else a plain line at most once a second."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -276,8 +281,12 @@ class Progress:
             self._bar.start()
         return self
 
+    def count(self, done: int, total: int, noun: str) -> None:
+        """Show that `done` of `total` things are done."""
+        self.at(done / max(total, 1), f"{done:,} of {total:,} {noun}")
+
     def at(self, fraction: float, note: str = "") -> None:
-        """So much (0..1) is done."""
+        """Show the fraction (0..1) that is done."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=fraction, note=safe(note))
         elif time.monotonic() - self._told >= 1:

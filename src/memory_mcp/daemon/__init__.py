@@ -1,1 +1,1 @@
-"""One owner, any number of clients: the background process behind every door."""
+"""The background process that owns a data directory and serves any number of clients."""

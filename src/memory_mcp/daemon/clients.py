@@ -1,4 +1,4 @@
-"""Who is connected, as `daemon status` tells it."""
+"""The open connections, as `daemon status` shows them."""
 
 import os
 import time
@@ -25,11 +25,11 @@ class Client:
 
     @property
     def connected_s(self) -> float:
-        """How long it has been connected, seconds."""
+        """Seconds since it connected."""
         return round(time.monotonic() - self.since, 1)
 
     def shape(self) -> dict[str, Any]:
-        """For status answers."""
+        """Return the connection as JSON values."""
         return {
             "kind": self.kind,
             "name": self.name,
@@ -42,7 +42,7 @@ class Client:
 
 
 class Clients:
-    """All connections now open, and since when there are none."""
+    """All open connections, and the time of the last use."""
 
     def __init__(self) -> None:
         self._open: list[Client] = []
@@ -51,7 +51,7 @@ class Clients:
 
     @contextmanager
     def connected(self, client: Client) -> Iterator[Client]:
-        """Counted while the block runs."""
+        """Count a connection while the block runs."""
         self._open.append(client)
         self.served += 1
         try:
@@ -61,28 +61,28 @@ class Clients:
             self.touch()
 
     def touch(self) -> None:
-        """Something happened that counts as use."""
+        """Restart the idle time."""
         self._touched = time.monotonic()
 
     def __len__(self) -> int:
-        """Connections now open."""
+        """Return the number of open connections."""
         return len(self._open)
 
     def idle_s(self) -> float:
-        """Seconds since the last one left; 0 while there is one."""
+        """Return the seconds since the last connection closed; 0 while one is open."""
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """For status answers; commands of this program are not clients."""
+        """Return the clients as JSON values; commands of this program are not among them."""
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return the commands and hooks that are connected; one that asks for the status is among them."""
+        """Return the connected commands and hooks, the one that requests the status included."""
         return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use now; its highest where the platform tells no more."""
+    """Return the resident memory of this process in bytes; its peak where the platform reports only that."""
     try:
         with open("/proc/self/statm", encoding="ascii") as stream:  # noqa: PTH123 - one read, no path arithmetic
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The HTTP door of a running daemon: open by its settings, or for as long as somebody who asked for it stays."""
+"""The HTTP server of a running daemon: open by its settings, or while a caller that requested it is connected."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,12 +15,12 @@ from memory_mcp.web.visits import Visits
 if TYPE_CHECKING:
     from memory_mcp.daemon.http import HttpDoor
 
-#: Makes a door for these settings; it is not bound yet.
+#: Makes a door for the settings, without binding it.
 Make = Callable[[ServerSettings], "HttpDoor"]
 
 
 class Doors:
-    """At most one HTTP door, and the visits of browsers to it."""
+    """At most one HTTP door, and the browser visits to it."""
 
     def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
         self._settings = settings
@@ -38,21 +38,21 @@ class Doors:
 
     @property
     def url(self) -> str:
-        """Where HTTP is served; "" when it is not."""
+        """The base URL of the HTTP server; "" while it is closed."""
         return self._door.url.removesuffix("/mcp") if self._door else ""
 
     @property
     def connections(self) -> int:
-        """HTTP connections now open, idle ones too."""
+        """Number of open HTTP connections, idle ones included."""
         return self._door.connections if self._door else 0
 
     @property
     def lasting(self) -> bool:
-        """Whether the settings want the door open, so that the daemon must stay."""
+        """Whether the settings keep the door open, so that the daemon must not exit when idle."""
         return self._settings.http
 
     async def open(self, settings: ServerSettings) -> None:
-        """Open it; ConfigError or AddressInUse when that fails."""
+        """Open the door; raise ConfigError or AddressInUse when that fails."""
         assert self.tasks is not None
         door = self._make(settings)
         self._asked_host = settings.http_host
@@ -68,7 +68,7 @@ class Doors:
             self._closed.set()
 
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Open it for a caller, until the last such caller goes."""
+        """Open the door until the last caller of this method disconnects; raise InvalidQuery when it is open elsewhere."""
         await self._wait_while_closing()
         if self._door is None:
             await self.open(self._wanted(params))
@@ -79,7 +79,12 @@ class Doors:
         return {"url": self.url, "token_file": self._token_file}
 
     async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the address that lets a browser in, once; the door is opened where it is closed."""
+        """Return a URL that admits one browser once, opening the door when it is closed.
+
+        Raises:
+            InvalidQuery: The door is open at another port than the one requested.
+
+        """
         await self._wait_while_closing()
         if self._door is None:
             await self.open(self._wanted(params))
@@ -90,18 +95,18 @@ class Doors:
         return {"url": url + self.visits.ticket(bool(params.get("is_person")))}
 
     def close_unvisited(self, idle_s: float) -> None:
-        """Close a door that was opened for browsers alone and that no person has used for so long."""
+        """Close a door that was opened for browsers alone and has been unused for `idle_s` seconds."""
         idle = self.visits.idle_s()
         if self._door is not None and not self._holders and not self.lasting and idle is not None and idle > idle_s:
             self._door.stop()
 
     async def _wait_while_closing(self) -> None:
-        """Wait for the end of a door that takes no more requests."""
+        """Wait until a door that is closing is closed."""
         if self._door is not None and self._door.is_closing:
             await self._closed.wait()
 
     def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the host and port that a caller names."""
+        """Return the settings with the host and port of the request, where it names any."""
         return replace(
             self._settings,
             http_host=str(params.get("host") or self._settings.http_host),
@@ -109,7 +114,7 @@ class Doors:
         )
 
     def _fits(self, params: Mapping[str, Any]) -> bool:
-        """Whether the open door is at the address that is asked for, as far as one is."""
+        """Whether the open door is at the requested host and port; those left out fit any."""
         assert self._door is not None
         host, port = params.get("host") or self._asked_host, params.get("port") or self._door.address[1]
         return (host, port) == (self._asked_host, self._door.address[1])

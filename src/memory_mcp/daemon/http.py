@@ -64,7 +64,7 @@ class HttpDoor:
         max_body: int = MAX_BODY,
         pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
-        """ConfigError when the settings name an address that must not be bound, or the token cannot be used."""
+        """Raise ConfigError when the address must not be bound or the token cannot be used."""
         check_address(settings)
         self._settings = settings
         self._server = server
@@ -82,25 +82,36 @@ class HttpDoor:
 
     @property
     def url(self) -> str:
-        """Where streamable HTTP is served."""
+        """The URL of streamable HTTP."""
         host, port = self.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
     @property
     def is_closing(self) -> bool:
-        """Whether it takes no more requests."""
+        """Whether it has stopped accepting requests."""
         return self._uvicorn is not None and self._uvicorn.should_exit
 
     @property
     def connections(self) -> int:
-        """Open connections, idle ones too."""
+        """Number of open connections, idle ones included."""
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until `stop` or cancellation; started once requests are answered. AddressInUse, ConfigError."""
+        """Serve until `stop` or cancellation; `task_status` is started once requests are answered.
+
+        Raises:
+            AddressInUse: Another program uses the port.
+            ConfigError: The host is not an address of this machine.
+
+        """
         listener = bind(self._settings.http_host, self._settings.http_port)
         self.address = listener.getsockname()[:2]
-        app = routes(self._server, self._asked, self._rules.max_body, self._explorer())
+        pages: list[BaseRoute] = []
+        if self._pages is not None:
+            from memory_mcp.web.site import routes as page_routes
+
+            pages = page_routes(*self._pages)
+        app = routes(self._server, self._asked, self._rules.max_body, pages)
         self._connection = Connection(app, self._settings.scope_lock)
         server = Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
         self._uvicorn = server
@@ -114,17 +125,10 @@ class HttpDoor:
         finally:
             listener.close()
 
-    def _explorer(self) -> "list[BaseRoute]":
-        if self._pages is None:
-            return []
-        from memory_mcp.web.site import routes as pages
-
-        return pages(*self._pages)
-
     def stop(self) -> None:
-        """Take no more, end streams, give calls under way their `GRACE`; `serve` returns when that is done.
+        """Stop accepting requests, end streams, and end running calls after `GRACE` seconds; then `serve` returns.
 
-        Called in the event loop's thread; a second call is nothing.
+        Call it in the event loop's thread; a second call does nothing.
         """
         if self._uvicorn is None or self._connection is None or self._uvicorn.should_exit:
             return
@@ -218,7 +222,7 @@ class Uvicorn(uvicorn.Server):
         await self._ending.wait()
 
     def end(self) -> None:
-        """Take no more requests; from the event loop's thread."""
+        """Stop accepting requests; call it in the event loop's thread."""
         self.should_exit = True
         self._ending.set()
 
@@ -249,7 +253,7 @@ def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
 
 
 def check_address(settings: ServerSettings) -> None:
-    """ConfigError for another address than loopback without a token and allowed hosts that somebody wrote down."""
+    """Raise ConfigError for a non-loopback address unless the settings name a token and allowed hosts."""
     if settings.http_host in LOOPBACK:
         return
     missing = [
@@ -266,7 +270,13 @@ def check_address(settings: ServerSettings) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens on the address; AddressInUse when somebody else is there, ConfigError for no address."""
+    """Return a socket that listens on the address.
+
+    Raises:
+        AddressInUse: Another program uses the port.
+        ConfigError: `host` is not an address of this machine.
+
+    """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:

@@ -13,7 +13,7 @@ from memory_mcp.errors import DiskFull
 _MOST_BYTES = 1_000_000
 _KEPT = 3
 _FORM = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
-# Libraries tell what they were given: a line's end in it would begin an entry that nobody made.
+# Libraries log their input: a line break in it would look like the start of another entry.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 
 

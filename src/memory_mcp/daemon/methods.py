@@ -85,7 +85,9 @@ class Methods:
 
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """A file of slices that the caller's process read and cleaned; acknowledged by the answer."""
-        self._importing(talk)
+        # An import lasts as long as its connection; what can wait, waits.
+        if self._service.import_goes_on(id(talk)):
+            talk.at_end.append(partial(self._service.import_ended, id(talk)))
         source, each = await anyio.to_thread.run_sync(handover.slices, self._spool, str(params["name"]))
         new = known = 0
         marks: dict[str, str] = {}
@@ -102,13 +104,8 @@ class Methods:
             await self._host.write(lambda app: app.storage.outbox.mark_all(marks))
         return {"new": new, "known": known}
 
-    def _importing(self, talk: Conversation) -> None:
-        """An import goes on for as long as its connection: what can wait does."""
-        if self._service.import_goes_on(id(talk)):
-            talk.at_end.append(partial(self._service.import_ended, id(talk)))
-
     async def _give_way(self) -> None:
-        """Whoever searches goes first, as long as that is no standstill."""
+        """Wait while searches run, but only for a bounded number of turns."""
         for _ in range(_TURNS):
             if not self._host.calls:
                 return

@@ -3,9 +3,6 @@
 The SDK takes longer to import than everything else that answers a command together.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import anyio
 import anyio.abc
 from mcp import types
@@ -21,27 +18,24 @@ _PROTOCOL = "io.modelcontextprotocol/protocolVersion"
 
 
 async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lines, client: Client) -> None:
-    """MCP, in the era of the client's first request, until either side goes."""
+    """Speak MCP in the protocol era of the client's first request, until either side disconnects."""
     turn = anyio.Lock()
 
     async def say(line: bytes) -> None:
-        # Whoever says something while another line is half sent would be refused by the stream.
+        # The stream refuses a second sender while a line is half sent.
         async with turn:
             await stream.send(line)
 
     def see(request: types.JSONRPCRequest) -> None:
+        """Note what a client says of itself in its first request."""
         if not client.name:
-            _introduce(client, request.method, request.params or {})
+            params = request.params or {}
+            meta = params.get("_meta")
+            meta = meta if isinstance(meta, dict) else {}
+            info = params.get("clientInfo") if request.method == "initialize" else meta.get(_CLIENT_INFO)
+            if isinstance(info, dict):
+                client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
+            client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]
 
     reader = stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()
     await converse(server, lines, say, lambda: machine.listens(reader), see)
-
-
-def _introduce(client: Client, method: str, params: Mapping[str, Any]) -> None:
-    """Keep what a client says of itself in its first request."""
-    meta = params.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}
-    info = params.get("clientInfo") if method == "initialize" else meta.get(_CLIENT_INFO)
-    if isinstance(info, dict):
-        client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
-    client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]

@@ -48,7 +48,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the daemon answers on the routes that are not the protocol's."""
+    """Handlers of the routes that are not MCP: health, metrics and hooks."""
 
     health: Callable[[], dict[str, Any]]
     metrics: Callable[[], str]
@@ -57,7 +57,7 @@ class Asked:
 
 
 def route_of(path: str) -> str:
-    """A path as it is counted: few different ones, whatever is asked for."""
+    """Return the route of a path as metrics label it: one of a fixed few, "other" for unknown paths."""
     if path in ("/mcp", "/sse", "/messages/", "/health", "/metrics"):
         return path
     if path.startswith(PAGES):
@@ -94,7 +94,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
     found = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
-        Route("/sse", sse.stream, methods=["GET"]),
+        Route("/sse", sse, methods=["GET"]),
         Route("/messages/", Mended(sse.transport.handle_post_message), methods=["POST"]),
         Route("/health", answered(health), methods=["GET"]),
         Route("/metrics", answered(text), methods=["GET"]),
@@ -115,7 +115,7 @@ async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> Any:
 
 
 async def _plain(_: Request, error: Exception) -> Response:
-    """A route that does not exist, or not so."""
+    """Return the JSON response to an unknown route or a method that a route does not take."""
     assert isinstance(error, HTTPException)
     known = "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT."
     if error.status_code == 405:
@@ -126,7 +126,7 @@ async def _plain(_: Request, error: Exception) -> Response:
 
 
 def answered(endpoint: Endpoint) -> Endpoint:
-    """An endpoint whose failures are answers too, their tracebacks only in the log."""
+    """Return the endpoint with its exceptions turned into JSON responses; tracebacks go to the log."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -141,18 +141,8 @@ def answered(endpoint: Endpoint) -> Endpoint:
     return answer
 
 
-class _Asgi:
-    """Makes a route of a bound method: Starlette takes plain functions for something else."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
-
-
 class Mended:
-    """Messages read as those on a pipe are before they are passed on: mended, or answered with their id.
+    """Middleware that repairs request messages as the pipe does, or answers a broken one with its id.
 
     The SDK takes a request whose id is null for a notification, and in one of the eras passes half a character on.
     """
@@ -186,14 +176,13 @@ class Mended:
 
 
 class _Sse:
-    """The older transport: one stream out per client, messages in by POST."""
+    """The SSE transport, called for the stream to a client; `transport` takes the client's messages by POST."""
 
     def __init__(self, server: MCPServer[Any], max_body: int) -> None:
         self._server = server._lowlevel_server
         self.transport = SseServerTransport("/messages/", max_request_body_size=max_body)
-        self.stream = _Asgi(self._stream)
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
             raise HTTPException(405)
         # This enters the server's lifespan once per connection; ours holds nothing that could be opened twice.
@@ -202,24 +191,24 @@ class _Sse:
 
 
 class Connection:
-    """Between the checks and the routes: who calls, and that everything ends when the door closes.
+    """Middleware that sets the caller's project and ends requests when the door closes.
 
-    Over HTTP nobody is a relay of ours: a call counts twice unless the caller says which one it repeats.
+    HTTP callers are no relays of ours: a repeated write counts twice unless it carries an idempotency key.
     """
 
     def __init__(self, app: ASGIApp, locked: bool = False) -> None:
-        """`locked`: a session serves the project that it was begun with, as `server.scope_lock` wants it."""
+        """`locked`: bind a session to the project it was begun with (setting `server.scope_lock`)."""
         self._app = app
         self._locked = locked
         self._streams_end = anyio.Event()
         self._calls_end = anyio.Event()
 
     def end_streams(self) -> None:
-        """Let every open stream see its client leave."""
+        """End every open stream as if its client had left."""
         self._streams_end.set()
 
     def end_calls(self) -> None:
-        """Let every call under way see its client leave; a client that was told nothing yet is told to call again."""
+        """Cancel running calls as if their clients had left; one without a response yet gets 503."""
         self._calls_end.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -233,7 +222,7 @@ class Connection:
             await Refusal(400, error.code, error.message, error.hint).send(send)
             return
         if self._locked:
-            # The library answers as if a session did not exist that somebody else began, over both transports.
+            # The library answers 404 for a session of another user, over both transports.
             scope = {**scope, "user": AuthenticatedUser(AccessToken(token="", client_id=project, scopes=[]))}
         caller = CALLER.set(Caller(project=project))
         try:
@@ -258,7 +247,7 @@ class Connection:
 
 
 def _project(scope: Scope) -> str:
-    """The project that a request names; InvalidQuery for one that is too long, and for two."""
+    """Return the project of the Memory-Project header, "" without one; raise InvalidQuery if too long or repeated."""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
     if len(given) > 1:
         raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")
@@ -269,7 +258,7 @@ def _project(scope: Scope) -> str:
 
 
 async def _first(receive: Receive, end: anyio.Event) -> Message:
-    """The next message, or that the client is gone as soon as `end` is set."""
+    """Return the next message, or http.disconnect as soon as `end` is set."""
     message: Message = {"type": "http.disconnect"}
     async with anyio.create_task_group() as tasks:
 

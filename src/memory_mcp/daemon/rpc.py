@@ -1,6 +1,6 @@
-"""The private methods: what this program's own commands and hooks ask of the daemon, on connections of their own.
+"""The private methods, which this program's commands and hooks call over connections of their own.
 
-No MCP client reaches them: a connection says in its first line which of the two it is. Files are opened by the caller's
+MCP clients cannot call them: the first line of a connection says which kind it is. Files are opened by the caller's
 process; no method takes a path to open.
 """
 
@@ -31,11 +31,11 @@ class Lines(Protocol):
     """Whole lines of a connection."""
 
     def __aiter__(self) -> "Lines":
-        """Itself."""
+        """Return itself."""
         ...
 
     async def __anext__(self) -> bytes | lines.Cut:
-        """The next line; StopAsyncIteration when the caller has gone."""
+        """Return the next line; raise StopAsyncIteration when the caller has disconnected."""
         ...
 
 
@@ -47,15 +47,15 @@ class Conversation:
     lines: Lines
     cwd: str
     environ: Mapping[str, str]
-    #: Called when the caller has gone.
+    #: Called when the caller has disconnected.
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     async def tell(self, message: Mapping[str, Any]) -> None:
-        """One line to the caller."""
+        """Send one line to the caller."""
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
     def tell_from_thread(self, message: Mapping[str, Any]) -> None:
-        """As `tell`, from a worker thread; BrokenPipeError when the caller has gone."""
+        """Send one line from a worker thread; raise BrokenPipeError when the caller has disconnected."""
         try:
             anyio.from_thread.run(self.tell, message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
@@ -70,13 +70,13 @@ Execute = Callable[["App", list[str], Conversation, "Pipe", "Pipe", tuple[int, b
 
 
 class Private:
-    """Serves conversations by a table of methods."""
+    """Serves connections by a table of methods."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:
-        """Answer requests one after the other until the caller goes; then what it waits for is cancelled."""
+        """Answer requests in order until the caller disconnects, which cancels the running one."""
         requests_in, requests = anyio.create_memory_object_stream[bytes | lines.Cut](100)
         try:
             async with anyio.create_task_group() as tasks:
@@ -94,7 +94,7 @@ class Private:
             try:
                 await self._answer(talk, line)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                # The caller has gone, which whoever reads its lines sees too.
+                # The caller has disconnected; the reader of its lines ends the connection.
                 return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
@@ -121,7 +121,7 @@ class Private:
 
 
 class Pipe(io.TextIOBase):
-    """A command's output on its way to the caller's terminal."""
+    """A text stream whose output is sent to the caller's terminal."""
 
     def __init__(self, talk: Conversation, name: str, is_tty: bool, encoding: str) -> None:
         self._talk = talk
@@ -133,19 +133,19 @@ class Pipe(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the caller's stream."""
+        """The encoding of the caller's stream."""
         return self._encoding
 
     def isatty(self) -> bool:
-        """Whether a person reads there."""
+        """Whether the caller's stream is a terminal."""
         return self._tty
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Kept until there is a piece worth sending; standard error at each line."""
+        """Buffer the text; flush a full buffer, and standard error at each line."""
         self._waiting.append(text)
         self._size += len(text)
         if self._size >= _PIECE or (self._name == "err" and "\n" in text):
@@ -153,7 +153,7 @@ class Pipe(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Send what is kept."""
+        """Send the buffered text."""
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
             self._talk.tell_from_thread({self._name: text})

@@ -2,8 +2,8 @@
 
 Invariants
 1. It holds the directory's lock before it listens and until the store is closed: there are never two.
-2. It listens before it has loaded or opened anything: whoever connects waits for an answer instead of asking again.
-3. Asked to end, it has ended within three seconds; what was acknowledged is committed, and the rest is derived later.
+2. It listens before it loads or opens anything, so that early callers wait for an answer instead of connecting again.
+3. It ends within three seconds of a request to end; what was acknowledged is committed, the rest is derived later.
 """
 
 import gc
@@ -54,9 +54,16 @@ _LAST_WORDS = 0.1
 
 
 def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
-    """Be the daemon of a data directory until nobody needs it or a signal comes; the exit status.
+    """Run the daemon of a data directory until it is idle or gets a signal; return the exit status.
 
-    `told` is what callers compare their settings with. StorageLocked when another process owns the directory.
+    Args:
+        settings: The settings in force.
+        told: The settings as callers spell theirs, which are compared with it.
+        execute: Runs a command line on the open App.
+
+    Raises:
+        StorageLocked: Another process owns the directory.
+
     """
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
@@ -82,7 +89,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
 
 
 class _Daemon:
-    """Its parts, and the one event loop they share."""
+    """The parts of the daemon, which share one event loop."""
 
     def __init__(
         self,
@@ -128,7 +135,7 @@ class _Daemon:
         metrics.start()
 
     async def run(self) -> None:
-        """Serve until the end, then let everything go in order."""
+        """Serve until `stop`, then close everything in order."""
         import anyio
 
         async with anyio.create_task_group() as tasks:
@@ -142,14 +149,16 @@ class _Daemon:
             await self._ending.wait()
             log.info("ending: %s", self._why)
             _give_up_after(_END)
-            await self._close_door()
+            with suppress(OSError):
+                door.forget(self._directory)
+            await anyio.sleep(_LAST_WORDS)
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(self._service.close)
 
     async def _keep_listening(self, tasks: "TaskGroup") -> None:
-        """Accept whoever comes, behind a new file when somebody took the one away by which callers find this process.
+        """Accept connections; listen at a new address file when the old one was removed or replaced.
 
-        Nobody else can: another daemon is refused while this one has the store, and its callers are told that it is locked.
+        No other process can take over: a second daemon is refused while this one holds the store's lock.
         """
         import anyio
 
@@ -190,15 +199,8 @@ class _Daemon:
 
         await speak(server, stream, lines, client)
 
-    async def _close_door(self) -> None:
-        import anyio
-
-        with suppress(OSError):
-            door.forget(self._directory)
-        await anyio.sleep(_LAST_WORDS)
-
     def stop(self, why: str) -> None:
-        """End soon; from the event loop's thread."""
+        """Begin to end; call it in the event loop's thread. The first reason is logged."""
         self._why = self._why or why
         self._ending.set()
 
@@ -254,7 +256,7 @@ class _Daemon:
         return HttpDoor(self._assembled(), settings, directory, self._health, self._metrics, self._take_hook, pages=pages)
 
     async def _open_http(self) -> None:
-        """By the settings; what is wrong with them is told in the log and by `daemon status`, and stdio goes on."""
+        """Open the door that the settings want; an error goes to the log and `daemon status`, and stdio goes on."""
         try:
             await self._doors.open(self._settings.server)
         except MemoryMcpError as error:
@@ -284,7 +286,7 @@ class _Daemon:
         self._intake.take(client, payload)
 
     def _work(self) -> list[str]:
-        """What there is still to do, so that this process stays although nobody is connected."""
+        """Return the unfinished work that keeps this process running without any connection."""
         if self._doors.lasting:
             return ["serves HTTP by its settings"]
         app = self._service.host.opened
@@ -344,7 +346,7 @@ def _give_up_after(seconds: float) -> None:
 
 
 def _save_anew(app: "App") -> None:
-    """Where somebody deleted the file of the open store, everything is still to be had from it, until this process ends."""
+    """Save the open store anew when its file was deleted: this process can still read all of it."""
     try:
         if app.storage.save_anew():
             log.warning("the database file was deleted while it was open; it was written anew, with everything")

@@ -82,9 +82,9 @@ async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers:
 class Rules:
     """What a request must fulfil."""
 
-    #: None: no token is asked for, which only tests do.
+    #: None: no token is required, which only tests use.
     token: str | None
-    #: In words, where somebody who may have the token finds it.
+    #: Where the token is kept, in words for a refusal.
     token_place: str
     max_body: int
     #: Host headers let in besides loopback's, as names or `name:port`.
@@ -99,8 +99,9 @@ class Rules:
         object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
 
     def refuse(self, scope: Scope) -> Refusal | None:
-        """The first check that a request fails by its headers alone."""
-        if not self._host(_values(scope, b"host")):
+        """Return the refusal of the first header check that fails; None when all pass."""
+        hosts = _values(scope, b"host")
+        if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
             hint = "Use 127.0.0.1 or localhost, or name the host in server.http_allowed_hosts."
             return Refusal(421, "PERMISSION_DENIED", "the Host header names another server", hint)
         if self.visits is not None and scope["path"].startswith(PAGES):
@@ -123,7 +124,9 @@ class Rules:
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
         if not enters:
-            visit = visits.find(scope["path"], _cookies(scope))
+            # Several cookies may have the visit's name: a server on another port of this host can set one too.
+            pairs = (pair.strip().partition("=") for given in _values(scope, b"cookie") for pair in given.split(";"))
+            visit = visits.find(scope["path"], [value.strip() for name, _, value in pairs if name.strip() == COOKIE])
             if visit is None:
                 hint = "Run memory-mcp open in a terminal; it opens a new visit."
                 return Refusal(403, "UNAUTHENTICATED", "this visit has ended, or is another browser's", hint, is_page=True)
@@ -156,9 +159,6 @@ class Rules:
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
-    def _host(self, given: list[str]) -> bool:
-        return len(given) == 1 and self._is_ours(given[0].lower())
-
     def _origin(self, given: list[str]) -> bool:
         if not given:
             return True
@@ -186,15 +186,6 @@ def _parts(authority: str) -> tuple[str, str] | None:
     return None if found is None else (found[1] or found[2], found[3] or "")
 
 
-def _cookies(scope: Scope) -> list[str]:
-    """Return the values of every cookie that is named as a visit's: a server on another port of this host can set one too.
-
-    The rest of the header is not looked at, since programs on other ports give their cookies any form.
-    """
-    pairs = (pair.strip().partition("=") for given in _values(scope, b"cookie") for pair in given.split(";"))
-    return [value.strip() for name, _, value in pairs if name.strip() == COOKIE]
-
-
 def _values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
 
@@ -220,7 +211,11 @@ class Guard:
             if message["type"] == "http.response.start":
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
                 if scope["path"].startswith(PAGES):
-                    message = _with_headers(message)
+                    # Add the headers of a page that the response does not have itself.
+                    given = list(message.get("headers", ()))
+                    present = {name.lower() for name, _ in given}
+                    more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
+                    message = {**message, "headers": given + more}
             await send(message)
 
         refusal = self._rules.refuse(scope)
@@ -237,14 +232,6 @@ class Guard:
             with anyio.move_on_after(_PATIENCE):
                 await _Body(receive, self._rules.max_body).read()
         await refusal.send(counted)
-
-
-def _with_headers(start: Message) -> Message:
-    """Add the headers of a page that a response does not have itself."""
-    given = list(start.get("headers", ()))
-    present = {name.lower() for name, _ in given}
-    more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
-    return {**start, "headers": given + more}
 
 
 class _Body:

@@ -1,8 +1,8 @@
-"""The settings a daemon was started with, beside what its file says now and what a caller's variables say.
+"""The settings of a running daemon, compared with the settings file of now and with a caller's variables.
 
 Invariants
 1. The file is read again only after it changed.
-2. A file that cannot be used changes nothing: the settings of the start hold on.
+2. A file that cannot be used changes nothing: the settings of the start stay in force.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _PROFILE = "SERVER__PROFILE"
 
 
 class State(NamedTuple):
-    """What the settings file says now, compared with the start."""
+    """The settings file of now, compared with the settings of the start."""
 
     #: Names of settings that have another value.
     changed: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class InForce:
-    """What holds in this daemon."""
+    """The settings in force in this daemon."""
 
     def __init__(self, settings: Callable[[], Settings], told: Mapping[str, str]) -> None:
         """`settings` returns those in force; `told`: what the daemon was started with, see `link.Wanted.settings`."""
@@ -38,7 +38,7 @@ class InForce:
         self._state = State()
 
     def state(self) -> State:
-        """The file, read if it changed since the last look."""
+        """Return the state of the file, reading it again if it changed since the last call."""
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -62,7 +62,10 @@ class InForce:
         return State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(in_force, k)))
 
     def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
-        """What a caller is to know: `refused` (its variables), `stale` or `unusable` (the file), `note` (other variables)."""
+        """Return what differs for a caller.
+
+        Keys are `refused` (its variables cannot be used), `stale` or `unusable` (the file), `note` (other variables).
+        """
         changed, unusable = self.state()
         theirs = hello.get("settings")
         differ = self._differ(theirs) if isinstance(theirs, dict) else []
@@ -85,7 +88,7 @@ class InForce:
         return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))
 
     def _refusal(self, theirs: Any) -> str:
-        """Why a caller's variables cannot be used; "" when they can."""
+        """Return why a caller's variables cannot be used; "" when they can."""
         variables = {PREFIX + str(name): str(value) for name, value in theirs.items() if name != "config"}
         try:
             load(variables, file=self.file)

@@ -1,8 +1,8 @@
-"""The local door: one line of hello each way, then MCP in both eras or the private methods, until either side goes.
+"""The local socket: one line of hello each way, then MCP or the private methods until either side disconnects.
 
 Invariants
-1. Only processes of the same user are answered: the system tells whose they are, or they know the secret.
-2. When a client goes, what it asked for is cancelled; writes that have begun are finished.
+1. Only processes of the same user are answered, known by the socket's credentials or by the secret.
+2. When a client disconnects, its requests are cancelled; writes that have begun are finished.
 """
 
 import json
@@ -33,23 +33,23 @@ _HELLO_PATIENCE = 10.0
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 Serve = Callable[[Conversation], Awaitable[None]]
-#: What a caller is told of the settings, by its hello.
+#: Compares the settings with those of a caller's hello; its result goes into the reply.
 Answer = Callable[[Mapping[str, Any]], dict[str, str]]
 #: Speaks MCP on a connection until its client goes.
 Speak = Callable[[anyio.abc.SocketStream, Lines, Client], Awaitable[None]]
 
 
 class SocketDoor:
-    """Serves whoever connects."""
+    """Accepts local connections and serves them."""
 
     def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
         self._speak = speak
         self._clients = clients
         self._private = private
         self._answer = answer
-        #: Of callers that tell none.
+        #: The project of callers that name none.
         self._project = project
-        #: What callers must know where the system does not tell whose they are; "" where it does.
+        #: The secret that callers must prove where the system reports no credentials; "" where it does.
         self.secret = secret
 
     async def serve(self, listener: socket.socket) -> None:
@@ -71,7 +71,8 @@ class SocketDoor:
                     hello = await given.hello()
                     if hello is None:
                         return
-                    await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}))
+                    greeting = {"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}
+                    await stream.send(json.dumps(greeting, separators=(",", ":")).encode() + b"\n")
                 await self._serve(stream, given, hello)
         except (*CLOSED, TimeoutError, OSError):
             return
@@ -100,12 +101,12 @@ class _Lines(Lines):
         self._ended: deque[bytes | lines.Cut] = deque()
 
     async def hello(self) -> dict[str, Any] | None:
-        """The first line; None for a caller that says nothing we know."""
+        """Return the first line's object; None for one that is no hello of this program."""
         found = await self.told()
         return found if "memory-mcp" in found else None
 
     async def told(self) -> dict[str, Any]:
-        """The next line's object; empty where the line is none."""
+        """Return the next line's JSON object; {} where the line holds none."""
         try:
             line = await self.__anext__()
             found = json.loads(line) if isinstance(line, bytes) else None
@@ -126,14 +127,10 @@ class _Lines(Lines):
 
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:
-    """Whether the other side belongs to this user, where the platform tells; the socket's own mode says so everywhere."""
+    """Whether the peer is of this user, where the platform reports it; elsewhere the socket's mode protects it."""
     option = getattr(socket, "SO_PEERCRED", None)
     raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
     if option is None or raw.family != socket.AF_UNIX:
         return True
     _, user, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
     return int(user) in (os.getuid(), 0)
-
-
-def _line(message: Mapping[str, Any]) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Settings and command line into a running daemon; failures as one line, which whoever started it shows."""
+"""Start the daemon from a command line; a failure is one line on stderr, which the starting process shows."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
-    """Be the daemon; the exit status."""
+    """Run the daemon; return the exit status."""
     try:
         named = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
         settings = load(flags=named, file=Path(config).expanduser() if config else None)

@@ -1,4 +1,4 @@
-"""The bearer token of the HTTP door: the one in the settings, else one that is made once and kept in the data directory."""
+"""The bearer token of the HTTP server: from the settings, else made once and kept in the data directory."""
 
 import contextlib
 import logging
@@ -20,40 +20,36 @@ _BYTES, _LENGTH = 32, 43
 
 
 def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
-    """The token in force, and in words where it is found; ConfigError when it cannot be used or read."""
+    """Return the token in force, and in words where it is kept.
+
+    Raises:
+        ConfigError: The token cannot be read, or a header cannot carry it.
+
+    """
     if configured:
         if not _FIT.match(configured):
             raise ConfigError("server.http_token holds characters that no header can carry", "Use letters and digits.")
         return configured, "the setting server.http_token"
     place = Path(paths.token_file(str(data_dir)))
     try:
-        return _kept(place), f"the file {place.name} in the data directory"
+        if not os.path.lexists(place):
+            # Written to a file of its own and then linked to its name, so that no process reads half a token.
+            aside = place.with_name(f"{place.name}.{secrets.token_hex(8)}")
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
+            try:
+                with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                    file.write(secrets.token_urlsafe(_BYTES) + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                # Unlike a rename, this fails when another process was faster.
+                with contextlib.suppress(FileExistsError):
+                    os.link(aside, place)
+            finally:
+                aside.unlink()
+        return _read(place), f"the file {place.name} in the data directory"
     except OSError as error:
         hint = "Set server.http_token, or make the data directory writable."
         raise ConfigError(f"the token file {place} cannot be used: {error.strerror or error}", hint) from error
-
-
-def _kept(place: Path) -> str:
-    """What the file holds; when there is none, one is made, and of several processes that come first all get the same."""
-    if not os.path.lexists(place):
-        _make(place)
-    return _read(place)
-
-
-def _make(place: Path) -> None:
-    """Written aside and then given its name, so that nobody reads half a token, whatever happens in between."""
-    aside = place.with_name(f"{place.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(_BYTES) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        # Unlike a rename, this fails when another process was faster.
-        with contextlib.suppress(FileExistsError):
-            os.link(aside, place)
-    finally:
-        aside.unlink()
 
 
 def _read(place: Path) -> str:

@@ -1,1 +1,1 @@
-"""Here is a client, make it use this memory, and undo that to the last byte: see base.py."""
+"""Makes clients use this memory, and reverts that to the byte: see base.py."""

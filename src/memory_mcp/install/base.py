@@ -1,7 +1,7 @@
-"""The contract of a client: where its files lie, what stands in them, and which edits make it use this memory.
+"""The contract of a client: where its files are, what they hold, and which edits make it use this memory.
 
-A client says what it wants as a list of edits; `engine.py` makes them, remembers them and takes them back. One more file of
-a client, a hook, a plugin, is one more edit in its list.
+A client returns a list of edits; `engine.py` makes and records them, `undo.py` reverts them. One more file of a client, a
+hook or a plugin, is one more edit in its list.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A machine as far as paths depend on it. Pure: nothing is looked up."""
+    """What paths depend on: platform, environment, home and working directory. Pure, without I/O."""
 
     platform: str
     environ: Mapping[str, str]
@@ -40,24 +40,24 @@ class Place:
     cwd: str
 
     def path(self, *parts: str) -> PurePath:
-        """A path as this platform writes it."""
+        """Return a path of this platform."""
         return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
 
     def at_home(self, *parts: str) -> PurePath:
-        """Below the user's home."""
+        """Return a path below the user's home."""
         return self.path(self.home, *parts)
 
     def in_project(self, *parts: str) -> PurePath:
-        """Below the working directory."""
+        """Return a path below the working directory."""
         return self.path(self.cwd, *parts)
 
     def named(self, variable: str, *otherwise: str) -> PurePath:
-        """The folder that an environment variable names, else one below the user's home."""
+        """Return the folder that an environment variable names, else one below the user's home."""
         value = self.environ.get(variable, "")
         return self.path(value) if value and self.path(value).is_absolute() else self.at_home(*otherwise)
 
     def app_folder(self, name: str) -> PurePath:
-        """Where a desktop program of that name keeps its configuration."""
+        """Return the configuration folder of a desktop program."""
         if self.platform == "win32":
             return self.named("APPDATA", "AppData", "Roaming") / name
         if self.platform == "darwin":
@@ -67,13 +67,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be installed, and where."""
+    """What to install, and where."""
 
     place: Place
     server: Server
     level: Level = Level.USER
     name: str = "memory"
-    #: What hooks are told, where it is not the usual: the data directory and the settings file.
+    #: Passed to hooks where they are not the default: the data directory and the settings file.
     data_dir: Path | None = None
     config: Path | None = None
     hooks: bool = True
@@ -116,7 +116,7 @@ Edit = SetKey | AddItem | PlaceFile
 class Client(ABC):
     """A program that can use this memory. To add one: a file with a subclass, and a line in registry.py."""
 
-    #: As it is named on the command line, and as people call it.
+    #: Its name on the command line, and its title for people.
     name: ClassVar[str]
     title: ClassVar[str]
     #: Names by which it may be found on the PATH.
@@ -128,33 +128,33 @@ class Client(ABC):
     hook_client: ClassVar[str] = ""
     #: Whether its configuration takes servers by their address.
     takes_addresses: ClassVar[bool] = True
-    #: What its user does next to have it in force.
+    #: The next step for its user.
     then: ClassVar[str] = ""
 
     @abstractmethod
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Where it leaves something once it has been run: any of them there means that it is installed."""
+        """Return paths that exist once the client has been run: one that exists means that it is installed."""
 
     @abstractmethod
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """The files that may hold its servers, best first: the first that exists is used. Empty: it has none at this level."""
+        """Return the files that may hold its servers, best first, of which the first existing is used; none: no such level."""
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Every object of its user's configuration in which servers may stand for here; ours is put into the first."""
+        """Return the key paths of its user's configuration that hold servers for this folder; ours goes into the first."""
         del place
         return [self.keys]
 
     @abstractmethod
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """How it writes a server."""
+        """Return the entry of a server in its configuration."""
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """What makes it hand over its sessions as they happen; nothing where it has no hooks. Looks nothing up."""
+        """Return the edits that make it record sessions as they happen; empty without hooks. Pure."""
         del order
         return ()
 
     def edits(self, order: Order) -> list[Edit]:
-        """Everything that is to be so in its files; InstallRefused when that cannot be."""
+        """Return all edits of an order; raise InstallRefused where the client cannot be configured so."""
         if order.server.url and not self.takes_addresses:
             raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
         file = self.config(order.place, order.level)
@@ -162,18 +162,18 @@ class Client(ABC):
         return [server, *(self.hooks(order) if order.hooks else ())]
 
     def config(self, place: Place, level: Level) -> PurePath:
-        """The file that holds its servers; InstallRefused where it has none at this level."""
+        """Return the file that holds its servers; raise InstallRefused where it has none at this level."""
         files = self.configs(place, level)
         if not files:
             raise InstallRefused(f"{self.title} has no configuration for one project", "Leave --project out.")
         return next((file for file in files if Path(file).exists()), files[0])
 
     def hook_line(self, order: Order) -> str:
-        """The line that its hooks run."""
+        """Return the command line that its hooks run."""
         return hook_line(self.hook_client, order.data_dir, order.config, order.place.platform)
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
-    """A command as most clients write it."""
+    """Return the entry of a command as most clients write it."""
     told = {**more, "command": server.command, "args": list(server.args)}
     return told | ({"env": dict(server.env)} if server.env else {})

@@ -1,4 +1,4 @@
-"""What makes each client hand over its sessions as they happen: hooks where it has them, a plugin where it has those."""
+"""The edits that make each client record its sessions as they happen: hooks or a plugin."""
 
 import json
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from pathlib import PurePath
 from memory_mcp.install.base import AddItem, Client, Edit, Order, PlaceFile
 from memory_mcp.install.command import hook_words
 
-#: What Claude Code and Codex tell their hooks of, as far as it belongs into a memory.
+#: The events of Claude Code and Codex that are recorded.
 CLAUDE_CODE = (
     *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
     *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
 )
-#: Codex tells of a failure as of any other result.
+#: Codex reports a failure as any other result.
 CODEX = tuple(event for event in CLAUDE_CODE if event != "PostToolUseFailure")
 GEMINI = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
 #: How long a client waits for our hook at most: seconds, but milliseconds in Gemini CLI.
@@ -24,14 +24,14 @@ _COMMAND = 'const COMMAND = ["memory-mcp", "hook", "opencode"]'
 
 
 def hooks(client: Client, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
-    """One hook for each event, in the form that Claude Code has and others took over."""
+    """Return one hook for each event, in Claude Code's format, which others share."""
     patience = _PATIENCE.get(client.hook_client, _PATIENCE_S)
     item = {"hooks": [{"type": "command", "command": client.hook_line(order), "timeout": patience}]}
     return [AddItem(file, ("hooks", event), item, client.hook_client) for event in events]
 
 
 def opencode_plugin(order: Order, folder: PurePath) -> list[Edit]:
-    """Our plugin in a folder whose files opencode loads by itself."""
+    """Return the edit that places our plugin in a folder whose files opencode loads."""
     text = resources.files("memory_mcp.install").joinpath("opencode_plugin.js").read_text(encoding="utf-8")
     words = json.dumps(hook_words("opencode", order.data_dir, order.config))
     return [PlaceFile(folder / "memory-mcp.js", text.replace(_COMMAND, f"const COMMAND = {words}"))]

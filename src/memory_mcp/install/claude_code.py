@@ -19,29 +19,29 @@ class ClaudeCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Its settings' folder, and the file of its state."""
+        """Return its settings folder and its state file."""
         return (_home(place), *self.configs(place, Level.USER))
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """With CLAUDE_CONFIG_DIR the file of its state lies in there, not beside."""
+        """Return its state file, which is inside CLAUDE_CONFIG_DIR where that is set; a project's is .mcp.json."""
         if level is Level.PROJECT:
             return [place.in_project(".mcp.json")]
         inside = place.environ.get("CLAUDE_CONFIG_DIR")
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """What `claude mcp add` writes without a scope is for one folder, and stands in the user's file."""
+        """Return the user's servers, and those of this folder: `claude mcp add` without a scope writes the latter."""
         return [self.keys, ("projects", place.cwd, *self.keys)]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """As `claude mcp add` writes it."""
+        """Return the entry that `claude mcp add` would write."""
         del level
         if server.url:
             return {"type": "http", "url": server.url, "headers": server.headers}
         return local(server, type="stdio")
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """One of each event; for one project in the file that is not shared with others, since the command is this machine's."""
+        """Return a hook per event; a project's go into the file that is not shared, since the command is this machine's."""
         inside = order.place.in_project(".claude", "settings.local.json")
         file = _home(order.place) / "settings.json" if order.level is Level.USER else inside
         return capture.hooks(self, order, file, capture.CLAUDE_CODE)

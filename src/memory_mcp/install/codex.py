@@ -24,20 +24,20 @@ class Codex(Client):
     then = "start a new session, and there /hooks to review and trust the hooks: until then nothing is recorded"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """CODEX_HOME, else ~/.codex."""
+        """Return CODEX_HOME, else ~/.codex."""
         return [place.named("CODEX_HOME", ".codex")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """One file for each level."""
+        """Return config.toml of the level."""
         home = place.named("CODEX_HOME", ".codex") if level is Level.USER else place.in_project(".codex")
         return [home / "config.toml"]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """It calls headers http_headers, and refuses a token written as bearer_token."""
+        """Return its entry; it names headers http_headers and refuses bearer_token."""
         del level
         return {"url": server.url, "http_headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """One of each event, in the file of its own that is read beside config.toml."""
+        """Return a hook per event, in hooks.json beside config.toml."""
         file = self.configs(order.place, order.level)[0].with_name("hooks.json")
         return capture.hooks(self, order, file, capture.CODEX)

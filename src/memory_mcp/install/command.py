@@ -1,4 +1,4 @@
-"""How a client starts this program: the command, the server of a configuration, the line of a hook. Standard library only."""
+"""How clients start this program: its command, server entry and hook line. Standard library only."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ _OURS = re.compile(r"(?:^|[\\/\"'\s])memory-mcp(?:\.exe|\.cmd)?(?=$|[\"'\s])|(?:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as clients are told of it: a command, or else an address with a token."""
+    """A server for a client's configuration: a command, or an address with a token."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a client sends with every request."""
+        """The HTTP headers of every request."""
         return {"Authorization": f"Bearer {self.token}"}
 
 
 def executable() -> tuple[str, list[str]]:
-    """The absolute path of the command, and the arguments that must come first."""
+    """Return the absolute path of the command, and the arguments that must come first."""
     for place in (Path(sys.argv[0]), Path(sys.executable).with_name("memory-mcp"), Path(shutil.which("memory-mcp") or "")):
         if place.name.startswith("memory-mcp") and place.is_file():
             return str(place.absolute()), []
@@ -44,33 +44,33 @@ def executable() -> tuple[str, list[str]]:
 
 
 def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
-    """Our server on a pipe; with a data directory and a settings file when they are not the usual ones."""
+    """Return our stdio server, with its data directory and settings file where they are not the defaults."""
     command, first = executable()
     told = {DATA_DIR: data_dir, CONFIG: config}
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in told.items() if path is not None})
 
 
 def client_config(data_dir: Path | None) -> dict[str, Any]:
-    """The `mcpServers` object that most clients read."""
+    """Return the `mcpServers` object that most clients read."""
     server = local_server(data_dir)
     shown: dict[str, Any] = {"command": server.command, "args": list(server.args)}
     return {"mcpServers": {NAME: shown | ({"env": server.env} if server.env else {})}}
 
 
 def claude_line(data_dir: Path | None) -> str:
-    """The shell line that adds it to Claude Code."""
+    """Return the shell line that adds the server to Claude Code."""
     server = local_server(data_dir)
     settings = [part for name, value in server.env.items() for part in ("-e", f"{name}={value}")]
     return shlex.join(["claude", "mcp", "add", NAME, *settings, "--", server.command, *server.args])
 
 
 def hook_line(client: str, data_dir: Path | None, config: Path | None, platform: str) -> str:
-    """What a client's shell runs for each event."""
+    """Return the line that a client's shell runs for each event."""
     return shell_line(hook_words(client, data_dir, config), platform)
 
 
 def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:
-    """The same as a program and its arguments."""
+    """Return the hook command as a program and its arguments."""
     command, first = executable()
     words = [command, *first, "hook", client]
     for option, path in (("--data-dir", data_dir), ("--config", config)):
@@ -79,7 +79,7 @@ def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[
 
 
 def shell_line(words: list[str], platform: str) -> str:
-    """Words as one line for a shell; on Windows for bash, which takes backslashes away, as well as for cmd."""
+    """Return words as a shell line; on Windows one that bash, which drops backslashes, and cmd both read."""
     if platform != "win32":
         return shlex.join(words)
     plain = [word.replace("\\", "/") for word in words]
@@ -91,13 +91,13 @@ def starts_us(entry: object) -> bool:
     words = _words(entry)
     if not words or (len(words) > 1 and "serve" not in words):
         return False
-    # A package of another program is called memory-mcp, too: as an argument it counts only as what was taken from ours.
+    # Another program's package is named memory-mcp too: as an argument the name counts only behind -m or --from.
     behind = [word for before, word in itertools.pairwise(words) if before == "-m" or "--from" in words]
     return bool(_OURS.search(words[0])) or "memory_mcp" in behind or "memory-mcp" in behind
 
 
 def _words(entry: object) -> list[str]:
-    """The command of an entry and its arguments, in whichever of the clients' ways they are written."""
+    """Return the command and arguments of an entry, in any client's format."""
     if not isinstance(entry, dict):
         return []
     inner = entry.get("command")
@@ -107,7 +107,7 @@ def _words(entry: object) -> list[str]:
 
 
 def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of ours that is there already as `entry` would have it, with what its user added: keys, environment, arguments."""
+    """Return `entry` merged into an existing one of ours, keeping keys, environment and arguments that its user added."""
     if not starts_us(entry):
         return entry
     environments = {
@@ -123,14 +123,14 @@ def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(there: list[str], ours: list[str]) -> list[str]:
-    """The arguments of `there` behind what starts us, which is now what stands before "serve" in `ours`."""
+    """Return the arguments of `there` that follow our command, behind the arguments before "serve" in `ours`."""
     starter = next(i for i, word in enumerate(there) if _OURS.search(word))
     kept = there[starter + 1 :]
     return ours[: ours.index("serve")] + kept if "serve" in kept else ours
 
 
 def told_paths(there: object) -> dict[str, Path]:
-    """Data directory and settings file that an entry's environment names, by the names of the variables."""
+    """Return the data directory and settings file in an entry's environment, by variable name."""
     if not isinstance(there, dict):
         return {}
     environ = {**(there.get("env") or {}), **(there.get("environment") or {})}
@@ -138,7 +138,7 @@ def told_paths(there: object) -> dict[str, Path]:
 
 
 def runs_our_hook(item: object, client: str) -> bool:
-    """Whether a hook's entry, or one inside it, hands something over for `client`."""
+    """Whether a hook's entry, or one inside it, runs our hook for `client`."""
     if isinstance(item, list):
         return any(runs_our_hook(one, client) for one in item)
     if isinstance(item, dict):
@@ -153,12 +153,12 @@ def is_our_hook(item: object, client: str) -> bool:
 
 
 def command_of(entry: dict[str, Any]) -> str:
-    """The program that a server's entry starts; "" where it starts none."""
+    """Return the program that a server's entry starts; "" where it starts none."""
     return next(iter(_words(entry) if entry.get("command") else []), "")
 
 
 def found(command: str) -> str:
-    """The file behind a command's name or path; "" where there is none that may be run."""
+    """Return the executable of a command's name or path; "" where there is none."""
     if "/" in command or "\\" in command:
         return command if Path(command).is_file() and os.access(command, os.X_OK) else ""
     return shutil.which(command) or ""

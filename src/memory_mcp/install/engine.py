@@ -1,4 +1,4 @@
-"""Edits made in the files of clients, and remembered: first all of a client's are worked out, then all are written.
+"""Makes edits in the files of clients and records them: all edits of a client are planned, then all are written.
 
 Invariants
 1. Nothing is written for a client of which one edit cannot be made.
@@ -8,8 +8,9 @@ Invariants
 
 import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from memory_mcp.errors import InstallRefused
@@ -39,12 +40,12 @@ class Change:
 
     @property
     def path(self) -> Path:
-        """The file, as it is named: it may be a link."""
+        """The file's path, which may be a link."""
         return self.content.path
 
     @property
     def action(self) -> str:
-        """What is done to it, in a word."""
+        """What happens to the file: unchanged, removed, restored, cleaned, created, updated or changed."""
         if self.after == self.content.data:
             return "unchanged"
         if self.after is None:
@@ -56,14 +57,19 @@ class Change:
         return "updated" if self.again else "changed"
 
     def diff(self) -> list[str]:
-        """What changes, as a unified diff with little around it: beside it may stand what nobody should see."""
+        """Return a unified diff with one line of context, since lines around it may hold secrets."""
         was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
         names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
         return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))
 
 
 def plan(client: Client, order: Order, state: State) -> list[Change]:
-    """What installing would change, file by file; InstallRefused, saying what to do by hand, when it cannot be done."""
+    """Return what installing would change, file by file.
+
+    Raises:
+        InstallRefused: An edit cannot be made; the hint says what to do by hand.
+
+    """
     by_file: dict[Path, list[Edit]] = {}
     order = _as_before(client, order)
     for edit in client.edits(order):
@@ -72,15 +78,15 @@ def plan(client: Client, order: Order, state: State) -> list[Change]:
 
 
 def _as_before(client: Client, order: Order) -> Order:
-    """The order with the data directory and settings file of an entry that is there, where none are named.
+    """Return the order with the data directory and settings file of an existing entry, where it names none.
 
-    So the memory that a client uses is not exchanged for an empty one because somebody installed again.
+    Installing again thereby keeps the memory that a client uses.
     """
     path = Path(client.config(order.place, order.level))
     try:
         there = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
     except (Broken, InstallRefused):
-        # What stands in the way is told with the edit that it keeps from being made.
+        # The edit that fails for the same reason reports it.
         return order
     known = told_paths(there) if starts_us(there) and order.server.command else {}
     data_dir, config = order.data_dir or known.get(DATA_DIR), order.config or known.get(CONFIG)
@@ -88,19 +94,26 @@ def _as_before(client: Client, order: Order) -> Order:
     return replace(order, data_dir=data_dir, config=config, server=replace(order.server, env=env))
 
 
-def apply(changes: Sequence[Change], state: State) -> None:
-    """Write what was planned; InstallRefused when a file cannot be written, Changed when another program was faster."""
-    for change in changes:
-        _write(change, state)
-
-
 def install(client: Client, order: Order, state: State) -> list[Change]:
-    """Plan and write; planned anew when another program writes the same file in that moment."""
+    """Plan and write all edits of a client; raise InstallRefused when one cannot be made."""
+    return carry_out(client, state, partial(plan, client, order, state), _write)
+
+
+def carry_out(
+    client: Client, state: State, plan: Callable[[], list[Change]], write: Callable[[Change, State], None]
+) -> list[Change]:
+    """Plan changes and write them, planning again when another program wrote one of the files meanwhile.
+
+    Raises:
+        InstallRefused: A file cannot be written, or another program keeps writing it.
+
+    """
     with state.held():
         for _ in range(_TRIES):
-            changes = plan(client, order, state)
+            changes = plan()
             try:
-                apply(changes, state)
+                for change in changes:
+                    write(change, state)
             except Changed:
                 continue
             return changes
@@ -116,7 +129,10 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
         try:
             change.after = _edited(client, order, edit, change)
         except Broken as error:
-            raise InstallRefused(_where(path, content, error), by_hand(edit)) from None
+            before = content.text[: error.at]
+            line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+            place = f"line {line}, column {column}: " if error.at else ""
+            raise InstallRefused(f"{path} cannot be read as its client would: {place}{error}", by_hand(edit)) from None
         except InstallRefused as error:
             raise InstallRefused(error.message, error.hint or by_hand(edit)) from None
     if change.after != content.data:
@@ -131,7 +147,7 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
 
 
 def _taken_up(known: Record, content: Content) -> Record:
-    """The record of a file as it is now: what was before cannot be put back over what others wrote since."""
+    """Return the record for the file of now: its first content is not restored over what others wrote since."""
     if digest(content.data) == known.before and known.before != known.after:
         return Record(known.before)
     untouched = digest(content.data) == known.after
@@ -139,26 +155,22 @@ def _taken_up(known: Record, content: Content) -> Record:
 
 
 def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
-    """The file's bytes after one edit, which is noted in the change's record."""
+    """Return the file's bytes after one edit, which is noted in the change's record."""
     if isinstance(edit, PlaceFile):
-        return _placed(client, order, edit, change)
+        done = Done(client.name, order.level, "file")
+        known = _known(change.record, done)
+        ours = known is not None and digest(change.content.data) == change.record.after
+        wanted = edit.text.encode("utf-8")
+        if change.content.data not in (None, wanted) and not ours:
+            raise InstallRefused(f"{change.path} is there already and not as memory-mcp wrote it", "Move it away and try again.")
+        _note(change.record, done)
+        return wanted
     text = Content(change.path, change.after).text
     if isinstance(edit, AddItem):
         text = _item_added(client, order, edit, text, change)
     else:
         text = _key_set(client, order, edit, text, change)
     return change.content.encoded(text) if text or change.after is not None else None
-
-
-def _placed(client: Client, order: Order, edit: PlaceFile, change: Change) -> bytes | None:
-    done = Done(client.name, order.level, "file")
-    known = _known(change.record, done)
-    ours = known is not None and digest(change.content.data) == change.record.after
-    wanted = edit.text.encode("utf-8")
-    if change.content.data not in (None, wanted) and not ours:
-        raise InstallRefused(f"{change.path} is there already and not as memory-mcp wrote it", "Move it away and try again.")
-    _note(change.record, done)
-    return wanted
 
 
 def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
@@ -190,7 +202,7 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
 
 
 def _other_name(edit: SetKey, text: str) -> str:
-    """Under which other name a server of ours is there, when ours is to have the usual one."""
+    """Return the name of an existing server of ours, when ours is to have the default name; "" without one."""
     if edit.keys[-1] != NAME:
         return ""
     there = (splice if edit.format is Format.JSON else toml).value_at(text, edit.keys[:-1])
@@ -220,7 +232,7 @@ def _known(record: Record, done: Done) -> Done | None:
 
 
 def _note(record: Record, done: Done) -> None:
-    """Remember an edit; of one that is made again, what was there before the first time."""
+    """Record an edit; one that is made again keeps what was there before the first time."""
     known = [one for one in record.edits if one.same_place(done)]
     if known:
         done = replace(done, had=known[0].had, made=max(done.made, *(one.made for one in known)))
@@ -252,15 +264,8 @@ def _write(change: Change, state: State) -> None:
         raise InstallRefused(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _where(path: Path, content: Content, error: Broken) -> str:
-    before = content.text[: error.at]
-    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-    place = f"line {line}, column {column}: " if error.at else ""
-    return f"{path} cannot be read as its client would: {place}{error}"
-
-
 def by_hand(*edits: Edit) -> str:
-    """What to put in by hand, in words for one line."""
+    """Return one line that says what to put in by hand."""
     import json
 
     told = []

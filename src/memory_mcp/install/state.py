@@ -1,7 +1,7 @@
-"""What was changed in which file, and the files as they were before: so that it can be taken back.
+"""Records of the changes made in other programs' files, and copies of those files, so that uninstall can restore them.
 
-One JSON document beside the settings file, and a copy of every file as it was before the first change. Both may hold what
-is nobody else's business, so only this user can read them.
+One JSON document beside the settings file, and a copy of every file as it was before the first change. Both may hold
+secrets, so only this user can read them.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _VERSION = 1
 
 @dataclass(slots=True)
 class Done:
-    """One edit that was made."""
+    """One edit in a file."""
 
     client: str
     level: str
@@ -34,7 +34,7 @@ class Done:
     format: str = ""
     keys: list[str] = field(default_factory=list)
     value: Any = None
-    #: What stood in its place before, as text (JSON) or value (TOML); None: nothing.
+    #: What it replaced, as text (JSON) or value (TOML); None: nothing.
     had: Any = None
     #: How many objects around it were made for it.
     made: int = 0
@@ -46,13 +46,13 @@ class Done:
 
 @dataclass(slots=True)
 class Record:
-    """One file."""
+    """The changes in one file."""
 
     #: Digest of the file before the first change; "": there was none.
     before: str
     #: Digest after the last change.
     after: str = ""
-    #: Whether nobody else has changed it between our changes, so that `before` is all that was there.
+    #: Whether only we changed it since, so that its first bytes can be restored.
     exact: bool = True
     #: Folders that were made for it, the innermost first.
     folders: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Record:
 
 
 class State:
-    """All records; `save` writes them."""
+    """The records by file; `save` writes them."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory or Path(paths.install_dir())
@@ -86,7 +86,7 @@ class State:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One process at a time; what others wrote meanwhile is read."""
+        """Hold the lock of the state, and read what other processes wrote before."""
         from filelock import FileLock
 
         lock = FileLock(self.directory / "lock", timeout=60)
@@ -109,22 +109,24 @@ class State:
                     Path(lock.lock_file).unlink()
             lock.release()
             if not self.records:
-                self._tidy()
+                with contextlib.suppress(OSError):
+                    (self.directory / "backups").rmdir()
+                files.remove_folders([Path(folder) for folder in self._folders])
 
     def _acquire(self, lock: "FileLock") -> list[str]:
-        """Acquire the lock; the folders that were made for it, the innermost first."""
+        """Acquire the lock; return the folders that were made for it, the innermost first."""
         made: list[str] = []
         while True:
             made = [*(str(one) for one in files.make_folder(self.directory)), *made]
             try:
                 lock.acquire()
             except FileNotFoundError:
-                # Whoever took everything back removed the directory in between.
+                # Another process uninstalled everything and removed the directory in between.
                 continue
             return made
 
     def save(self) -> None:
-        """Write all records, or take the file away when there are none."""
+        """Write all records; remove the file when there are none."""
         self.records = {path: one for path, one in self.records.items() if one.edits}
         if not self.records:
             self._file.unlink(missing_ok=True)
@@ -134,29 +136,23 @@ class State:
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def keep(self, path: Path, data: bytes) -> Path:
-        """Copy what a file held; where the copy is."""
+        """Copy what a file held; return the path of the copy."""
         place = self.backup(path)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.replace(place, place.read_bytes() if place.exists() else None, data)
         return place
 
     def kept(self, path: Path, record: Record) -> bytes | None:
-        """What a file held before the first change; None when the copy is gone or another's."""
+        """Return what a file held before the first change; None when the copy is gone or is of another content."""
         place = self.backup(path)
         data = place.read_bytes() if place.is_file() else None
         return data if data is not None and digest(data) == record.before else None
 
     def backup(self, path: Path) -> Path:
-        """Where a file's copy is, or would be."""
+        """Return the path of a file's copy, whether or not it exists."""
         return self.directory / "backups" / f"{paths.name_of(str(path))}-{path.name}"
-
-    def _tidy(self) -> None:
-        """Nothing stays behind of somebody who took everything back."""
-        with contextlib.suppress(OSError):
-            (self.directory / "backups").rmdir()
-        files.remove_folders([Path(one) for one in self._folders])
 
 
 def digest(data: bytes | None) -> str:
-    """A digest of a file's bytes; "" of no file."""
+    """Return the SHA-256 of a file's bytes in hex; "" for no file."""
     return "" if data is None else hashlib.sha256(data).hexdigest()

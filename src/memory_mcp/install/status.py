@@ -1,4 +1,4 @@
-"""How every client stands: whether it is here, what its configuration starts, whether its hooks are on. It changes nothing."""
+"""The status of every client: whether it is installed, what its configuration starts, whether its hooks are on. Read-only."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from memory_mcp.install.edit.jsonc import Broken
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
 
-#: What every file that we place says somewhere.
+#: What every file of ours contains.
 _MARK = b"memory-mcp"
 
 
@@ -26,21 +26,21 @@ class Configured:
     level: str
     path: str
     name: str
-    #: What is started, or the address that is asked.
+    #: The command that is started, or the address of the server.
     command: str
-    #: Whether it is there and may be run; an address is not tried.
+    #: Whether the command exists and may be run; an address is not tried.
     runs: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatus:
-    """One client."""
+    """The status of one client."""
 
     client: str
     title: str
     found: bool
     servers: Sequence[Configured]
-    #: Levels at which hooks of ours are on, with how many of how many.
+    #: By level: how many of our hooks are on, and how many there are.
     hooks: Mapping[str, tuple[int, int]]
     #: Files that could not be read, with the reason.
     unreadable: Sequence[str]
@@ -64,7 +64,7 @@ def is_here(client: Client, place: Place) -> bool:
 
 
 def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
-    """All clients, in the order of the registry."""
+    """Return the status of every client, in the order of the registry."""
     known = state or State()
     return [_status(client, place, known) for client in CLIENTS.values()]
 
@@ -81,9 +81,10 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
             except (Broken, InstallRefused) as error:
                 unreadable.append(f"{file}: {error}")
         try:
-            on, of = _hooks(client, place, level)
+            edits = client.hooks(Order(place, Server(), level))
+            on, of = sum(_is_on(edit, client) for edit in edits), len(edits)
         except (Broken, InstallRefused) as error:
-            # Some have hooks and servers in one file, which is named already.
+            # Some clients have hooks and servers in one file, which is named already.
             unreadable += [str(error)] if not any(one.endswith(str(error)) for one in unreadable) else []
             continue
         if on:
@@ -107,12 +108,6 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
             command or address,
             bool(found(command)) if command else bool(address),
         )
-
-
-def _hooks(client: Client, place: Place, level: Level) -> tuple[int, int]:
-    """How many of a client's hooks are on, of how many that it has at this level."""
-    edits = client.hooks(Order(place, Server(), level))
-    return sum(_is_on(edit, client) for edit in edits), len(edits)
 
 
 def _is_on(edit: Edit, client: Client) -> bool:

@@ -1,4 +1,4 @@
-"""What was installed, taken back: the bytes of before where nobody else changed the file since, else our entries alone."""
+"""Uninstalls: restores a file's first bytes where only this program changed it, else removes our entries alone."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -10,16 +10,14 @@ from memory_mcp.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Format, Level, Order, Place
 from memory_mcp.install.command import Server, is_our_hook, runs_our_hook, starts_us
 from memory_mcp.install.edit import files, splice, toml
-from memory_mcp.install.edit.files import Changed, Content
+from memory_mcp.install.edit.files import Content
 from memory_mcp.install.edit.jsonc import Broken
-from memory_mcp.install.engine import Change
+from memory_mcp.install.engine import Change, carry_out
 from memory_mcp.install.state import Done, Record, State, digest
-
-_TRIES = 3
 
 
 def plan(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """What uninstalling would change: by what was remembered and, where nothing was, by what is recognised as ours."""
+    """Return what uninstalling would change: by the records and, in files without one, by entries that start this program."""
     changes = []
     for name, record in state.records.items():
         mine = [one for one in record.edits if one.client == client.name and one.level in levels]
@@ -32,17 +30,8 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
 
 
 def uninstall(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """Plan and write; planned anew when another program writes the same file in that moment."""
-    with state.held():
-        for _ in range(_TRIES):
-            changes = plan(client, place, levels, state)
-            try:
-                for change in changes:
-                    _write(change, state)
-            except Changed:
-                continue
-            return changes
-    raise InstallRefused(f"{client.title} keeps writing its configuration", "End it and try again.")
+    """Plan and write the removal of everything of ours; raise InstallRefused when a file cannot be changed."""
+    return carry_out(client, state, partial(plan, client, place, levels, state), _write)
 
 
 def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> Change:
@@ -67,10 +56,10 @@ def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> C
 
 
 def _without(content: Content, record: Record, mine: Iterable[Done], others: Sequence[Done]) -> bytes | None:
-    """The file's bytes without some edits; None where nothing is left of a file that install made."""
+    """Return the file's bytes without some edits; None where nothing is left of a file that install made."""
     gone = [one for one in mine if not any(one.same_place(other) for other in others)]
     if any(one.kind == "file" for one in gone):
-        # Somebody made it their own.
+        # Its user changed it: it stays.
         return content.data
     text = content.text
     try:
@@ -102,19 +91,23 @@ def _one_out(text: str, one: Done) -> str:
 
 
 def _still_ours(there: Any, one: Done) -> bool:
-    """Whether an entry is what install wrote, or still starts this program; else somebody put another in its place."""
+    """Whether an entry is what install wrote, or still starts this program."""
     return there == one.value or starts_us(there)
 
 
 def _ours(item: Any) -> Callable[[Any], bool]:
-    """Whether an item, or a command inside one, is what install added."""
+    """Return a test of whether an item, or a command inside one, is what install added."""
     inner = item.get("hooks") if isinstance(item, dict) else None
     commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
-    return lambda there: there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
+
+    def is_ours(there: Any) -> bool:
+        return there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
+
+    return is_ours
 
 
 def _pruned(text: str, one: Done) -> str:
-    """Containers that were made for the entry taken out where they hold nothing more."""
+    """Remove the containers that were made for the entry and are now empty."""
     if one.format == Format.TOML:
         return text
     inner = len(one.keys) if one.kind == "item" else len(one.keys) - 1
@@ -124,7 +117,7 @@ def _pruned(text: str, one: Done) -> str:
 
 
 def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
-    """Files in which something of ours stands that nobody remembers."""
+    """Yield changes of files whose entries start this program although no record names them."""
     for file in client.configs(place, level):
         lists = client.server_keys(place) if level is Level.USER else [client.keys]
         yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
@@ -142,7 +135,7 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
         if content.data is not None:
             change.after = content.encoded(clean(content.text))
     except (Broken, InstallRefused):
-        # What cannot be read here holds nothing for the client either.
+        # A file that cannot be read is of no use to the client either.
         return change
     if change.after != content.data:
         files.writable(path)

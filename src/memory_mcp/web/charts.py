@@ -1,4 +1,4 @@
-"""Numbers in, SVG out: a year of days, columns, bars. Every text is escaped and plain; colours are those of the style sheet.
+"""Draws numbers as SVG: a year of days, columns, bars. Every text is escaped; colours come from the style sheet.
 
 Nothing here has a size of its own on the page: `viewBox` says the proportions, the style sheet how wide a chart is shown.
 """
@@ -62,7 +62,7 @@ def _safe(value: object) -> str:
 
 
 def linked(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
-    """Return what leads somewhere, with what a pointer and a screen reader are told of it; without `href` it leads nowhere."""
+    """Return a link around `inner` with a title for pointers and screen readers; without `href` a plain group."""
     told = drawn("title", title)
     return drawn("a", told, *inner, href=href, **attributes) if href else drawn("g", told, *inner, **attributes)
 
@@ -94,7 +94,7 @@ def month_of(year: int, place: int) -> tuple[str, str]:
 
 
 def said(day: dt.date, tally: Tally | None) -> str:
-    """Return what is told of a day."""
+    """Return the title of a day."""
     if tally is None:
         return f"{date(day)}: nothing"
     return f"{date(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
@@ -139,17 +139,14 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
             continue
         tally = days.get(day.isoformat())
         holds = holds or tally is not None
-        square = drawn("rect", y=_TOP + weekday * _PITCH, width=_SIDE, height=_SIDE, rx=2.5, class_=_shade(tally, most))
+        shade = f"heat-{step(tally.events, most) if tally else 0}"
+        square = drawn("rect", y=_TOP + weekday * _PITCH, width=_SIDE, height=_SIDE, rx=2.5, class_=shade)
         href = to(day_id(day.isoformat())) if tally else ""
         cells.append(linked(href, said(day, tally), square, data_day=day.isoformat() if tally else None))
     of, week, _ = monday.isocalendar()
     text = drawn("text", str(week), x=_SIDE / 2, y=_TOP + _DAYS * _PITCH + 9, text_anchor="middle", class_="week")
     below = linked(to(week_id(of, week)) if holds else "", f"Week {week} of {of}", text, data_week=week if holds else None)
     return drawn("g", *cells, below, transform=f"translate({x} 0)")
-
-
-def _shade(tally: Tally | None, most: int) -> str:
-    return f"heat-{step(tally.events, most) if tally else 0}"
 
 
 def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode) -> Iterable[Markup]:

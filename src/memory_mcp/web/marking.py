@@ -1,4 +1,4 @@
-"""A quotation and the words of a question in, the quotation with those words marked out. Pure."""
+"""Marks the words of a question in a quotation. Pure."""
 
 import re
 from collections.abc import Iterator, Set

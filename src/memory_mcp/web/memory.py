@@ -1,4 +1,4 @@
-"""What pages ask: requests of the application layer, and the state of the process that serves them."""
+"""The memory as pages see it: requests of the application layer, and the state of the serving process."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How far the memory is: it changed where this differs."""
+    """The version of the memory: it changed where this differs."""
 
     #: Number of the last event.
     event: int = 0

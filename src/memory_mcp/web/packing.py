@@ -1,4 +1,4 @@
-"""Radii in, circles that touch and do not overlap out: the same for the same radii, without chance. Pure.
+"""Packs circles of given radii so that they touch and do not overlap. Deterministic and pure.
 
 Each circle is put, in the order given, where it touches two that are placed and is nearest to the middle. A corner between two
 that had no room once is not looked at again: it is small, and there are n squared of them.
@@ -90,7 +90,7 @@ def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[
 
 
 def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
-    """Return where the weight of all circles is."""
+    """Return the centre of gravity of all circles."""
     whole = sum(one.r * one.r for one in placed)
     return sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
 

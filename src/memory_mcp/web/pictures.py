@@ -1,4 +1,4 @@
-"""How an answer was found in, SVG out: layers by what they found and took, bounds by how far they were used. Pure.
+"""Draws how an answer was found as SVG: layers by results and time, bounds by their use. Pure.
 
 Each picture has words beside it that say the same: it shows proportions, and the words are in the table.
 """
@@ -98,7 +98,7 @@ def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: 
     made = []
     for place, (told, more, share, shade) in enumerate(rows):
         top = place * _ROW
-        line = drawn("text", _cut(told), x=0, y=top + 14)
+        line = drawn("text", told if len(told) <= _LINE else f"{told[: _LINE - 1]}…", x=0, y=top + 14)
         ground = drawn(
             "rect", x=0, y=top + 19, width=_WIDE, height=_BAR, rx=2, class_="heat-0" if share is not None else "left-out"
         )
@@ -109,7 +109,3 @@ def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: 
         made.append(linked("", f"{told}{f': {more}' if more and more not in told else ''}", *held))
     box = f"0 0 {_WIDE} {max(len(rows), 1) * _ROW}"
     return drawn("svg", *made, viewBox=box, role="img", aria_label=label, class_=f"picture {name}")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"

@@ -1,4 +1,4 @@
-"""Templates with values in, HTML out; no stored text becomes markup, a script, or turns the direction of what surrounds it.
+"""Renders templates to HTML; stored text never becomes markup or a script, nor changes the direction of text around it.
 
 Invariants
 1. Every value is escaped, and control characters and those that turn the direction of writing are replaced, in all templates.

@@ -130,9 +130,21 @@ class _Site:
             if act is None:
                 raise NotFound(f"there is no act {request.path_params['act']}", "Nothing was changed.")
             try:
-                return _answered(ask, await _once(ask, act))
+                done = await _once(ask, act)
+                if ask.part:
+                    return JSONResponse(
+                        {"note": rendering.plain(done.note), "page": rendering.address(ask.visit, done.page), **done.values},
+                        200,
+                        HEADERS,
+                    )
+                if done.note:
+                    ask.visit.notes.append(done.note)
+                return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)
             except MemoryMcpError as error:
-                return _refused(ask, error)
+                if ask.part:
+                    return _failed(ask, error)
+                name = str(ask.request.path_params["act"])
+                return ask.page("refused.html", status_of(error), error=error, act=name, given=ask.form, back=ask.back)
 
         return await self._respond(request, carry_out, fields)
 
@@ -140,7 +152,19 @@ class _Site:
         """Return the endpoint of a page."""
 
         async def endpoint(request: Request) -> Response:
-            return await _while_there(request, lambda: self._respond(request, show, {}))
+            # Where the browser closes the connection first, the work for it is cancelled.
+            response = Response(status_code=_LEFT, headers=HEADERS)
+            async with anyio.create_task_group() as tasks:
+
+                async def watch() -> None:
+                    while (await request.receive())["type"] != "http.disconnect":
+                        pass
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(watch)
+                response = await self._respond(request, show, {})
+                tasks.cancel_scope.cancel()
+            return response
 
         return endpoint
 
@@ -159,37 +183,10 @@ class _Site:
             )
 
 
-async def _while_there(request: Request, respond: Callable[[], Awaitable[Response]]) -> Response:
-    """Return a page; where the browser closes the connection first, the work for it is cancelled."""
-    response: Response = Response(status_code=_LEFT, headers=HEADERS)
-    async with anyio.create_task_group() as tasks:
-
-        async def watch() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(watch)
-        response = await respond()
-        tasks.cancel_scope.cancel()
-    return response
-
-
 def _visit(request: Request) -> Visit:
     visit = request.scope["visit"]
     assert isinstance(visit, Visit)
     return visit
-
-
-def _answered(ask: Ask, done: Done) -> Response:
-    """Lead to the page that shows what was done; a script gets it as JSON."""
-    if ask.part:
-        return JSONResponse(
-            {"note": rendering.plain(done.note), "page": rendering.address(ask.visit, done.page), **done.values}, 200, HEADERS
-        )
-    if done.note:
-        ask.visit.notes.append(done.note)
-    return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)
 
 
 async def _once(ask: Ask, act: Act) -> Done:
@@ -205,14 +202,6 @@ async def _once(ask: Ask, act: Act) -> Done:
                 sent.popitem(last=False)
         done: Done = sent[seal]
         return done
-
-
-def _refused(ask: Ask, error: MemoryMcpError) -> Response:
-    """Show a form again with the person's words and the reason beside it; a script gets the reason as JSON."""
-    if ask.part:
-        return _failed(ask, error)
-    name = str(ask.request.path_params["act"])
-    return ask.page("refused.html", status_of(error), error=error, act=name, given=ask.form, back=ask.back)
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:

@@ -110,14 +110,14 @@ class Later:
         return found if found is not None and found.owner == owner else None
 
     def start(self, pending: Pending) -> None:
-        """Let an act wait for its time; nothing where it was started before."""
+        """Start the waiting time of an act; a second call does nothing."""
         if pending.stage is not Stage.SHOWN:
             return
         pending.stage, pending.due = Stage.WAITING, self._clock() + self.wait_s
         pending.task = asyncio.get_running_loop().create_task(self._run(pending))
 
     def undo(self, pending: Pending) -> bool:
-        """Drop an act that has not begun; whether it is undone."""
+        """Drop an act that has not begun; return whether it is undone."""
         if pending.stage in (Stage.LOOKING, Stage.SHOWN, Stage.WAITING):
             pending.stage, pending.work = Stage.UNDONE, None
             if pending.task is not None:
@@ -148,7 +148,7 @@ class Later:
 
 
 async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return what is awaited; None where it fails, which is kept."""
+    """Return the result of the awaitable; None where it fails, with the error kept in `pending`."""
     try:
         return await doing
     except MemoryMcpError as error:

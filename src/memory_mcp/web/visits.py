@@ -47,7 +47,7 @@ class Visit:
     form_token: str = field(default_factory=_secret, repr=False)
     #: What acts came to, shown with the next page.
     notes: list[str] = field(default_factory=list)
-    #: Acts that wait until they can be undone no more.
+    #: Acts that can still be undone.
     later: Later = field(default_factory=Later, repr=False)
     #: What forms with these keys came to: one that is sent again does nothing twice.
     sent: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
@@ -112,7 +112,7 @@ class Visits:
         return visit
 
     def touch(self) -> None:
-        """Note that a person asked for a page."""
+        """Note that a page was requested."""
         self.last_used = self._clock()
 
     def end(self) -> None:
@@ -123,5 +123,5 @@ class Visits:
         self.last_used = None
 
     def idle_s(self) -> float | None:
-        """Return the seconds since a person last asked for a page or a ticket; None when nobody ever did."""
+        """Return the seconds since the last request of a page or ticket; None before the first."""
         return None if self.last_used is None else self._clock() - self.last_used

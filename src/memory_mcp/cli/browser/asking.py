@@ -1,4 +1,4 @@
-"""Reading requests by name, answered by the daemon or by a memory opened here. The caller's thread never waits.
+"""Sends reading requests by name to the daemon, or to a memory opened here, without blocking the caller's thread.
 
 Invariants
 1. A request that is cancelled is ended where it is answered.
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.requests.scope import Caller
 
-#: A daemon that ends is followed by another, which is asked again.
+#: After a daemon ended, the request is sent to the next one.
 _TRIES = 3
 
 
 class Asking(Protocol):
-    """What answers requests."""
+    """Sends requests and returns their responses."""
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Return the response of a reading request, as JSON knows it; raises MemoryMcpError."""
+        """Return the response of a reading request as JSON values; raise MemoryMcpError when it fails."""
         ...
 
 
@@ -48,7 +48,7 @@ class Here:
 
 
 class There:
-    """The memory behind the daemon; closing a request's connection cancels it."""
+    """The memory of the daemon; closing a request's connection cancels it."""
 
     def __init__(self, wanted: link.Wanted) -> None:
         self._wanted = wanted
@@ -64,7 +64,7 @@ class There:
 
 
 class _Request:
-    """One request on its way, answered in one thread and cancelled from another."""
+    """One running request, answered in one thread and cancelled from another."""
 
     def __init__(self, wanted: link.Wanted, params: dict[str, Any]) -> None:
         self._wanted, self._params = wanted, params
@@ -72,7 +72,7 @@ class _Request:
         self._is_cancelled = False
 
     def answer(self) -> dict[str, Any]:
-        """Ask and wait; raises MemoryMcpError."""
+        """Send the request and wait; raise MemoryMcpError when it fails."""
         for left in reversed(range(_TRIES)):
             try:
                 with self._connected() as line:
@@ -96,7 +96,7 @@ class _Request:
             line.close()
 
     def cancel(self) -> None:
-        """Have the daemon stop, and the waiting thread go on."""
+        """Cancel the request in the daemon, and release the waiting thread."""
         self._is_cancelled = True
         if self._line is not None:
             with suppress(OSError):

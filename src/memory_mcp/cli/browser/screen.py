@@ -118,16 +118,14 @@ class Browser(App[None]):
         self._tree.begin()
         try:
             root = await self.ask("get_node")
-            self._say_scope(root["scope"])
+            scope = root["scope"]
+            shown = scope if scope == "all projects" else f"project {words.place(scope, 2)}"
+            self.screen_stack[0].query_one("#scope", Static).update(Content(f"memory · {words.line(shown)}"))
             if not root["children"]:
                 self._page.show([Entry(Content(self._empty or _NOTHING))])
             await self._tree.newest(TocLevel.MONTH)
         except MemoryMcpError as error:
             self._tell(error)
-
-    def _say_scope(self, scope: str) -> None:
-        shown = scope if scope == "all projects" else f"project {words.place(scope, 2)}"
-        self.screen_stack[0].query_one("#scope", Static).update(Content(f"memory · {words.line(shown)}"))
 
     def on_time_tree_failed(self, event: TimeTree.Failed) -> None:
         """Say why a part of the tree is not there."""

@@ -1,4 +1,4 @@
-"""The parts of the screen: the time tree, and lists of entries that a cursor moves through."""
+"""The widgets: the time tree, and lists of entries with a cursor."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -19,7 +19,7 @@ from memory_mcp.cli.browser.words import Entry, label, line
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
 
-#: Children that are asked for at once.
+#: Children per request.
 _PAGE = 50
 #: Shown beside the entry of the cursor, so that it is seen without colours.
 _CURSOR = "▌ "
@@ -63,7 +63,7 @@ class TimeTree(Tree[Branch]):
             self.error = error
 
     class Inward(Message):
-        """The cursor is to go further in than the tree reaches."""
+        """The cursor moves beyond the leaves of the tree."""
 
     def __init__(self, ask: Ask, **named: Any) -> None:
         super().__init__("", Branch(ROOT, ROOT_LINE), **named)
@@ -74,7 +74,7 @@ class TimeTree(Tree[Branch]):
         self.auto_expand = False
 
     def begin(self) -> None:
-        """Forget what was read."""
+        """Discard what was read."""
         self.clear()
         self.root.data = Branch(ROOT, ROOT_LINE)
         self.root.expand()
@@ -82,7 +82,7 @@ class TimeTree(Tree[Branch]):
     async def fill(self, node: TreeNode[Branch]) -> None:
         """Read the children of a node, or the page behind a "more" line, once."""
         branch = node.data
-        # Whoever asks for what is being read waits for it.
+        # A second request for what is being read waits for the first.
         async with self._reading:
             if branch is None or branch.is_filled:
                 return
@@ -94,9 +94,6 @@ class TimeTree(Tree[Branch]):
         if branch.level == MORE and node.parent is not None:
             into = node.parent
             node.remove()
-        self._add(into, branch.node_id, data)
-
-    def _add(self, into: TreeNode[Branch], node_id: str, data: dict[str, Any]) -> None:
         most = max((child.get("events", 0) for child in data["children"]), default=0)
         for child in data["children"]:
             level = child.get("level", "")
@@ -104,12 +101,12 @@ class TimeTree(Tree[Branch]):
             into.add(label(child, most), Branch(child["node_id"], level), allow_expand=has_more)
         if data.get("folded"):
             text = Text(line(data["folded"]), "dim italic")
-            into.add(text, Branch(node_id, FOLDED, data["folded_cursor"]), allow_expand=True)
+            into.add(text, Branch(branch.node_id, FOLDED, data["folded_cursor"]), allow_expand=True)
         if data.get("next_cursor"):
-            into.add_leaf(Text("more …", "dim italic"), Branch(node_id, MORE, data["next_cursor"]))
+            into.add_leaf(Text("more …", "dim italic"), Branch(branch.node_id, MORE, data["next_cursor"]))
 
     async def reveal(self, path: list[str]) -> bool:
-        """Unfold the nodes of a path and put the cursor on the last; whether it is there."""
+        """Unfold the nodes of a path and put the cursor on the last; return whether it was found."""
         node, found = self.root, True
         for name in path:
             child = await self._child(node, name)
@@ -136,7 +133,7 @@ class TimeTree(Tree[Branch]):
         self._to(node)
 
     def _to(self, node: TreeNode[Branch]) -> None:
-        """Move the cursor there, once the lines are known."""
+        """Move the cursor to a node, once its line exists."""
         if node is not self.root:
             assert self.last_line >= 0
             self.move_cursor(node)
@@ -223,7 +220,7 @@ class Entries(OptionList):
     ]
 
     class Outward(Message):
-        """The reader goes back to where the list came from."""
+        """The user goes back to the previous place."""
 
     def __init__(self, **named: Any) -> None:
         super().__init__(markup=False, compact=True, **named)
@@ -232,11 +229,11 @@ class Entries(OptionList):
 
     @property
     def entry(self) -> Entry | None:
-        """The entry of the cursor."""
+        """Return the entry under the cursor."""
         return self.entries[self.highlighted] if self.highlighted is not None and self.entries else None
 
     def show(self, entries: Iterable[Entry], at: int = 0) -> None:
-        """Show these in the place of all others, the cursor on one of them, or where a reader begins."""
+        """Replace all entries; the cursor goes to the given one, else to the first to read."""
         self.entries = list(entries)
         start = next((place for place, entry in enumerate(self.entries) if entry.is_start), 0)
         self._put(at or start)
@@ -244,7 +241,7 @@ class Entries(OptionList):
             self.call_after_refresh(self.scroll_to_highlight, top=True)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Show these in the place of the last one."""
+        """Replace the last entry by these."""
         at = self.highlighted or 0
         self.entries[-1:] = entries
         self._put(at)
@@ -254,7 +251,7 @@ class Entries(OptionList):
         self.highlighted = min(at, len(self.entries) - 1) if self.entries else None
 
     def toggle(self) -> bool:
-        """Unfold the entry of the cursor, or fold it again; whether there is anything folded."""
+        """Unfold or fold the entry under the cursor; return whether it can be folded."""
         entry, at = self.entry, self.highlighted
         if entry is None or at is None or not entry.below:
             return False
@@ -269,7 +266,7 @@ class Entries(OptionList):
         return True
 
     def action_outward(self) -> None:
-        """Say so."""
+        """Post the message that the user goes back."""
         self.post_message(self.Outward())
 
     def _get_left_gutter_width(self) -> int:

@@ -63,26 +63,26 @@ class Projects(ModalScreen["str | None"]):
             yield Entries()
 
     def on_mount(self) -> None:
-        """Show all of them."""
+        """Show all projects."""
         self._show("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show those that fit."""
+        """Show the projects that match the input."""
         event.stop()
         self._show(event.value.strip())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the first that fits."""
+        """Choose the first match."""
         event.stop()
         self._take()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take it."""
+        """Choose the selected project."""
         event.stop()
         self._take()
 
     def action_into(self) -> None:
-        """Go from what is typed to the list."""
+        """Move the focus from the input to the list."""
         self.query_one(Entries).focus()
 
     def _show(self, typed: str) -> None:

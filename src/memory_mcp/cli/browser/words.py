@@ -1,4 +1,4 @@
-"""Responses in, what the browser shows of them out: labels of the tree, cards of results, pages of entries. Pure.
+"""Turns responses into what the browser shows: labels of the tree, cards of results, pages of entries. Pure.
 
 Invariants
 1. Stored text is plain text: it is never read as markup, and characters that steer a terminal are replaced.
@@ -67,7 +67,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that the cursor stops at."""
+    """One line or card of a list."""
 
     text: Content
     opens: Target | None = None
@@ -80,7 +80,7 @@ class Entry:
 
 
 def clean(text: str) -> str:
-    """Return stored text that a terminal may be sent."""
+    """Return stored text without terminal control characters."""
     return render.safe(text).encode("utf-8", "replace").decode().expandtabs(4)
 
 
@@ -95,7 +95,7 @@ def place(project: str, parts: int = 1) -> str:
 
 
 def name_of(title: str, level: str) -> tuple[str, str]:
-    """Return a node's name below its parent, and what it was about."""
+    """Return a node's name as its parent's child, and its keywords."""
     head, dot, gist = line(title).partition(" · ")
     if len(head) > _TOO_LONG or not any(c.isdigit() for c in head):
         return "", line(title)
@@ -104,7 +104,7 @@ def name_of(title: str, level: str) -> tuple[str, str]:
 
 
 def label(child: Mapping[str, Any], most: int) -> Text:
-    """Return a line of the tree: how much there is, beside its siblings, then the name and what it was about."""
+    """Return a line of the tree: a bar relative to its siblings, the name, and the keywords."""
     name, gist = name_of(child["title"], child.get("level", ""))
     events = child.get("events", 0)
     # Of two counts the larger one is the measure.
@@ -124,7 +124,7 @@ def path_to(node_id: str) -> list[str]:
 
 
 def second_after(iso: str) -> str:
-    """Return the moment a second after one that is told to the second."""
+    """Return the moment one second later."""
     return (dt.datetime.fromisoformat(iso) + dt.timedelta(seconds=1)).isoformat()
 
 
@@ -132,7 +132,7 @@ def second_after(iso: str) -> str:
 
 
 def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Return what is known of a node: its title, counts, summary and statements."""
+    """Return the page of a node: its title, counts, summary and statements."""
     node, context = data["node"], data.get("context", {})
     level = node.get("level", "")
     counts = [render.plural(node[key], key[:-1]) for key in ("events", "sessions") if node.get(key)]
@@ -183,7 +183,7 @@ def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     grip = data["grip"]
     proved = "✓ these words are stored exactly so" if data["verified"] else "✗ NOT VERIFIED: the stored event differs"
     where = f" · {place(grip['project'])}" if grip.get("project") else ""
-    when = grip["when"][:16].replace("T", " ")
+    when = render.minute(grip["when"])
     marks = ((f"{when}{where}", _MARKED), ("\n" + proved, "$success" if data["verified"] else "$error"))
     yield Entry(Content.assemble(*marks), name=grip["grip_id"])
     if data.get("superseded_by"):
@@ -205,7 +205,7 @@ def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
 
 
 def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """The events that the quotation is of; where its words are in none of them, as they are, first."""
+    """Yield the quoted events; first the quotation itself, where none of them contains it."""
     grip, events = data["grip"], data["excerpt_events"]
     parts = clean(grip["quote"]).split(JOINT) if len(events) > 1 else [clean(grip["quote"])]
     if not any(part and part in clean(e.get("text", "")) for part in parts for e in events):
@@ -231,7 +231,7 @@ _MOST_AROUND = 48
 
 
 def _event(event: Mapping[str, Any], quotes: Sequence[str] = (), name: str = "") -> Iterator[Entry]:
-    """An event with its words; what a tool was told and said is folded, unless it is quoted."""
+    """Yield the entries of an event; tool input and output is folded unless it is quoted."""
     who, text = line(event.get("speaker") or event["role"]), clean(event.get("text", ""))
     head = Content.assemble((event["when"][11:16], "$secondary"), " ", (who, _MARKED if event["role"] == "user" else ""))
     name = name or event.get("event_id", "")
@@ -249,7 +249,7 @@ def _event(event: Mapping[str, Any], quotes: Sequence[str] = (), name: str = "")
 
 
 def _pieces(text: Content) -> Iterator[Content]:
-    """A text in pieces that can be seen whole, cut at ends of lines or between words."""
+    """Yield a text in pieces that fit the screen, cut at ends of lines or between words."""
     plain, start = text.plain.rstrip(), 0
     while start < len(plain):
         end = min(start + _LONGEST, len(plain))
@@ -280,7 +280,11 @@ def _heading(text: str) -> Content:
 def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
     """Return what a search found: themes first, then a card for each result, and how it was searched."""
     for theme in data.get("themes", ()):
-        yield _theme(theme)
+        when = theme["when"].replace("/", " to ")
+        head = ((line(theme["theme"]), _MARKED), (f"  {when}, {render.plural(theme['segments'], 'segment')}", "$secondary"))
+        quote = f"\n{line(theme['quote'], _CARD)}" if theme.get("quote") else ""
+        grip = theme.get("grip", "")
+        yield Entry(Content.assemble(*head, quote), Target(Kind.GRIP, grip) if grip else None, grip or theme["topic"])
     for result in data["results"]:
         yield _card(result)
     if data.get("next_cursor"):
@@ -290,7 +294,7 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 def _card(result: Mapping[str, Any]) -> Entry:
     who = line(result.get("speaker") or result.get("role") or result.get("level", ""))
-    when, project = result["when"][:16].replace("T", " "), place(result.get("project", ""))
+    when, project = render.minute(result["when"]), place(result.get("project", ""))
     said = line(result.get("quote") or result.get("title", ""), _CARD)
     marks = [mark for key, mark in (("superseded_by", "superseded"), ("flag", "gives orders")) if result.get(key)]
     marks += ["outside that time"] if result.get("outside_window") else []
@@ -302,16 +306,8 @@ def _card(result: Mapping[str, Any]) -> Entry:
     return Entry(text, Target(Kind.NODE, result["id"]) if result.get("level") else None, result["id"])
 
 
-def _theme(theme: Mapping[str, Any]) -> Entry:
-    when = theme["when"].replace("/", " to ")
-    head = ((line(theme["theme"]), _MARKED), (f"  {when}, {render.plural(theme['segments'], 'segment')}", "$secondary"))
-    quote = f"\n{line(theme['quote'], _CARD)}" if theme.get("quote") else ""
-    grip = theme.get("grip", "")
-    return Entry(Content.assemble(*head, quote), Target(Kind.GRIP, grip) if grip else None, grip or theme["topic"])
-
-
 def _told(data: Mapping[str, Any]) -> str:
-    """How the question was understood and answered, and what is to be known of it."""
+    """Return how the question was understood and answered, with notices."""
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
     words = line(why.get("window", {}).get("words", ""))
@@ -323,7 +319,7 @@ def _told(data: Mapping[str, Any]) -> str:
 
 
 def projects(found: Iterable[Mapping[str, Any]], yours: str, typed: str) -> Iterator[Entry]:
-    """Return the choice of projects whose names hold what is typed; the first is all of them."""
+    """Return the projects whose names contain the input, after the choice of all projects."""
     if not typed:
         yield Entry(Content.styled("all projects", _MARKED))
     for one in found:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.archive.keeper import held
-from memory_mcp.archive.reading import Missing, damaged
+from memory_mcp.archive.reading import damaged
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.model.calendar import Calendar
 
-#: A daily backup that is older than this was missed although somebody used the memory, or nobody did (milliseconds).
+#: A newest backup older than this is worth a warning (milliseconds): daily ones were missed, or the memory was not used.
 _OLD = 8 * 86_400_000
 
 
@@ -33,14 +33,11 @@ def checks(look: Look) -> Iterator[Check]:
 def _damaged(folder: Path) -> Iterator[Check]:
     """What the backups of a folder held and what cannot be read; each file that several share is read once."""
     for name, missing in damaged(folder):
-        when = f", {_minutes(missing)}" if missing.to_ms else ""
+        span = " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
+        told = (f" ({sources})" if sources else "") + (f", {span}" if span else "")
         rows = (
             f"{missing.rows:,} rows of {missing.table}" if missing.rows >= 0 else f"rows of {missing.table or 'several tables'}"
         )
-        text = f"{name} is damaged ({missing.what}): {rows}{f' ({sources})' if sources else ''}{when} cannot be read"
+        text = f"{name} is damaged ({missing.what}): {rows}{told} cannot be read"
         yield Check(FAIL, "backups", text, "memory-mcp backup makes one anew that builds on nothing damaged")
-
-
-def _minutes(missing: Missing) -> str:
-    return " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms))

@@ -1,4 +1,4 @@
-"""Check: one line of doctor's report; Look and Opened: what a check may look at. No check changes anything.
+"""Check: one line of doctor's report; Look and Opened: the inputs of a check. No check changes anything.
 
 Invariants
 1. A check makes no file, folder, store or process, and writes to none.

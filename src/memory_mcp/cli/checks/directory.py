@@ -17,7 +17,7 @@ def checks(look: Look) -> Iterator[Check]:
         yield Check(OK, "data directory", f"{directory} does not exist yet", first)
         return
     if why := paths.foreign(str(directory)):
-        # Its mode is none of ours: nobody is told to change it.
+        # It is not a data directory: no advice about its mode.
         yield Check(FAIL, "data directory", why, "name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR")
         return
     yield Check(OK, "data directory", str(directory))

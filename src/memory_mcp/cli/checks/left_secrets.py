@@ -1,4 +1,4 @@
-"""Secrets in files that hooks left and nobody has stored yet, by the rules of today, without showing one.
+"""Secrets in payloads of hooks that are not stored yet, by the rules of today, without showing one.
 
 There are none, but in payloads that an older release left, and in those kept as they came because the rules could not be used.
 """
@@ -27,7 +27,7 @@ def checks(look: Look) -> Iterator[Check]:
         for raw in _contents(spool / folder):
             before = rules.total()
             redactor().redact(raw.decode("utf-8", "replace"), rules)
-            files += rules.total() > before or payloads.clean(payload := _payload(raw)) != payload
+            files += rules.total() > before or payloads.clean(payload := raw.partition(b"\n")[2]) != payload
         if files:
             found = True
             kinds = ", ".join(f"{rule} {times}" for rule, times in rules.most_common()) or "escaped or private"
@@ -36,11 +36,6 @@ def checks(look: Look) -> Iterator[Check]:
             yield Check(WARN, "secrets left by hooks", text, step or "renew the secrets")
     if not found:
         yield Check(OK, "secrets left by hooks", "no file that waits holds one that a rule knows")
-
-
-def _payload(raw: bytes) -> bytes:
-    """What follows the first line, which is ours."""
-    return raw.partition(b"\n")[2]
 
 
 def _contents(folder: Path) -> Iterator[bytes]:

@@ -8,16 +8,15 @@ from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
 from memory_mcp.ingest.redact import redactor
 from memory_mcp.model.event import Event
-from memory_mcp.model.toc import TocNode
 
 #: More acts than anybody does to a memory.
 _ALL = 1_000_000
-#: Ids named by rule; who forgets these and looks again is told the next.
+#: Ids named per rule; after forgetting these, the next run names others.
 _NAMED = 5
 
 
 class _Found:
-    """What was found, by rule."""
+    """Counts and ids of what was found, by rule."""
 
     def __init__(self) -> None:
         self._redactor = redactor()
@@ -25,7 +24,7 @@ class _Found:
         self.ids: dict[str, list[str]] = {}
 
     def look(self, where: str, texts: list[str]) -> None:
-        """Count what stands in the texts of one event or node."""
+        """Count the secrets in the texts of one event or node."""
         counts: Counter[str] = Counter()
         for text in texts:
             self._redactor.redact(text, counts)
@@ -44,7 +43,7 @@ def checks(opened: Opened) -> Iterator[Check]:
         for stored in batch:
             events.look(stored.event.event_id, _texts(stored.event))
     for node in opened.storage.toc.all_nodes():
-        nodes.look(node.node_id, _words(node))
+        nodes.look(node.node_id, [node.title, node.summary, *(bullet.text for bullet in node.bullets), *node.keywords])
     for topic in opened.storage.topics.labels():
         nodes.look(topic.topic_id, [topic.label])
     for act in opened.storage.audit.all(_ALL):
@@ -67,10 +66,6 @@ def checks(opened: Opened) -> Iterator[Check]:
 def _texts(event: Event) -> list[str]:
     fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
     return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
-
-
-def _words(node: TocNode) -> list[str]:
-    return [node.title, node.summary, *(bullet.text for bullet in node.bullets), *node.keywords]
 
 
 def _some(ids: list[str]) -> str:

@@ -9,7 +9,7 @@ from memory_mcp.config import load, without_password
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.model.calendar import Calendar
 
-#: A variable whose value is nobody's business; what holds a path or a number is shown.
+#: Parts of names of variables whose values are not shown.
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
@@ -24,9 +24,12 @@ def checks(look: Look) -> Iterator[Check]:
         text = f"read from {file}" if file.is_file() else f"defaults: there is no settings file {file}"
         yield Check(OK, "settings", text)
     names = sorted(name for name in look.environ if name.startswith(paths.PREFIX))
-    shown = ", ".join(f"{name}={_value(name, look.environ[name])}" for name in names)
+    shown = []
+    for name in names:
+        is_secret = any(part in name for part in _SECRET)
+        shown.append(f"{name}={'***' if is_secret else without_password(look.environ[name])}")
     yield from _zone(look.environ.get("TZ", "").removeprefix(":"))
-    yield Check(OK, "environment", shown or f"no variable {paths.PREFIX}... is set")
+    yield Check(OK, "environment", ", ".join(shown) or f"no variable {paths.PREFIX}... is set")
 
 
 def _zone(named: str) -> Iterator[Check]:
@@ -38,7 +41,3 @@ def _zone(named: str) -> Iterator[Check]:
     except MemoryMcpError as error:
         step = f"{error.hint} A store that there is keeps its own zone; a new one needs TZ mended, or storage.timezone."
         yield Check(WARN, "TZ", error.message, step)
-
-
-def _value(name: str, value: str) -> str:
-    return "***" if any(part in name for part in _SECRET) else without_password(value)

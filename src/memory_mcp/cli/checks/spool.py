@@ -1,4 +1,4 @@
-"""What hooks left and nobody has stored yet."""
+"""Payloads of hooks that are not stored yet."""
 
 import time
 from collections.abc import Iterator

@@ -11,10 +11,10 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     answered,
-    as_json,
     hint_when_empty,
     leaf,
     opened,
+    print_result,
     whose,
 )
 
@@ -40,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
         request = GetAgentActivity(args.days, args.since or "", args.until or "", args.agent, **whose(app, args))
         data = answered(app, request)
         hint_when_empty(app)
-    render.emit(as_json(args), data, _lines(data, render.draws_blocks()))
-    return 0
+    return print_result(args, data, _lines(data, render.draws_blocks()))
 
 
 def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:

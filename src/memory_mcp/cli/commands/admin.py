@@ -5,12 +5,14 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands import migrate, overview, team, teleport
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
@@ -21,11 +23,11 @@ if TYPE_CHECKING:
     from memory_mcp.storage.values import StoreStats
 
 _SHOWN = 50
-#: Months that `stats` tells one by one, and characters of a bar.
+#: Months that `stats` lists, and characters of a bar.
 _MONTHS, _BAR = 24, 24
 #: Indexes that old documents can be left out of, and the one that is made of what they hold.
 _INDEXES, _TOPICS = ("bm25", "vector"), "topics"
-#: What is missing is told until somebody who can get it back knows of it, which a program that runs commands cannot.
+#: A loss is reported until a person acknowledges it: a program that runs commands cannot restore anything.
 _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}. It is told until then, and nothing is refused."
 
 
@@ -47,12 +49,6 @@ def add(parsers: Subparsers, about: str) -> None:
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
     leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
-    _add_indexes(inner)
-    team.add(inner)
-    migrate.add(inner)
-
-
-def _add_indexes(inner: Subparsers) -> None:
     again = leaf(inner, "rebuild-index", run_rebuild_index, "build the indexes anew from the store; the old ones serve meanwhile")
     again.add_argument("--type", default="all", metavar="INDEX", help="bm25, vector, topics or all (all)")
     for name in _INDEXES:
@@ -62,6 +58,8 @@ def _add_indexes(inner: Subparsers) -> None:
         prune.add_argument("--level", default="all", metavar="LEVEL", help="segment (with its grips), day, week or all (all)")
         prune.set_defaults(index=name)
     leaf(inner, "index-stats", run_index_stats, "show how the indexes are: health, documents, sizes, upkeep")
+    team.add(inner)
+    migrate.add(inner)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -92,7 +90,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
         file_pending(app)
         app.backups.before("the tree was derived again")
         job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
-        report = job.run(args.timezone, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
+        report = job.run(args.timezone, partial(bar.count, noun="segments"))
         zone = app.storage.timezone
     if args.timezone:
         reopen()
@@ -105,8 +103,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
     }
     changed = f"{render.plural(report.nodes_changed, 'node')} changed, {report.nodes_dropped:,} dropped"
     terms = f"{render.plural(report.terms_rewritten, 'term set')} rewritten"
-    render.emit(as_json(args), data, [f"Rebuilt in {report.seconds:.2f} s: {changed}, {terms}. Days are counted in {zone}."])
-    return 0
+    return print_result(args, data, [f"Rebuilt in {report.seconds:.2f} s: {changed}, {terms}. Days are counted in {zone}."])
 
 
 def run_audit(args: argparse.Namespace) -> int:
@@ -120,17 +117,19 @@ def run_audit(args: argparse.Namespace) -> int:
         + f"{render.one_line(act.get('subject', ''))}  {render.one_line(act.get('reason', ''))}".rstrip()
         for act in data["acts"]
     ]
-    render.emit(as_json(args), data, lines or ["nothing was done to the memory itself yet"])
-    return 0
+    return print_result(args, data, lines or ["nothing was done to the memory itself yet"])
 
 
 def run_stats(args: argparse.Namespace) -> int:
     """Counts and sizes."""
+    from memory_mcp.archive.keeper import held
+
     if args.prometheus:
         return _run_prometheus(args)
     with opened(args, catch_up=False) as app:
         stats = app.storage.stats()
         iso = app.calendar.iso
+        held_backups = held(app.backups.folder) if app.backups.folder else None
         data: dict[str, Any] = {
             "rows": dict(stats.rows),
             "size_bytes": stats.size_bytes,
@@ -142,10 +141,13 @@ def run_stats(args: argparse.Namespace) -> int:
             "schema_version": stats.schema_version,
             "store_id": stats.store_id,
             "data_dir": str(app.settings.storage.directory),
-            "backups": _backups(app),
+            "backups": {
+                "count": held_backups.count if held_backups else 0,
+                "size_bytes": held_backups.size_bytes if held_backups else 0,
+            },
             "lost_events": stats.loss.events if stats.loss else None,
             "months": _months(app, stats),
-            "levels": _levels(app),
+            "levels": {level.value: len(app.storage.toc.ids_at(level)) for level in TocLevel if level is not TocLevel.ROOT},
             "parts": _parts(app.settings.storage.directory),
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
@@ -157,36 +159,23 @@ def run_stats(args: argparse.Namespace) -> int:
     facts = {k: v for k, v in data.items() if k not in apart and v is not None}
     lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
     lines += _pictures(data, render.draws_blocks())
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)
 
 
 def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
-    """How many events of the tree each month holds, of the last ones that hold any."""
+    """Return the events in the tree of each of the last months."""
     if stats.first_ms is None or stats.last_ms is None:
         return []
-    first, last = (app.calendar.local(ms).date().replace(day=1) for ms in (stats.first_ms, stats.last_ms))
-    months, found = last.year * 12 + last.month - first.year * 12 - first.month + 1, []
-    for back in range(min(months, _MONTHS) - 1, -1, -1):
-        begin, after = (_month(last, shift) for shift in (back, back - 1))
-        events = app.storage.toc.tally(begin.isoformat(), after.isoformat(), None).events
-        found.append({"month": begin.isoformat()[:7], "events": events})
-    return found
-
-
-def _month(first: dt.date, back: int) -> dt.date:
-    """The first day of a month so many months before another."""
-    year, month = divmod(first.year * 12 + first.month - 1 - back, 12)
-    return dt.date(year, month + 1, 1)
-
-
-def _levels(app: "App") -> dict[str, int]:
-    """How many nodes there are of each level."""
-    return {level.value: len(app.storage.toc.ids_at(level)) for level in TocLevel if level is not TocLevel.ROOT}
+    first, last = (app.calendar.local(ms).date() for ms in (stats.first_ms, stats.last_ms))
+    # Months are counted from year 0.
+    end = last.year * 12 + last.month
+    months = range(max(first.year * 12 + first.month - 1, end - _MONTHS), end + 1)
+    begins = [dt.date(month // 12, month % 12 + 1, 1).isoformat() for month in months]
+    return [{"month": begin[:7], "events": app.storage.toc.tally(begin, after, None).events} for begin, after in pairwise(begins)]
 
 
 def _parts(directory: Path) -> dict[str, int]:
-    """Bytes of each part of a data directory: the database, each index, each other folder, and the rest."""
+    """Return the bytes of the database, of each index, of each other folder, and of the rest."""
     found: Counter[str] = Counter()
     for place in sorted(directory.rglob("*")) if directory.is_dir() else ():
         top, *below = place.relative_to(directory).parts
@@ -202,7 +191,7 @@ def _parts(directory: Path) -> dict[str, int]:
 
 
 def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
-    """How the memory is spread over months, levels and files: drawn for a person, in words for everything else."""
+    """Yield how the memory is spread over months, levels and files; `blocks`: with bars."""
     months = data["months"]
     if months:
         counts, most = [m["events"] for m in months], max(months, key=lambda m: m["events"])
@@ -216,15 +205,8 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
             yield f"{title + ' ' + name:<22} {shown(size):>9}{drawn}"
 
 
-def _backups(app: "App") -> dict[str, int]:
-    from memory_mcp.archive.keeper import held
-
-    found = held(app.backups.folder) if app.backups.folder else None
-    return {"count": found.count, "size_bytes": found.size_bytes} if found else {"count": 0, "size_bytes": 0}
-
-
 def _run_prometheus(args: argparse.Namespace) -> int:
-    """What `/metrics` says. In a process of its own nothing was counted yet; the state of the store is the same."""
+    """Print what `/metrics` serves; counters of another process are not in it."""
     from memory_mcp.gauges import exposition
 
     with opened(args, catch_up=False) as app:
@@ -240,12 +222,11 @@ def run_compact(args: argparse.Namespace) -> int:
         app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
     lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
-    render.emit(as_json(args), {"before_bytes": before, "after_bytes": after}, lines)
-    return 0
+    return print_result(args, {"before_bytes": before, "after_bytes": after}, lines)
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
-    """What is missing is known now, to a person; what is there begins the high-water mark anew."""
+    """Record that a person knows of the loss, and restart the high-water mark from what is there."""
     from memory_mcp.model.audit import Act
 
     is_person = render.is_persons(["admin", "acknowledge-loss"])
@@ -258,8 +239,7 @@ def run_acknowledge(args: argparse.Namespace) -> int:
             app.storage.audit.record(Act("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
             app.storage.reseal(acknowledge=True)
     line = f"Acknowledged: {loss.told}." if loss else "Nothing is known to be missing."
-    render.emit(as_json(args), {"acknowledged": loss is not None, "events": loss.events if loss else 0}, [line])
-    return 0
+    return print_result(args, {"acknowledged": loss is not None, "events": loss.events if loss else 0}, [line])
 
 
 def run_rebuild_index(args: argparse.Namespace) -> int:
@@ -269,12 +249,11 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
     with opened(args) as app:
         names = _possible(app) if args.type == "all" else [args.type]
         made = {name: _rebuilt(app, name) for name in names}
-    render.emit(as_json(args), {"rebuilt": made}, _rebuilt_lines(made))
-    return 0
+    return print_result(args, {"rebuilt": made}, _rebuilt_lines(made))
 
 
 def _possible(app: "App") -> list[str]:
-    """The indexes that can be built; LayerUnavailable, as for the first of them, when none can."""
+    """Return the indexes that can be built; the first one when none can, so that building it reports why."""
     found = [n for n in _INDEXES if app.accelerators.searcher(n) is not None]
     # Last, because segments are compared by what the others hold.
     keeper = app.accelerators.topics()
@@ -317,8 +296,7 @@ def run_prune(args: argparse.Namespace) -> int:
     levels = f" ({', '.join(f'{count:,} {level}' for level, count in pruned.items())})" if pruned else ""
     total = render.plural(sum(pruned.values()), "document")
     line = f"{total} left out of the {args.index} index{levels}. The memory keeps them."
-    render.emit(as_json(args), data, [line])
-    return 0
+    return print_result(args, data, [line])
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
@@ -336,8 +314,7 @@ def run_index_stats(args: argparse.Namespace) -> int:
         data[name] = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
         data[name] |= ({"reason": layer.reason} if layer.reason else {}) | shown.get(name, {})
     lines = (*_index_lines(data), *status_lines(topics))
-    render.emit(as_json(args), {"indexes": data | {_TOPICS: topics}}, lines)
-    return 0
+    return print_result(args, {"indexes": data | {_TOPICS: topics}}, lines)
 
 
 def _index_lines(data: dict[str, dict[str, Any]]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, hint_when_empty, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, answered, hint_when_empty, leaf, opened, print_result
 
 #: Projects that a line names.
 _NAMED = 4
@@ -23,8 +23,7 @@ def run(args: argparse.Namespace) -> int:
     with opened(args) as app:
         data = answered(app, ListAgents())
         hint_when_empty(app)
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:

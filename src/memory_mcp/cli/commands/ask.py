@@ -163,7 +163,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
     from rich.text import Text
 
     for number, result in enumerate(results, 1):
-        when = result["when"][:16].replace("T", " ")
+        when = render.minute(result["when"])
         place = result.get("project", "").rstrip("/").rsplit("/", 1)[-1]
         title = render.safe(render.gist(result.get("title", "")))
         is_outside = result.get("outside") or result.get("outside_window")

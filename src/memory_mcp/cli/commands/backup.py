@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, opened, settings_of
+from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, opened, print_result, settings_of
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
 
@@ -27,13 +27,13 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def place_of(named: str) -> Path:
-    """A place as the caller's working directory means it."""
+    """Return a path resolved against the caller's working directory."""
     session = SESSION.get()
     return Path(session.cwd if session else Path.cwd()) / Path(named).expanduser()
 
 
 def usual_place(args: argparse.Namespace) -> Path:
-    """Where backups lie that nobody named another place for."""
+    """Return the default folder of backups."""
     settings = settings_of(args)
     return settings.backup.folder(settings.storage.directory.absolute())
 
@@ -59,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
         f"{render.plural(made.events, 'event')}, {render.size(made.size_bytes)} ({render.size(made.added_bytes)} more on disk)",
         "Beside them: " + ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in made.rows.items()),
     ]
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -77,8 +76,7 @@ def _list(args: argparse.Namespace) -> int:
     data = {"folder": str(folder), "size_bytes": size_of(folder), "backups": found}
     lines = [f"{b['made']}  {b['path']}" for b in found]
     lines.append(f"{render.plural(len(found), 'backup')} in {folder}, {render.size(size_of(folder))} with the events they share")
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -125,7 +123,10 @@ def shape_of(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str,
 def lines_of_missing(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
     """The same for people."""
     for one in missing[:_SHOWN]:
-        yield "damaged: " + _missing(one, calendar)
+        rows = "an unknown number of rows" if one.rows < 0 else render.plural(one.rows, "row")
+        times = f" from {calendar.iso(one.from_ms)} to {calendar.iso(one.to_ms)}" if one.to_ms else ""
+        sources = f", of {', '.join(one.sources)}" if one.sources else ""
+        yield f"damaged: {one.what} in {one.file}: {rows} of {one.table or 'some table'}{times}{sources}"
     if len(missing) > _SHOWN:
         yield f"... and {len(missing) - _SHOWN:,} more"
 
@@ -139,10 +140,3 @@ def lines_of(found: "Verified") -> Iterator[str]:
         yield f"damaged, and nothing lost by it: {text}"
     if not found.missing:
         yield "whole: every row is there" if not found.harmless else "every row is there"
-
-
-def _missing(missing: "Missing", calendar: Calendar) -> str:
-    rows = "an unknown number of rows" if missing.rows < 0 else render.plural(missing.rows, "row")
-    times = f" from {calendar.iso(missing.from_ms)} to {calendar.iso(missing.to_ms)}" if missing.to_ms else ""
-    sources = f", of {', '.join(missing.sources)}" if missing.sources else ""
-    return f"{missing.what} in {missing.file}: {rows} of {missing.table or 'some table'}{times}{sources}"

@@ -1,8 +1,8 @@
-"""What every command is given: arguments in common, settings, an open memory, the scope and times people write."""
+"""What commands share: common arguments, settings, the open memory, scope and times."""
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Session(NamedTuple):
-    """A command that the daemon runs on its open memory, for somebody at another terminal."""
+    """A command that the daemon runs on its open memory for a caller at another terminal."""
 
     app: "App"
-    #: The caller's working directory, and what of its environment tells about its project.
+    #: The caller's working directory, and the environment variables that tell its project.
     cwd: str
     environ: Mapping[str, str]
-    #: Called when what the daemon has open no longer fits the store.
+    #: Called when the daemon must open the store again.
     reopen: Callable[[], None]
 
 
@@ -51,7 +51,7 @@ EMPTY_HINT = (
 
 
 def common() -> argparse.ArgumentParser:
-    """Arguments that stand before or after any command."""
+    """Return a parser of the arguments that every command takes."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("everywhere")
     group.add_argument("--data-dir", metavar="DIR", help="data directory (setting storage.data_dir; MEMORY_MCP_DATA_DIR)")
@@ -61,7 +61,7 @@ def common() -> argparse.ArgumentParser:
 
 
 def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """A command that runs; `aside` is said below its arguments."""
+    """Add a command that runs; `aside` is shown below its arguments."""
     parser: argparse.ArgumentParser = parsers.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=aside, parents=[common()], allow_abbrev=False
     )
@@ -70,7 +70,7 @@ def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -
 
 
 def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
-    """A command whose next word says what it does."""
+    """Add a command with subcommands; return their subparsers."""
     parser = parsers.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", parents=[common()], allow_abbrev=False
     )
@@ -78,12 +78,18 @@ def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
 
 
 def as_json(args: argparse.Namespace) -> bool:
-    """Whether the answer is wanted as JSON."""
+    """Whether --json is given."""
     return bool(getattr(args, "json", False))
 
 
+def print_result(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> int:
+    """Print a command's result as JSON or as lines; return the exit status 0. `recalled`: it holds stored text."""
+    render.emit(as_json(args), data, lines, recalled)
+    return 0
+
+
 def settings_file(args: argparse.Namespace) -> "Path | None":
-    """The settings file named on the command line; ConfigError when there is none at that place."""
+    """Return the settings file of --config, None without one; raise ConfigError when it does not exist."""
     named = getattr(args, "config", None)
     if named is None:
         return None
@@ -96,13 +102,13 @@ def settings_file(args: argparse.Namespace) -> "Path | None":
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Settings given as flags, by their dotted names."""
+    """Return the settings given as flags, by their dotted names."""
     flags = {"storage.data_dir": getattr(args, "data_dir", None), "server.profile": getattr(args, "profile", None)}
     return {key: value for key, value in flags.items() if value is not None}
 
 
 def settings_of(args: argparse.Namespace) -> "Settings":
-    """The settings in force for this command."""
+    """Return the settings of this command."""
     if (session := SESSION.get()) is not None:
         return session.app.settings
     from memory_mcp.config import load
@@ -112,12 +118,16 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 
 @contextmanager
 def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
-    """The memory of this command, closed at the end; with everything stored filed in the tree, unless told otherwise.
+    """Open the memory of this command and close it at the end.
 
-    `settled`: also in the daemon nothing is left to file when the command begins, however long that takes.
+    Args:
+        args: The command's arguments.
+        catch_up: File stored events in the tree first; in the daemon only a few.
+        settled: File all of them also in the daemon, however long that takes.
+
     """
     if (session := SESSION.get()) is not None:
-        # What is not filed yet is searched directly, so a long import keeps nobody waiting.
+        # Events that are not filed yet are searched directly, so no caller waits for a long import.
         if settled or (catch_up and 0 < session.app.derivation.pending() <= _FEW_PENDING):
             session.app.derivation.run()
         _tell_loss(session.app)
@@ -149,12 +159,12 @@ def _tell_loss(app: "App") -> None:
 
 
 def named_project(args: argparse.Namespace) -> str:
-    """Return the project that `serve` is told to serve for; "" for every other command."""
+    """Return the project of `serve --project`; "" for every other command."""
     return str(getattr(args, "serve_project", ""))
 
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
-    """The daemon of this command's data directory and settings."""
+    """Return what identifies the daemon of this command: data directory, settings and project."""
     from memory_mcp import link
 
     profile = flags_of(args).get("server.profile")
@@ -166,7 +176,7 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 
 @contextmanager
 def filling(args: argparse.Namespace) -> "Iterator[Memory]":
-    """The memory of a command that stores much: the daemon's, or where there is to be none, opened here."""
+    """Yield the memory of a bulk command: the daemon's, or opened here where no daemon is used."""
     from memory_mcp import link
     from memory_mcp.cli import bulk
 
@@ -180,13 +190,13 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
 
 
 def reopen() -> None:
-    """Tell the daemon, when this command runs there, that the store is not what it opened."""
+    """Have the daemon open the store again, where this command runs in it."""
     if (session := SESSION.get()) is not None:
         session.reopen()
 
 
 def file_pending(app: "App") -> None:
-    """Bring the tree up to date with what an earlier process stored."""
+    """File in the tree what earlier processes stored."""
     app.drain()
     pending = app.derivation.pending()
     if pending > _MANY_PENDING:
@@ -208,7 +218,7 @@ def add_who(parser: argparse.ArgumentParser) -> None:
 
 
 def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
-    """Return what a command is bound to: the project of the working directory where none is named and the memory knows it."""
+    """Return the scope of a command: the named project, else that of the working directory if the memory knows it."""
     from memory_mcp.requests import scope
 
     name = project_typed(app, args.project or "")
@@ -229,7 +239,7 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
-    """Return the response of a request, as JSON knows it."""
+    """Return the response of a request as JSON values; raises what its handler raises."""
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
@@ -237,7 +247,7 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
 
 
 def project_here(app: "App") -> str:
-    """Return the project of the working directory; "" where that tells none."""
+    """Return the project of the caller's working directory; "" where it has none."""
     from pathlib import Path
 
     from memory_mcp.scope import caller_project
@@ -248,7 +258,7 @@ def project_here(app: "App") -> str:
 
 
 def project_typed(app: "App", name: str) -> str:
-    """Return a project's name; one that is written as a relative path is that of the directory there."""
+    """Return a project's name; a relative path stands for the project of that directory."""
     from pathlib import Path
 
     from memory_mcp.scope import caller_project
@@ -268,12 +278,12 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def stamp(calendar: "Calendar", ms: int, seconds: bool = False) -> str:
-    """Local date and time, as shown in text."""
+    """Return the local date and time of a moment."""
     return calendar.local(ms).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def words_of(args: argparse.Namespace) -> str:
-    """The query, from --query or from the words after the command; InvalidQuery when there is none or both."""
+    """Return the query of --query or of the words; raise InvalidQuery when there is none or both."""
     loose = " ".join(args.words).strip()
     named = getattr(args, "query", None)
     if named is not None and loose:
@@ -284,6 +294,6 @@ def words_of(args: argparse.Namespace) -> str:
 
 
 def hint_when_empty(app: "App") -> None:
-    """Tell a newcomer what to do first."""
+    """Print how to fill the memory when it is empty."""
     if not app.tree.tally().events and not app.storage.events.last_seq():
         render.err(EMPTY_HINT)

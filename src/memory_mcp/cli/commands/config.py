@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, flags_of, leaf, settings_file, settings_of
+from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, print_result, settings_file, settings_of
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -34,19 +33,17 @@ def run_show(args: argparse.Namespace) -> int:
         }
         for key, item in iter_keys()
     ]
-    render.emit(as_json(args), {"settings": rows, "data_dir": str(settings.storage.directory)}, _lines(rows))
-    return 0
+    return print_result(args, {"settings": rows, "data_dir": str(settings.storage.directory)}, _lines(rows))
 
 
 def run_path(args: argparse.Namespace) -> int:
-    """The settings file's path, whether or not it exists."""
+    """Print the settings file's path, whether or not it exists."""
     path = _path(args)
-    render.emit(as_json(args), {"path": str(path), "exists": path.is_file()}, [str(path)])
-    return 0
+    return print_result(args, {"path": str(path), "exists": path.is_file()}, [str(path)])
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Load everything; what is wrong ends the command with its reason."""
+    """Load and check all settings; raises the first error."""
     settings = settings_of(args)
     path = _path(args)
     found = "no settings file, defaults are used" if not path.is_file() else "settings file"
@@ -54,8 +51,7 @@ def run_check(args: argparse.Namespace) -> int:
     directory = str(settings.storage.directory)
     data = {"ok": True, "path": str(path), "exists": path.is_file(), "changed": changed, "data_dir": directory}
     lines = [f"ok: {path} ({found})", f"data directory: {directory}", *(f"set: {c}" for c in changed)]
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)
 
 
 def _path(args: argparse.Namespace) -> Path:
@@ -65,7 +61,7 @@ def _path(args: argparse.Namespace) -> Path:
 
 
 def _origins(args: argparse.Namespace) -> dict[str, str]:
-    """Where each setting that is not a default comes from; the later source wins."""
+    """Return the source of each setting that is not a default; the later source wins."""
     from memory_mcp.config import variables
 
     path = _path(args)

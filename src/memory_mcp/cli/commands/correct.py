@@ -3,7 +3,7 @@
 import argparse
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result
 
 #: Whose words they are where no person confirmed them.
 AGENT = "cli"
@@ -29,5 +29,4 @@ def run(args: argparse.Namespace) -> int:
         f"{data['superseded']} is shown as superseded from now on; both stay readable",
         f"What holds instead: {data['grip_id']}",
     ]
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)

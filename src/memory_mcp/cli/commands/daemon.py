@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_mcp import link, machine, paths
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_file, wanted
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, print_result, settings_file, wanted
 from memory_mcp.errors import LayerUnavailable
 
 #: Longer than a daemon may take to end (seconds).
@@ -31,7 +31,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_start(args: argparse.Namespace) -> int:
-    """Start."""
+    """Start the daemon."""
     _needs_sockets()
     line = reach(wanted(args))
     line.close()
@@ -40,15 +40,14 @@ def run_start(args: argparse.Namespace) -> int:
 
 
 def run_stop(args: argparse.Namespace) -> int:
-    """Stop, and wait until it has."""
+    """Stop the daemon and wait for its end."""
     pid = stop(wanted(args))
     data = {"running": False, "stopped": pid or None}
-    render.emit(as_json(args), data, ["It did not run." if not pid else f"Stopped (process {pid})."])
-    return 0
+    return print_result(args, data, ["It did not run." if not pid else f"Stopped (process {pid})."])
 
 
 def run_restart(args: argparse.Namespace) -> int:
-    """Stop and start."""
+    """Restart the daemon."""
     _needs_sockets()
     which = wanted(args)
     stop(which)
@@ -59,7 +58,7 @@ def run_restart(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Who is connected, and how it is."""
+    """Show the state of the daemon and its connections."""
     settings_file(args)
     # All settings together take as long to load as the rest of this takes; a daemon that answers was started with good ones.
     directory = paths.data_dir(getattr(args, "data_dir", None) or "", file=getattr(args, "config", None) or "")
@@ -67,18 +66,17 @@ def run_status(args: argparse.Namespace) -> int:
         data = link.call(directory, "daemon/status", {}, _ANSWER)
     except (FileNotFoundError, ConnectionRefusedError):
         data = {"running": False, "data_dir": wanted(args).directory, "missing": paths.loss_told(directory)}
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def run_here(args: argparse.Namespace) -> int:
-    """Be the daemon."""
+    """Run the daemon in this process."""
     _needs_sockets()
     os.execv(sys.executable, [sys.executable, *wanted(args).arguments])
 
 
 def stop(which: link.Wanted) -> int:
-    """End the daemon of a data directory and wait until it has; its process id, 0 when none ran."""
+    """Stop the daemon of a data directory and wait for its end; return its process id, 0 when none ran."""
     try:
         pid = int(link.call(which.directory, "daemon/stop", {"reason": "asked to"}, _ANSWER)["pid"])
     except (FileNotFoundError, ConnectionRefusedError):
@@ -92,7 +90,7 @@ def stop(which: link.Wanted) -> int:
 
 
 def reach(which: link.Wanted) -> link.Line:
-    """A connection to the daemon of a data directory, started where there is none; LayerUnavailable when that fails."""
+    """Return a connection to the daemon, starting one where none runs; raise LayerUnavailable when that fails."""
     try:
         return link.reach(which, "rpc")
     except link.Unreachable as error:

@@ -21,7 +21,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """All checks; 1 when one of them fails."""
+    """Run all checks; return 1 when one of them fails."""
     checks = list(_session(args.secrets) if SESSION.get() else _all(args))
     failed = any(c.state == FAIL for c in checks)
     shapes = [{"state": c.state, "name": c.name, "text": c.text, "next_step": c.next_step} for c in checks]
@@ -37,13 +37,13 @@ def _lines(checks: list[Check]) -> Iterator[str]:
 
 
 def _session(secrets: bool) -> Iterator[Check]:
-    """The store's inside, in the daemon that has it open."""
+    """Yield the checks of the store, run in the daemon that has it open."""
     session = SESSION.get()
     assert session is not None
     app = session.app
     opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
     if secrets:
-        # It reads every text, which may take minutes; nobody else is kept waiting.
+        # It reads every text, which may take minutes; other callers do not wait for it.
         yield from registry.secrets(opened)
         return
     with app.derivation.publishing:
@@ -51,17 +51,6 @@ def _session(secrets: bool) -> Iterator[Check]:
 
 
 def _all(args: argparse.Namespace) -> Iterator[Check]:
-    look = _look(args)
-    if args.secrets:
-        yield from registry.left(look)
-        yield from inside.checks(look, secrets=True)
-        return
-    if not args.store:
-        yield from registry.outside(look)
-    yield from inside.checks(look)
-
-
-def _look(args: argparse.Namespace) -> Look:
     config = str(settings_file(args) or "")
     try:
         settings = settings_of(args)
@@ -69,4 +58,11 @@ def _look(args: argparse.Namespace) -> Look:
         settings = None
     named = str(flags_of(args).get("storage.data_dir", ""))
     directory = Path(paths.data_dir(named, file=config))
-    return Look(config, directory, settings, os.environ, Path.home())
+    look = Look(config, directory, settings, os.environ, Path.home())
+    if args.secrets:
+        yield from registry.left(look)
+        yield from inside.checks(look, secrets=True)
+        return
+    if not args.store:
+        yield from registry.outside(look)
+    yield from inside.checks(look)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
-    as_json,
     family,
     leaf,
     opened,
+    print_result,
     settings_file,
     settings_of,
     wanted,
@@ -65,8 +65,7 @@ def run_status(args: argparse.Namespace) -> int:
         data |= {"served_by": found.served_by} if found.served_by else {}
     data |= {"building": building} if building is not None else {}
     data |= {"last_error": error} if error else {}
-    render.emit(as_json(args), data, _status_lines(data))
-    return 0
+    return print_result(args, data, _status_lines(data))
 
 
 def _status_lines(data: dict[str, Any]) -> Iterator[str]:
@@ -101,8 +100,7 @@ def run_list(args: argparse.Namespace) -> int:
     models = [_shape(m) | {"here": m.here, "in_use": m == used} for m in here.values()]
     known = [p for p in PRETRAINED if p.name not in here or not here[p.name].here]
     others = [{"name": p.name, "dimensions": p.dimensions, "megabytes": p.megabytes, "good_for": p.good_for} for p in known]
-    render.emit(as_json(args), {"models": models, "fetchable": others}, _list_lines(models, others))
-    return 0
+    return print_result(args, {"models": models, "fetchable": others}, _list_lines(models, others))
 
 
 def _list_lines(models: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[str]:
@@ -124,46 +122,37 @@ def run_fetch(args: argparse.Namespace) -> int:
         raise InvalidQuery(f"{args.model} is no name of a hub", "It needs no fetching; use it: memory-mcp embedder use NAME")
     if model.here:
         lines = [f"{model.name} is on this machine already. Use it: memory-mcp embedder use {model.name}"]
-        render.emit(as_json(args), _shape(model) | {"fetched": False}, lines)
-        return 0
+        return print_result(args, _shape(model) | {"fetched": False}, lines)
     from memory_mcp.embed import hub
 
     with render.Progress(f"fetching {model.name}") as bar:
         size = hub.fetch(model, lambda done, total: bar.at(min(done / total, 1.0), f"{render.size(done)}"))
     lines = [f"Fetched {model.name} ({render.size(size)}). Use it: memory-mcp embedder use {model.name}"]
-    render.emit(as_json(args), _shape(model) | {"fetched": True}, lines)
-    return 0
+    return print_result(args, _shape(model) | {"fetched": True}, lines)
 
 
 def run_use(args: argparse.Namespace) -> int:
     """Write the choice into the settings, and have the daemon take it up."""
     from memory_mcp.config import config_path, store
+    from memory_mcp.indexes.vector.kind import opened as kind_of
 
     settings = settings_of(args)
     home = settings.storage.directory
     model = located(args.model, home)
-    _try_out(model)
+    # Fails for a model that cannot be loaded, or whose vectors no index can hold.
+    kind_of({"model": str(model.folder)}).embedder.embed(["a first word"])
     if given := next((name for name in os.environ if name.upper() == _VARIABLE), ""):
         hint = "Set that instead, or take it out of the environment."
         raise ConfigError(f"{given} is set, which goes before the settings file", hint)
     path = settings_file(args) or config_path()
     data = _shape(model) | {"settings_file": str(path), "daemon_restarted": False}
     if settings.embedder.model and model == named(settings.embedder.model, home):
-        render.emit(as_json(args), data, [f"{model.name} is in use already."])
-        return 0
+        return print_result(args, data, [f"{model.name} is in use already."])
     # A fetched model by its folder, so that other data directories find it too.
     value = model.name if model.kind == BUNDLED else str(model.folder)
     store(path, _KEY, value)
     data["daemon_restarted"] = _restart(args)
-    render.emit(as_json(args), data, [f"{_KEY} = {value!r} in {path}.", _what_follows(settings, data["daemon_restarted"])])
-    return 0
-
-
-def _try_out(model: Model) -> None:
-    """LayerUnavailable for a model that cannot be loaded, or that no index can hold vectors of."""
-    from memory_mcp.indexes.vector.kind import opened as kind_of
-
-    kind_of({"model": str(model.folder)}).embedder.embed(["a first word"])
+    return print_result(args, data, [f"{_KEY} = {value!r} in {path}.", _what_follows(settings, data["daemon_restarted"])])
 
 
 def _what_follows(settings: "Settings", restarted: bool) -> str:

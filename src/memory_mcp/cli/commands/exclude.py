@@ -10,10 +10,10 @@ from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
     answered,
-    as_json,
     family,
     leaf,
     opened,
+    print_result,
     project_typed,
     settings_file,
 )
@@ -46,20 +46,19 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Take one pattern back."""
+    """Remove one pattern."""
     from memory_mcp.requests.excluding import Include
 
     return _changed(args, Include)
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Show all of them."""
+    """List all patterns."""
     from memory_mcp.requests.excluding import ListExcluded
 
     with opened(args, catch_up=False) as app:
         data = answered(app, ListExcluded())
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def _changed(args: argparse.Namespace, request: Any) -> int:
@@ -69,12 +68,11 @@ def _changed(args: argparse.Namespace, request: Any) -> int:
             hint = f"memory-mcp daemon restart --config {named} uses the other one."
             raise ConfigError(f"the running daemon uses {app.settings_file}, not {named}", hint)
         data = answered(app, request(project_typed(app, args.project), _placed(args.path), args.tool, "person"))
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def _placed(path: str) -> str:
-    """Return a path that is written relative to the working directory as a whole one."""
+    """Return the absolute path of one that is relative to the working directory; other patterns as they are."""
     if path not in (".", "..") and not path.startswith(("./", "../")):
         return path
     session = SESSION.get()

@@ -3,14 +3,11 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, filling, leaf
+from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, filling, leaf, print_result
 from memory_mcp.errors import InvalidQuery
-
-if TYPE_CHECKING:
-    from memory_mcp.cli.exporting import Export
 
 _ASIDE = (
     "JSONL without PATH goes to standard output. Secrets are looked for once more. `import jsonl FILE` and "
@@ -35,14 +32,22 @@ def run(args: argparse.Namespace) -> int:
     """Write, and say what was written."""
     if args.html is not None:
         return _html(args, args.html.expanduser())
-    from memory_mcp.cli.exporting import Export
+    from memory_mcp.cli.exporting import Export, replacing
 
     path: Path | None = args.path.expanduser() if args.path else None
     _refuse(args, path)
     asked = _asked(args)
     with filling(args) as memory, render.Progress("exporting") as bar:
         export = Export(memory.carry, asked, lambda done, events: bar.at(done, f"{events:,} events"))
-        _write(export, args, path)
+        if args.format == "markdown" and path is not None:
+            export.markdown(path, args.force)
+        elif path is None:
+            export.jsonl(cast("IO[str]", sys.stdout))
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as stream:
+                export.jsonl(stream)
+            export.done.files = 0
     done = export.done
     data: dict[str, Any] = {
         "format": args.format,
@@ -77,8 +82,7 @@ def _html(args: argparse.Namespace, path: Path) -> int:
         f"{render.plural(done['events'], 'message')} in {render.plural(done['segments'], 'segment')} "
         f"on {render.plural(done['days'], 'day')}, {render.size(done['bytes'])}"
     )
-    render.emit(as_json(args), {"format": "html", "path": str(path), **done}, [f"Wrote {path}: {counts}", *_taken_out(done)])
-    return 0
+    return print_result(args, {"format": "html", "path": str(path), **done}, [f"Wrote {path}: {counts}", *_taken_out(done)])
 
 
 def _asked(args: argparse.Namespace) -> dict[str, str]:
@@ -100,17 +104,3 @@ def _refuse(args: argparse.Namespace, path: Path | None) -> None:
     elif path is not None and (path.is_dir() or ((path.exists() or path.is_symlink()) and not args.force)):
         hint = "Name a file in it." if path.is_dir() else "Name another file, or add --force."
         raise InvalidQuery(f"{path} is there already", hint)
-
-
-def _write(export: "Export", args: argparse.Namespace, path: Path | None) -> None:
-    from memory_mcp.cli.exporting import replacing
-
-    if args.format == "markdown" and path is not None:
-        export.markdown(path, args.force)
-    elif path is None:
-        export.jsonl(cast("IO[str]", sys.stdout))
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as stream:
-            export.jsonl(stream)
-        export.done.files = 0

@@ -3,10 +3,19 @@
 import argparse
 import getpass
 import sys
-from typing import Any
 
-from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import SESSION, Subparsers, add_times, answered, as_json, leaf, opened, project_typed, wanted
+from memory_mcp.cli.commands.base import (
+    SESSION,
+    Subparsers,
+    add_times,
+    answered,
+    as_json,
+    leaf,
+    opened,
+    print_result,
+    project_typed,
+    wanted,
+)
 from memory_mcp.errors import InvalidQuery
 
 _ASK = "-"
@@ -44,8 +53,12 @@ def run(args: argparse.Namespace) -> int:
         project = project_typed(app, args.project)
         given = (args.event, args.session, project, args.since or "", args.until or "", args.topic, args.value)
         data = answered(app, Forget(*given, dry_run=not args.yes, by=PERSON))
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    counts = data["counts"]
+    head = ("Forgotten" if data["forgotten"] else "Would be forgotten") if counts else "Nothing of it is stored"
+    lines = [f"{head}:" if counts else f"{head}.", *(f"  {count:>8,}  {kind}" for kind, count in counts.items())]
+    lines += [f"  {one['when']}  {one['event_id']}" for one in data["events"]]
+    lines.append(data["note"] if data["forgotten"] else "Nothing was changed. Run it again with --yes to forget.")
+    return print_result(args, data, lines)
 
 
 def _asked() -> str:
@@ -68,11 +81,3 @@ def _there(args: argparse.Namespace) -> int | None:
         if given := getattr(args, name):
             argv.append(f"--{name}={given}")
     return forward.run(wanted(args), argv)
-
-
-def _lines(data: dict[str, Any]) -> list[str]:
-    counts = data["counts"]
-    head = ("Forgotten" if data["forgotten"] else "Would be forgotten") if counts else "Nothing of it is stored"
-    lines = [f"{head}:" if counts else f"{head}.", *(f"  {count:>8,}  {kind}" for kind, count in counts.items())]
-    lines += [f"  {one['when']}  {one['event_id']}" for one in data["events"]]
-    return [*lines, data["note"]] if data["forgotten"] else [*lines, "Nothing was changed. Run it again with --yes to forget."]

@@ -18,6 +18,6 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Keep it; 0."""
+    """Store the payload; return 0."""
     given = {"--data-dir": getattr(args, "data_dir", None), "--config": getattr(args, "config", None)}
     return hook.main([args.client, *(word for name, value in given.items() if value for word in (name, value))])

@@ -48,7 +48,7 @@ SOURCES = (
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
 _STORING, _FILING = 0.65, 0.2
-#: Seconds, and the share of the work, from which an estimate is worth anything; from when on it is told in minutes.
+#: Seconds and share of the work before the first estimate; from this many seconds on it is given in minutes.
 _ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 3.0, 0.02, 90
 #: Bytes of transcripts that are read, filed and indexed in a second (186 MB of real sessions: 50 s on two cores).
 _RATE = 3_700_000
@@ -63,7 +63,7 @@ class Share:
     source: str
     #: Files, or a folder whose files the importer lists.
     files: "Path | Sequence[Path]"
-    #: Where they lie, as people are told.
+    #: Their place, as it is shown.
     place: Path
 
 
@@ -100,7 +100,10 @@ def run(args: argparse.Namespace) -> int:
         data = import_shares(app, shares, args.newest)
         told = [data, *data["others"]]
         foreign = nothing_used(told) and _are_foreign(app, shares)
-    render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
+    lines = told_lines(data, args.verbose)
+    if topic := render.one_line(data["built"]["latest"].replace('"', ""), 60):
+        lines.append(f'Try it: memory-mcp ask "{topic}"')
+    render.emit(as_json(args), data, lines)
     if foreign:
         hint = "memory-mcp import auto PATH looks at what it is; memory-mcp import --help lists the sources."
         raise SourceUnreadable(f"nothing in {data['path']} is a {data['source']} transcript", hint)
@@ -108,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
-    """Whether the first files of none of the sources are such as it reads: what they hold may be left out for other reasons."""
+    """Whether no source recognises its first files as its own; their contents may be left out for other reasons."""
     from memory_mcp.ingest.finding import owners
 
     for share in shares:
@@ -120,14 +123,17 @@ def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
 
 
 def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
-    """Read, file and index what several importers read; what came of it."""
-    reports = [read_share(app, share, newest, of) for share, of in zip(shares, _numbered(shares), strict=True)]
+    """Read, file and index several shares; return their reports as JSON values."""
+    count = len(shares)
+    reports = []
+    for number, share in enumerate(shares, 1):
+        reports.append(read_share(app, share, newest, f" {number} of {count}" if count > 1 else ""))
     seconds = build(app)
     return _shape(shares, reports, seconds, app.holdings())
 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
-    """What came of an import, for reading."""
+    """Return the lines of an import's report."""
     if data["others"] and not verbose:
         several = [brief_line(one) for one in (data, *data["others"])]
         return [*several, holdings_line(data["built"]), "--verbose tells what was left out of each, and why"]
@@ -138,7 +144,7 @@ def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
 def _shape(
     shares: "Sequence[Share]", reports: "Sequence[ImportReport]", seconds: dict[str, float], built: dict[str, Any]
 ) -> dict[str, Any]:
-    """The first source's report, those of the others under "others"; the time of filing is told once."""
+    """Return the first source's report, with the others under "others"; the first alone has the time of filing."""
     told = [
         {"source": share.source, "path": str(share.place), **report_shape(report, {} if number else seconds)}
         for number, (share, report) in enumerate(zip(shares, reports, strict=True))
@@ -146,24 +152,16 @@ def _shape(
     return {**told[0], "others": told[1:], "built": built}
 
 
-def _numbered(shares: "Sequence[Share]") -> list[str]:
-    count = len(shares)
-    return [f" {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
-
-
-def _what_to_try(topic: str) -> list[str]:
-    """The last line: a question that this memory can answer."""
-    words = render.one_line(topic.replace('"', ""), 60)
-    return [f'Try it: memory-mcp ask "{words}"'] if words else []
-
-
 # ---- what there is to read
 
 
 def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
-    """What is to be read for the source named (`auto`: any) at a path, files of other clients by their own importers.
+    """Return what to read for a source (`auto`: any) at a path; files of other clients go to their own importers.
 
-    InvalidQuery where there is no path and the source has no usual place, SourceUnreadable where there is nothing to read.
+    Raises:
+        InvalidQuery: No path is given and the source has no usual place.
+        SourceUnreadable: There is nothing to read.
+
     """
     from memory_mcp.ingest.finding import nothing_there, sort_out
     from memory_mcp.ingest.pipeline import prefix_of
@@ -185,25 +183,22 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
             shares.append(Share(name, files, place))
             if named and name != named:
                 title = app.importer(name).title
-                render.err(f"{render.plural(len(files), 'file')} in {place} {_are(files)} of {title}, and read as {name}")
+                are = "is" if len(files) == 1 else "are"
+                render.err(f"{render.plural(len(files), 'file')} in {place} {are} of {title}, and read as {name}")
     if not shares:
         raise nothing_there(places[0], [i.title for i in importers])
     return shares
 
 
-def _are(files: "Sequence[Path]") -> str:
-    return "is" if len(files) == 1 else "are"
-
-
 def found_here(app: "Memory") -> "list[Finding]":
-    """What the clients of this machine keep in their usual places."""
+    """Return what the clients of this machine keep in their usual places."""
     from memory_mcp.ingest.finding import places
 
     return places(app.importers(), app.marks("import:"))
 
 
 def _chosen(app: "Memory", yes: bool) -> list[Share]:
-    """What was found on this machine, as far as somebody agrees; SourceUnreadable when nothing was."""
+    """Return what was found on this machine, if the user agrees; raise SourceUnreadable when nothing was."""
     found = found_here(app)
     if not found:
         looked = [str(p) for i in app.importers() for p in i.default_paths()]
@@ -221,19 +216,19 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
 
 
 def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
-    """What is to be read of what was found."""
+    """Return the shares of what was found and is new."""
     return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def agreed_to(question: str) -> bool:
-    """Whether a person says yes; InvalidQuery where nobody can be asked."""
+    """Ask the user; raise InvalidQuery without a terminal."""
     if not render.can_ask():
         raise InvalidQuery("nothing was imported: nobody can be asked here", "To import it without a question, add --yes.")
     return render.agreed(question)
 
 
 def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """What was found on this machine, for reading."""
+    """Yield lines about what was found on this machine."""
     yield "Found on this machine:"
     for f in found:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
@@ -249,7 +244,7 @@ def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
 
 
 def read_share(app: "Memory", share: Share, newest: int | None, number: str = "") -> "ImportReport":
-    """Read what one importer reads; SourceUnreadable when that is no file at all."""
+    """Import one share; raise SourceUnreadable when it has no files."""
     report = read(app, share.source, share.files, newest, number)
     if not report.files:
         hint = f"Name another PATH; known sources: {', '.join(SOURCES)}."
@@ -258,7 +253,7 @@ def read_share(app: "Memory", share: Share, newest: int | None, number: str = ""
 
 
 def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, number: str = "") -> "ImportReport":
-    """Run the import with its progress on stderr; when it is interrupted, say that what was stored is kept."""
+    """Run an import with its progress on stderr; when interrupted, say that what was stored is kept."""
     began = time.monotonic()
     with render.Progress(f"importing{number}") as bar:
 
@@ -274,7 +269,7 @@ def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int |
 
 
 def build(app: "Memory") -> dict[str, float]:
-    """File what was stored in the tree, and see the indexes complete where they are kept; seconds by stage."""
+    """File what was stored in the tree and complete the daemon's indexes; return seconds by stage."""
     began = time.monotonic()
     most = 1
     with render.Progress("filing") as bar:
@@ -296,7 +291,7 @@ def build(app: "Memory") -> dict[str, float]:
 
 
 def _left(began: float, done: float) -> str:
-    """An estimate of the time that is left, once there is something to estimate from."""
+    """Return the estimated time left, "" before there is enough to estimate from."""
     spent = time.monotonic() - began
     if spent < _ESTIMATE_AFTER or not _LEAST_DONE <= done < 1:
         return ""

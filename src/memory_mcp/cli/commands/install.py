@@ -1,4 +1,4 @@
-"""`install`: make a client use this memory, by its own configuration; and show how the clients stand."""
+"""`install`: make a client use this memory by its own configuration, and show the status of all clients."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_mcp import paths
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file, settings_of
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, print_result, settings_file, settings_of
 from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.install import engine
 from memory_mcp.install.base import Client, Level, Order, Place
@@ -22,7 +22,7 @@ from memory_mcp.install.state import State
 from memory_mcp.install.status import is_here, statuses
 
 ALL = "all"
-#: What was done, as it is told; and what is to be known of a client that runs while it is taken back.
+#: What was done, as it is printed; and the next step for a running client after `uninstall`.
 INSTALLED, UNINSTALLED = "installed", "uninstalled"
 _UNTIL_THEN = "start it again: until then it goes on with what it had"
 #: What every client takes as a server's name.
@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is other than it was."""
+        """Whether any file changes."""
         return any(one.action != "unchanged" for one in self.changes)
 
 
@@ -68,7 +68,7 @@ def add_levels(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install, or show how things stand."""
+    """Install, or show the status."""
     if args.status:
         return run_status(args)
     if not args.client:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
-    """What is done for one client; `absent` are those that are told to be."""
+    """Return the function that installs one client; outcomes of `absent` ones say that they were not found."""
 
     def work(client: Client) -> Outcome:
         made = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
@@ -99,12 +99,12 @@ def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]
 
 
 def here() -> Place:
-    """The machine, the user and the folder that it runs for."""
+    """Return the platform, environment, home and working directory of this process."""
     return Place(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
 
 
 def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
-    """The clients that an argument means; InvalidQuery with `none` where all are meant and none fits."""
+    """Return the clients of an argument; raise InvalidQuery(`none`) for "all" where none fits."""
     if name != ALL:
         return [CLIENTS[name]]
     found = [client for client in CLIENTS.values() if fits(client)]
@@ -114,7 +114,7 @@ def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]
 
 
 def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
-    """Do the work for one client; an error of ours is its outcome, so that others go on."""
+    """Run `work` for one client; an error of ours becomes its outcome, so that others go on."""
     try:
         return work(client)
     except MemoryMcpError as error:
@@ -122,7 +122,13 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
 
 
 def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
-    """What is to be installed, and what its user should know of it."""
+    """Return what to install, and notes for the user.
+
+    Raises:
+        InvalidQuery: The name, or a project together with HTTP, is not possible.
+        ConfigError: The HTTP port changes with every start.
+
+    """
     if not _NAME.fullmatch(args.name):
         raise InvalidQuery(f"the name {args.name!r} would not do for every client", "Use letters, digits, - and _.")
     level = args.level or Level.USER
@@ -144,7 +150,7 @@ def _path(value: str | None) -> Path | None:
 
 
 def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
-    """The HTTP door with its token, which is made when there is none, but not for a look."""
+    """Return the HTTP server with its token, and notes; a missing token is made, except for --dry-run."""
     from memory_mcp.daemon.token import token_of
 
     settings = settings_of(args)
@@ -165,7 +171,7 @@ def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
 
 
 def tell(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
-    """Say what was done; the exit status: of one client its own error's, of several 1 when any failed."""
+    """Print what was done; return 1 when any of several clients failed, and raise the error of a single one."""
     failed = [one.error for one in outcomes if one.error is not None]
     if len(outcomes) == 1 and failed:
         error = type(failed[0])(_hidden(failed[0].message), _hidden(failed[0].hint))
@@ -221,11 +227,10 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show how every client stands."""
+    """Show the status of every client."""
     found = statuses(here())
     data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
-    render.emit(as_json(args), data, _status_lines(found))
-    return 0
+    return print_result(args, data, _status_lines(found))
 
 
 def _status_lines(found: Iterable[Any]) -> Iterator[str]:

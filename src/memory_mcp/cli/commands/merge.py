@@ -1,4 +1,4 @@
-"""`merge`: what another memory holds, taken into this one; the other is only read."""
+"""`merge`: copy what another memory holds into this one; the other is only read."""
 
 import argparse
 import sys
@@ -35,7 +35,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Take in, file, say what came."""
+    """Copy, file, and print the counts."""
     from memory_mcp.archive.others import Records
     from memory_mcp.model.calendar import Calendar
 
@@ -87,7 +87,7 @@ def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Miss
 
 
 def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
-    """Those that the memory does not hold, not even with something else taken out of them."""
+    """Return the drafts that the memory does not hold, not even with other parts redacted."""
     found: list[EventDraft] = []
     part: list[EventDraft] = []
     size = 0

@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
 from memory_mcp.errors import InvalidQuery, StorageError
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ def run(args: argparse.Namespace) -> int:
     """Copy, derive, check."""
     from memory_mcp.archive import moving
     from memory_mcp.failpoints import failpoint
+    from memory_mcp.jobs.derivation import Place
+    from memory_mcp.jobs.rebuild_toc import RebuildToc
+    from memory_mcp.model.audit import Act
+    from memory_mcp.toc.check import check
 
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
@@ -46,19 +51,28 @@ def run(args: argparse.Namespace) -> int:
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
         with closing(_open(target)) as there, there.derivation.publishing:
-            segments = _derive(there, bar)
+            there.derivation.run(place=Place.SHARED)
+            job = RebuildToc(there.storage, there.calendar, there.summarizer, there.settings.toc)
+            job.run(None, partial(bar.count, noun="segments"))
+            segments = there.tree.tally().segments
             failpoint("migrate.derived")
-            _check(there, copied)
+            moving.require_prints(copied, there.storage)
+            if findings := check(there.storage, there.calendar):
+                told = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
+                raise StorageError(told, "Run memory-mcp admin check on the memory; nothing of it was changed.")
+            subject = there.settings.storage.engine
+            there.storage.audit.record(Act("migrate", there.clock.now_ms(), "person", subject, "", {"events": copied.last_seq}))
+            there.storage.reseal(acknowledge=True)
+            moving.complete(there.storage)
         left = _beside(app, target)
         later = app.storage.events.last_seq() - copied.last_seq
     rows = {table: count for table, count in sorted(copied.rows.items()) if count}
     data = {"engine": args.engine, "rows": rows, "new_events": copied.new, "segments": segments, "came_meanwhile": later}
-    render.emit(as_json(args), data | ({"tombstones_left": left} if left else {}), _lines(copied, segments, later, left, target))
-    return 0
+    return print_result(args, data | ({"tombstones_left": left} if left else {}), _lines(copied, segments, later, left, target))
 
 
 def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
-    """The settings of the store that is made; InvalidQuery where they name none."""
+    """Return the settings of the store to make; raise InvalidQuery where the arguments name none."""
     here = settings.storage
     if args.engine == "duckdb":
         if not args.to or args.url or args.tenant or args.space:
@@ -76,35 +90,8 @@ def _open(target: "Settings") -> "App":
     return App(target, in_memory=target.storage.engine == "postgres")
 
 
-def _derive(there: "App", bar: render.Progress) -> int:
-    """Derive the tree of the copy; return its number of segments."""
-    from memory_mcp.jobs.derivation import Place
-    from memory_mcp.jobs.rebuild_toc import RebuildToc
-
-    there.derivation.run(place=Place.SHARED)
-    job = RebuildToc(there.storage, there.calendar, there.summarizer, there.settings.toc)
-    job.run(None, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
-    return there.tree.tally().segments
-
-
-def _check(there: "App", copied: "Copied") -> None:
-    """StorageError where the copy is not what the memory was, or not sound; then it is marked as complete."""
-    from memory_mcp.archive import moving
-    from memory_mcp.model.audit import Act
-    from memory_mcp.toc.check import check
-
-    moving.require_prints(copied, there.storage)
-    if findings := check(there.storage, there.calendar):
-        told = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
-        raise StorageError(told, "Run memory-mcp admin check on the memory; nothing of it was changed.")
-    subject = there.settings.storage.engine
-    there.storage.audit.record(Act("migrate", there.clock.now_ms(), "person", subject, "", {"events": copied.last_seq}))
-    there.storage.reseal(acknowledge=True)
-    moving.complete(there.storage)
-
-
 def _beside(app: "App", target: "Settings") -> int:
-    """Copy tombstones, and pauses where the copy has a directory; how many tombstones it cannot have."""
+    """Copy tombstones, and pauses where the copy has a directory; return how many tombstones could not be copied."""
     from memory_mcp.archive import beside
 
     told = beside.rows(app.settings.storage.directory, app.storage.tombstones)

@@ -11,10 +11,10 @@ from memory_mcp.cli.commands.base import (
     add_times,
     add_who,
     answered,
-    as_json,
     hint_when_empty,
     leaf,
     opened,
+    print_result,
     whose,
     words_of,
 )
@@ -55,12 +55,11 @@ def run(args: argparse.Namespace) -> int:
         )
         data = answered(app, request)
         hint_when_empty(app)
-    render.emit(as_json(args), data, path_lines(data, args.verbose), recalled=True)
-    return 0
+    return print_result(args, data, path_lines(data, args.verbose), recalled=True)
 
 
 def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Path and evidence in the plan's form."""
+    """Yield the path and the evidence as Markdown."""
     yield "## Search Path"
     yield ""
     yield f'Query: "{data["query"]}"'
@@ -75,7 +74,7 @@ def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """The steps, numbered."""
+    """Yield the steps, numbered."""
     for number, step in enumerate(path, 1):
         searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
         yield f"{number}. **{_place(step, path[number:])}** - Searched {searched}"
@@ -86,7 +85,7 @@ def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _place(step: dict[str, Any], later: Sequence[dict[str, Any]]) -> str:
-    """The node a step stands at; for a step over the years, the year it chose."""
+    """Return the label of a step's node; for a step over the years, of the year it chose."""
     if step.get("searched_level") == "year" and later and later[0]["node_id"].startswith("toc:year:"):
         return str(later[0]["label"])
     return str(step["label"])
@@ -125,7 +124,7 @@ def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[s
     for result in results:
         place = f"Segment: {result['id']}" if result["kind"] == "segment" else f"Not yet filed in the tree: {result['id']}"
         yield f"**{place}**"
-        about = [result["when"][:16].replace("T", " "), result.get("project"), render.gist(result.get("title", ""))]
+        about = [render.minute(result["when"]), result.get("project"), render.gist(result.get("title", ""))]
         yield f"- {' - '.join(a for a in about if a)}"
         first, *others = result["grip_ids"] or [""]
         yield f'- "{render.one_line(result["quote"], width)}" [{first}]'

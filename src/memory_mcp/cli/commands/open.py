@@ -1,4 +1,4 @@
-"""`open`: an address that shows the memory in a browser, once; the background process serves the pages."""
+"""`open`: show the memory in a browser by a single-use URL; the daemon serves the pages."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Get an address from the daemon, and hand it to the browser."""
+    """Get a URL from the daemon, and open it in the browser."""
     is_person = bool(args.own_words) and render.is_persons(["open"])
     url = _address(args, is_person)
     started = _can_show() and not args.print_only and not as_json(args) and _start(url)
@@ -65,7 +65,7 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
 
 
 def _can_show() -> bool:
-    """Whether a person sits at this terminal and a browser can have a window."""
+    """Whether this is a terminal on a machine that can show a browser window."""
     if not (sys.stdin and sys.stdin.isatty() and render.is_terminal()):
         return False
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in _SCREENS)

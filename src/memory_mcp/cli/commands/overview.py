@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import answered, as_json, opened
+from memory_mcp.cli.commands.base import answered, opened, print_result
 
 #: Rules of redaction that are named.
 _NAMED = 6
@@ -18,14 +18,13 @@ def run(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, GetOverview())
-    render.emit(as_json(args), data, map(render.one_line, _lines(data)))
-    return 0
+    return print_result(args, data, map(render.one_line, _lines(data)))
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     for one in data["clients"]:
         counts = f"{render.plural(one['events'], 'event')}, {one['events_last_day']:,} of them in the last 24 hours"
-        yield f"client {one['agent']}: {counts}, last {_time(one['last'])}"
+        yield f"client {one['agent']}: {counts}, last {render.minute(one['last'])}"
     redacted = data["redacted"]
     rules = ", ".join(f"{count:,} {rule}" for rule, count in list(redacted["rules"].items())[:_NAMED])
     since = f" in what was said since {redacted['since'][:10]}" if redacted.get("since") else ""
@@ -43,7 +42,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield "may leave this machine: nothing"
     yield from _kept_out(data)
     backups = data["backups"]
-    last = f", the last of {_time(backups['last'])}" if backups.get("last") else ""
+    last = f", the last of {render.minute(backups['last'])}" if backups.get("last") else ""
     daily = "every day" if backups["enabled"] else "only when asked for"
     yield f"backups: {backups.get('count', 0):,}{last}, made {daily}"
     lost = data.get("lost")
@@ -53,13 +52,9 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 def _kept_out(data: Mapping[str, Any]) -> Iterator[str]:
     for one in data["paused"]:
         name = "all projects" if one["project"] == "*" else one["project"]
-        yield f"paused: {name}" + (f" until {_time(one['until'])}" if one.get("until") else "")
+        yield f"paused: {name}" + (f" until {render.minute(one['until'])}" if one.get("until") else "")
     if data.get("pauses_error"):
         yield f"paused: nothing, for {data['pauses_error']}"
     for kind, values in data["excluded"].items():
         for value in values:
             yield f"never recorded: {_WHAT[kind]} {value}"
-
-
-def _time(iso: str) -> str:
-    return iso[:16].replace("T", " ")

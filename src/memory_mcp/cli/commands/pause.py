@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened, project_typed, settings_of
+from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result, project_typed, settings_of
 
 _MEANT = "a project's name, its last parts, or '*' for all (default: that of the working directory)"
 
@@ -42,5 +42,4 @@ def tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
     others = [other for other in data.get("all_paused", ()) if other != data["project"]]
     if others:
         lines.append(f"Also paused: {', '.join('all projects' if other == '*' else other for other in others)}")
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)

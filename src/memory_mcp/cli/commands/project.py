@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, as_json, family, leaf, opened, project_typed
+from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, family, leaf, opened, print_result, project_typed
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -24,7 +24,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_alias(args: argparse.Namespace) -> int:
-    """A is the same as B."""
+    """Merge project A into B."""
     from memory_mcp.requests.projects import AliasProject
 
     with opened(args) as app:
@@ -33,7 +33,7 @@ def run_alias(args: argparse.Namespace) -> int:
 
 
 def run_split(args: argparse.Namespace) -> int:
-    """Some of A is a project of its own."""
+    """Split sessions off a project."""
     from memory_mcp.requests.projects import SplitProject
 
     with opened(args) as app:
@@ -42,7 +42,7 @@ def run_split(args: argparse.Namespace) -> int:
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    """As if nothing had been said of A."""
+    """Undo an alias or a split."""
     from memory_mcp.requests.projects import UndoProject
 
     with opened(args) as app:
@@ -58,5 +58,4 @@ def _tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
         lines = [f"{data['project']} is no project of its own any more"]
     if data.get("undo"):
         lines.append(f"Take it back: memory-mcp project undo {data['undo']}")
-    render.emit(as_json(args), data, lines)
-    return 0
+    return print_result(args, data, lines)

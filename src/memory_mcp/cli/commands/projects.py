@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, hint_when_empty, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, answered, hint_when_empty, leaf, opened, print_result
 from memory_mcp.requests.limits import PAGE
 
 _ASIDE = "Two that are one: memory-mcp project alias A B. One that is two: memory-mcp project split A --cwd PATH"
@@ -25,8 +25,7 @@ def run(args: argparse.Namespace) -> int:
     with opened(args) as app:
         data = answered(app, ListProjects(args.limit, args.cursor))
         hint_when_empty(app)
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
@@ -10,17 +10,14 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     answered,
-    as_json,
     family,
     hint_when_empty,
     leaf,
     opened,
+    print_result,
     whose,
 )
 from memory_mcp.requests.limits import AROUND, PAGE
-
-if TYPE_CHECKING:
-    pass
 
 _LINE = 160
 _CONTEXT = 600
@@ -42,15 +39,6 @@ def add(parsers: Subparsers, about: str) -> None:
     browse.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
     browse.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
     add_scope(browse)
-    _add_events(inner)
-    grip = leaf(inner, "expand-grip", run_expand, "show a quotation in its conversation, checked against the stored event")
-    grip.add_argument("id", metavar="ID", help="grip:<ms>:<id>, or only its last part")
-    grip.add_argument("--before", type=int, default=AROUND.default, metavar="N", help=f"events before it ({AROUND.default})")
-    grip.add_argument("--after", type=int, default=AROUND.default, metavar="N", help=f"events after it ({AROUND.default})")
-    grip.add_argument("--token-budget", type=int, metavar="N", help="most tokens of all texts together")
-
-
-def _add_events(inner: Subparsers) -> None:
     events = leaf(inner, "events", run_events, "list events in the order of time, or show one and its neighbours")
     add_times(events)
     events.add_argument("--session", default="", metavar="ID", help="only this session")
@@ -65,6 +53,11 @@ def _add_events(inner: Subparsers) -> None:
     events.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
     events.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all events together")
     add_scope(events)
+    grip = leaf(inner, "expand-grip", run_expand, "show a quotation in its conversation, checked against the stored event")
+    grip.add_argument("id", metavar="ID", help="grip:<ms>:<id>, or only its last part")
+    grip.add_argument("--before", type=int, default=AROUND.default, metavar="N", help=f"events before it ({AROUND.default})")
+    grip.add_argument("--after", type=int, default=AROUND.default, metavar="N", help=f"events after it ({AROUND.default})")
+    grip.add_argument("--token-budget", type=int, metavar="N", help="most tokens of all texts together")
 
 
 def run_root(args: argparse.Namespace) -> int:
@@ -74,8 +67,7 @@ def run_root(args: argparse.Namespace) -> int:
     with opened(args) as app:
         data = answered(app, GetNode(**whose(app, args)))
         hint_when_empty(app)
-    render.emit(as_json(args), data, _browse_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, _browse_lines(data), recalled=True)
 
 
 def run_browse(args: argparse.Namespace) -> int:
@@ -84,8 +76,7 @@ def run_browse(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, Browse(args.id, args.limit, args.cursor, **whose(app, args)))
-    render.emit(as_json(args), data, _browse_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, _browse_lines(data), recalled=True)
 
 
 def run_node(args: argparse.Namespace) -> int:
@@ -95,8 +86,7 @@ def run_node(args: argparse.Namespace) -> int:
     with opened(args) as app:
         page = {"limit": args.limit, "cursor": args.cursor, "detail": args.detail}
         data = answered(app, GetNode(args.id, **page, **whose(app, args)))
-    render.emit(as_json(args), data, node_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, node_lines(data), recalled=True)
 
 
 def run_events(args: argparse.Namespace) -> int:
@@ -110,8 +100,7 @@ def run_events(args: argparse.Namespace) -> int:
         size = {"limit": args.limit, "token_budget": args.token_budget}
         data = answered(app, GetEvents(**when, **around, **shape, **size, **whose(app, args)))
         hint_when_empty(app)
-    render.emit(as_json(args), data, events_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, events_lines(data), recalled=True)
 
 
 def run_expand(args: argparse.Namespace) -> int:
@@ -120,8 +109,7 @@ def run_expand(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget))
-    render.emit(as_json(args), data, expanded_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, expanded_lines(data), recalled=True)
 
 
 def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
@@ -163,7 +151,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
     node, context = data["node"], data.get("context", {})
     yield f"{node['node_id']}  {node['title']}"
     if "start" in node:
-        yield f"  {_when(node['start'])} to {_when(node['end'])}"
+        yield f"  {render.minute(node['start'])} to {render.minute(node['end'])}"
     counts = [render.plural(node[k], k[:-1]) for k in ("events", "sessions")]
     yield "  " + ", ".join([*counts, *node.get("projects", ()), *node.get("agents", ())])
     if node.get("keywords"):
@@ -174,7 +162,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
     yield from _section("Bullets", (f"{b['text']} {' '.join(f'[{g}]' for g in b['grip_ids'])}" for b in node.get("bullets", ())))
     above = [f"{n['node_id']}  {n['title']}" for n in context.get("parents", ())] or node.get("parents", [])
     yield from _section("Above", iter(above))
-    yield from _section("Before (context only)", (_short_event(e) for e in context.get("before", ())))
+    yield from _section("Before (context only)", (_said(e, _LINE) for e in context.get("before", ())))
     below = list(_child_lines(data))
     if below:
         yield from ("", "Below:", *below)
@@ -186,8 +174,8 @@ def events_lines(data: dict[str, Any]) -> Iterator[str]:
     if not data["events"]:
         yield "No events there."
     for event in data["events"]:
-        who = event.get("speaker") or event["role"]
-        yield f"{_second(event['when'])} {who}: {render.one_line(event['text'], _LINE)} [{event['event_id']}]"
+        when, who = event["when"][:19].replace("T", " "), event.get("speaker") or event["role"]
+        yield f"{when} {who}: {render.one_line(event['text'], _LINE)} [{event['event_id']}]"
     if "truncated" in data:
         yield "(shortened to the token budget)"
     if "next_cursor" in data:
@@ -200,23 +188,11 @@ def _section(title: str, items: Iterator[str]) -> Iterator[str]:
         yield from ("", f"{title}:", *lines)
 
 
-def _short_event(event: dict[str, Any]) -> str:
-    return f"{_when(event['when'])} {event.get('speaker') or event['role']}: {render.one_line(event['text'], _LINE)}"
-
-
-def _when(iso: str) -> str:
-    return iso[:16].replace("T", " ")
-
-
-def _second(iso: str) -> str:
-    return iso[:19].replace("T", " ")
-
-
 def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
     """An expanded grip for reading."""
     grip = data["grip"]
     good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
-    yield f"{grip['grip_id']}  {_when(grip['when'])}"
+    yield f"{grip['grip_id']}  {render.minute(grip['when'])}"
     yield f"  {good if data['verified'] else bad}"
     if "node_id" in grip:
         yield f"  in {grip['node_id']}"
@@ -228,11 +204,11 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
         if data[key]:
             yield ""
             yield f"{name}:"
-            yield from (f"  {_said_line(event)}" for event in data[key])
+            yield from (f"  {_said(event, _CONTEXT)}" for event in data[key])
     if "more" in data:
         yield f"(shortened; --token-budget {data['more']['token_budget']} shows everything)"
 
 
-def _said_line(event: dict[str, Any]) -> str:
+def _said(event: dict[str, Any], width: int) -> str:
     who = event.get("speaker") or event["role"]
-    return f"{_when(event['when'])} {who}: {render.one_line(event.get('text', ''), _CONTEXT)}"
+    return f"{render.minute(event['when'])} {who}: {render.one_line(event.get('text', ''), width)}"

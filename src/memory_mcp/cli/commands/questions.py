@@ -1,4 +1,4 @@
-"""A store in, a few questions out that it can answer: made from what its own segments say, never from a list.
+"""Derives questions that a store can answer from the statements of its own segments.
 
 The same store gives the same questions.
 """
@@ -60,7 +60,7 @@ class _Candidate:
 
 
 def derive_questions(app: "App", count: int = 3) -> list[Question]:
-    """Up to `count` questions about different sessions, and different projects and sorts of statement where there are any."""
+    """Return up to `count` questions, of different sessions and, where possible, projects and kinds of statement."""
     ranked = sorted(_candidates(app), key=lambda c: (-c.weight, -c.start_ms, c.question.text))
     tried = [(c, _answered(app, c)) for c in _one_per_statement(ranked, _TRIED)]
     tried.sort(key=lambda t: -(t[0].weight + t[1]))
@@ -74,7 +74,7 @@ def derive_questions(app: "App", count: int = 3) -> list[Question]:
 
 
 def _one_per_statement(ranked: Sequence[_Candidate], count: int) -> list[_Candidate]:
-    """The best few, at most four of a segment, so that every session gets its turn."""
+    """Return the best `count` candidates, at most four per segment."""
     taken: dict[NodeId, int] = {}
     kept: list[_Candidate] = []
     for candidate in ranked:
@@ -86,7 +86,7 @@ def _one_per_statement(ranked: Sequence[_Candidate], count: int) -> list[_Candid
 
 
 def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int) -> bool:
-    """Whether it adds something: another session always, then another project, then another sort of statement."""
+    """Whether a candidate is of another session and, by strictness, of another project and form than those chosen."""
     mine = candidate.question
     return not any(
         mine.session_id == c.question.session_id
@@ -97,7 +97,7 @@ def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int
 
 
 def _answered(app: "App", candidate: _Candidate) -> int:
-    """How well the store answers it: 2 with the very statement, 1 from its segment, 0 from elsewhere or not at all."""
+    """Return 2 if the store answers with the candidate's statement, 1 if from its segment, else 0."""
     hits = app.ask(Query(candidate.question.text, 1)).hits
     if not hits or hits[0].node_id != candidate.question.node_id or not hits[0].grip_ids:
         return 0
@@ -126,7 +126,7 @@ def _candidates(app: "App") -> Iterator[_Candidate]:
 
 
 def _topics(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[tuple[str, float]]:
-    """What the bullet is about, with what that is worth: one phrase of it, and two of them together."""
+    """Return the topics of a bullet with their weights: its best phrase, and its two best together."""
     phrases = _phrases(node, bullet, frequency)
     if not phrases:
         return []
@@ -136,7 +136,7 @@ def _topics(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[
 
 
 def _phrases(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[tuple[float, str]]:
-    """The segment's keywords that the bullet holds, as it writes them, the most telling first."""
+    """Return the segment's keywords that the bullet contains, as it spells them, by descending weight."""
     found = []
     for place, keyword in enumerate(node.keywords):
         written = re.search(rf"(?<!\w){re.escape(keyword)}(?!\w)", bullet.text, re.I)
@@ -146,7 +146,7 @@ def _phrases(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list
 
 
 def _worth(word: str, place: int, segments: int) -> float:
-    """More for the segment's first keywords, for names, and for words that few other segments use."""
+    """Return the weight of a keyword: higher for the first ones, for names, and for rare words."""
     return (0.6 if _NAMED.search(word) or " " in word else 0.0) + 0.8 / (1 + place) + (0.4 if 0 < segments <= 3 else 0.0)
 
 

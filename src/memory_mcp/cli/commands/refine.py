@@ -22,6 +22,7 @@ from memory_mcp.cli.commands.base import (
     hint_when_empty,
     leaf,
     opened,
+    print_result,
     settings_of,
     wanted,
     whose,
@@ -63,22 +64,20 @@ def run_due(args: argparse.Namespace) -> int:
     with opened(args) as app:
         data = answered(app, RefineDue(args.day, args.limit, **whose(app, args)))
         hint_when_empty(app)
-    render.emit(as_json(args), data, _due_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, _due_lines(data), recalled=True)
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Show a node as it is, with what a better text can rest on."""
+    """Show a node with the material for a better text."""
     from memory_mcp.requests.refine_show import RefineShow
 
     with opened(args) as app:
         data = answered(app, RefineShow(args.id, args.token_budget, **whose(app, args)))
-    render.emit(as_json(args), data, _show_lines(data), recalled=True)
-    return 0
+    return print_result(args, data, _show_lines(data), recalled=True)
 
 
 def run_write(args: argparse.Namespace) -> int:
-    """Replace a node's text; by the daemon, where there is to be one."""
+    """Replace a node's text, in the daemon where one is used."""
     text = _read(args.file) if args.text is None else args.text
     if SESSION.get() is None and (status := _forwarded(args, text)) is not None:
         return status
@@ -87,8 +86,7 @@ def run_write(args: argparse.Namespace) -> int:
     with opened(args) as app:
         data = answered(app, refinement(args.id, _parsed(text), **whose(app, args), by=COMMAND_LINE))
     lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *(f"Note: {n}" for n in data.get("notices", ()))]
-    render.emit(as_json(args), data, lines, recalled=True)
-    return 0
+    return print_result(args, data, lines, recalled=True)
 
 
 def _read(file: str) -> str:
@@ -116,7 +114,7 @@ def _parsed(text: str) -> object:
 
 
 def _forwarded(args: argparse.Namespace, text: str) -> int | None:
-    """Return the status of the command run by the daemon; None where none can be had."""
+    """Return the exit status of the command run in the daemon; None without a daemon."""
     from memory_mcp import forward, link
 
     if not settings_of(args).server.daemon or not link.usable():

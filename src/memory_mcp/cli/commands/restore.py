@@ -1,10 +1,11 @@
-"""`restore`: the memory as a backup holds it. It is built beside the present one, which goes on serving until it is replaced."""
+"""`restore`: replace the memory by a backup. It is built beside the present one, which serves until it is replaced."""
 
 import argparse
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     now_ms = time.time_ns() // 1_000_000
     if link.usable():
         which = wanted(args)
-        # Nobody starts another daemon between the end of this one and the new store.
+        # No other daemon is started between the end of this one and the new store.
         with link.starting(which.directory, time.monotonic() + _STARTING):
             daemon.stop(which)
             kept = put_in_place(directory, fresh, now_ms)
@@ -80,7 +81,7 @@ def _chosen(source: Path, at: str) -> "Backup":
 
 
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
-    """The finished store, in a folder of its own, and what it holds."""
+    """Build the store in a folder of its own; return the folder and what it holds."""
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
     from memory_mcp.archive.reading import rows_of
@@ -101,7 +102,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
                 app.derivation.reread()
             app.derivation.run(place=Place.SHARED)
             job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
-            job.run(None, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
+            job.run(None, partial(bar.count, noun="segments"))
             lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
             counts |= {"tombstones_left": foreign} if foreign else {}

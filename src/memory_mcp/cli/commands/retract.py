@@ -3,7 +3,7 @@
 import argparse
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result
 from memory_mcp.cli.commands.correct import AGENT
 
 
@@ -21,5 +21,4 @@ def run(args: argparse.Namespace) -> int:
     is_person = render.is_persons(["retract"])
     with opened(args) as app:
         data = answered(app, Retract(args.grip_id, args.reason, AGENT, is_person))
-    render.emit(as_json(args), data, [f"{data['superseded']} is shown as retracted from now on; it stays readable"])
-    return 0
+    return print_result(args, data, [f"{data['superseded']} is shown as retracted from now on; it stays readable"])

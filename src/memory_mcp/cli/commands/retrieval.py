@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp.cli import render
 from memory_mcp.cli.commands.ask import add_how, bounds_of
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, leaf, opened, words_of
+from memory_mcp.cli.commands.base import Subparsers, answered, family, leaf, opened, print_result, words_of
 
 #: Order of the layout.
 _ORDER = ("bm25", "vector", "hybrid", "topics", "agentic")
@@ -35,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     with opened(args, catch_up=False) as app:
         data = answered(app, GetStatus(args.detail))
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def run_plan(args: argparse.Namespace) -> int:
@@ -49,18 +47,16 @@ def run_plan(args: argparse.Namespace) -> int:
     request = PlanQuery(query, without, args.intent or "", args.mode or "", as_of=args.as_of, tz=args.tz, bounds=bounds)
     with opened(args, catch_up=False) as app:
         data = answered(app, request)
-    render.emit(as_json(args), data, _plan_lines(data))
-    return 0
+    return print_result(args, data, _plan_lines(data))
 
 
 def run_classify(args: argparse.Namespace) -> int:
-    """Show what a question is taken for."""
+    """Show the intent of a question."""
     from memory_mcp.requests.plans import ClassifyQuery
 
     with opened(args, catch_up=False) as app:
         data = answered(app, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz))
-    render.emit(as_json(args), data, _understood_lines(data))
-    return 0
+    return print_result(args, data, _understood_lines(data))
 
 
 def _add_when(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, answered, family, leaf, opened, print_result
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -25,8 +25,7 @@ def run_status(args: argparse.Namespace) -> int:
     from memory_mcp.requests.jobs import ListJobs
 
     data = _asked(args, ListJobs())
-    render.emit(as_json(args), data, _lines(data["jobs"]))
-    return 0
+    return print_result(args, data, _lines(data["jobs"]))
 
 
 def run_job(args: argparse.Namespace) -> int:
@@ -34,8 +33,7 @@ def run_job(args: argparse.Namespace) -> int:
     from memory_mcp.requests.jobs import RunJob
 
     data = _asked(args, RunJob(args.name))
-    render.emit(as_json(args), data, [f"{args.name}: {data['report']}"])
-    return 0
+    return print_result(args, data, [f"{args.name}: {data['report']}"])
 
 
 def run_pause(args: argparse.Namespace) -> int:
@@ -44,8 +42,7 @@ def run_pause(args: argparse.Namespace) -> int:
 
     data = _asked(args, PauseJob(args.name))
     line = f"{args.name} is paused. It runs again after: memory-mcp scheduler resume {args.name}"
-    render.emit(as_json(args), data, [line])
-    return 0
+    return print_result(args, data, [line])
 
 
 def run_resume(args: argparse.Namespace) -> int:
@@ -53,8 +50,7 @@ def run_resume(args: argparse.Namespace) -> int:
     from memory_mcp.requests.jobs import ResumeJob
 
     data = _asked(args, ResumeJob(args.name))
-    render.emit(as_json(args), data, [f"{args.name} is resumed; next run {_time(data['next_run'])}"])
-    return 0
+    return print_result(args, data, [f"{args.name} is resumed; next run {_time(data['next_run'])}"])
 
 
 def _asked(args: argparse.Namespace, request: object) -> dict[str, Any]:

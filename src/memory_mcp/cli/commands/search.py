@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_scope, answered, as_json, hint_when_empty, leaf, opened, whose, words_of
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    add_scope,
+    answered,
+    hint_when_empty,
+    leaf,
+    opened,
+    print_result,
+    whose,
+    words_of,
+)
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import RESULTS
 
@@ -47,8 +57,7 @@ def run(args: argparse.Namespace) -> int:
         data = answered(app, _request(args, query, whose(app, args)))
         hint_when_empty(app)
     lines = _node_lines(data, query) if args.node else _children_lines(data, query)
-    render.emit(as_json(args), data, lines, recalled=True)
-    return 0
+    return print_result(args, data, lines, recalled=True)
 
 
 def _request(args: argparse.Namespace, query: str, whose: dict[str, str]) -> "SearchNode | SearchChildren":

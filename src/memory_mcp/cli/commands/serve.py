@@ -32,7 +32,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client goes, or until stopped."""
+    """Serve until the client disconnects, or until stopped."""
     http = args.http or args.transport != _STDIO
     if not http and (args.host or args.port is not None):
         raise InvalidQuery("--host and --port belong to the HTTP door", "Add --http, or leave them out.")
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_here(args: argparse.Namespace) -> int:
-    """In this process; through a daemon that runs already, because then it alone has the store."""
+    """Serve in this process, or through a daemon that runs already and holds the store."""
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)

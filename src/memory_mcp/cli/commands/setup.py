@@ -1,4 +1,4 @@
-"""`setup`: every client that is here uses this memory, what lies here is imported, and a first question is answered."""
+"""`setup`: make every client found use this memory, import their histories, and answer a first question."""
 
 import argparse
 import subprocess
@@ -47,12 +47,16 @@ def run(args: argparse.Namespace) -> int:
         render.out()
         render.flush()
         _run(args, "ask", topic, "--all", "--limit", "3")
-    _last_words(installed)
+    titles_by_step: dict[str, list[str]] = {}
+    for name in installed:
+        titles_by_step.setdefault(CLIENTS[name].then, []).append(CLIENTS[name].title)
+    for then, titles in titles_by_step.items():
+        render.err(f"next, {', '.join(titles)}: {then}")
     return 0
 
 
 def _install(args: argparse.Namespace) -> list[str]:
-    """Set up the clients that are found and do not use this memory yet; their names."""
+    """Set up the found clients that do not use this memory yet; return their names."""
     found = [one for one in statuses(here()) if one.found]
     fresh = [one for one in found if not one.configured]
     for one in found:
@@ -74,7 +78,12 @@ def _install(args: argparse.Namespace) -> list[str]:
 
 
 def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[Finding]]":
-    """Import what clients keep here, as far as that is wanted: what came of it, what can be asked then, and what there was."""
+    """Import what clients keep here, if the user agrees.
+
+    Returns:
+        The report (None without an import), a topic to ask about, and what was found.
+
+    """
     with filling(args) as app:
         found = import_.found_here(app)
         for line in import_.finding_lines(found) if found else ["No client keeps conversations here yet."]:
@@ -95,7 +104,7 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
 
 
 def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
-    """Follow the clients that record by no hook of their own, and those that delete what they wrote; their names."""
+    """Follow the clients without hooks of their own and those that delete their files; return their names."""
     titled = {f.importer: f.title for f in found}
     recording = {one.client for one in statuses(here()) if one.recording}
     names = [name for name in titled if name not in recording or name in _DELETING]
@@ -108,19 +117,12 @@ def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
 
 
 def _run(args: argparse.Namespace, *words: str, quiet: bool = False) -> None:
-    """Run another command of this program as its user would, on the same memory."""
+    """Run another command of this program on the same memory."""
     command, first = executable()
-    same = [part for name in ("data_dir", "config") if (value := getattr(args, name, None)) for part in (_option(name), value)]
+    same = [
+        part
+        for name in ("data_dir", "config")
+        if (value := getattr(args, name, None))
+        for part in (f"--{name.replace('_', '-')}", value)
+    ]
     subprocess.run([command, *first, *words, *same], check=False, stdout=subprocess.DEVNULL if quiet else None)
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _last_words(installed: Sequence[str]) -> None:
-    of: dict[str, list[str]] = {}
-    for client in map(CLIENTS.__getitem__, installed):
-        of.setdefault(client.then, []).append(client.title)
-    for then, titles in of.items():
-        render.err(f"next, {', '.join(titles)}: {then}")

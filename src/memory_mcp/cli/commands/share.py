@@ -1,6 +1,7 @@
 """`share`: chosen projects published to a space of a team's server, and what others published there pulled."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from memory_mcp.cli.commands.base import (
     family,
     leaf,
     opened,
+    print_result,
     project_typed,
 )
 
@@ -46,14 +48,15 @@ def run_to(args: argparse.Namespace) -> int:
     from memory_mcp.requests.share import ShareTo
 
     with opened(args) as app:
-        key = args.key or _environ().get(paths.SHARE_KEY, "")
+        session = SESSION.get()
+        environ = session.environ if session else os.environ
+        key = args.key or environ.get(paths.SHARE_KEY, "")
         data = answered(app, ShareTo(args.url, key, args.space, args.insecure, COMMAND_LINE))
     role = f" as {data['member']}, {data['role']}" if data.get("member") else ""
     lines = [f"Server {data['url']}, space {data['space']}{role}. What is published there comes by itself."]
     if data.get("role") != "reader":
         lines.append("Publish a project: memory-mcp share add PROJECT")
-    render.emit(as_json(args), data, [*lines, *_notes(data)])
-    return 0
+    return print_result(args, data, [*lines, *_notes(data)])
 
 
 def run_add(args: argparse.Namespace) -> int:
@@ -66,7 +69,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Share a project no more."""
+    """Stop sharing a project."""
     from memory_mcp.requests.share import UnshareProject
 
     with opened(args) as app:
@@ -80,12 +83,11 @@ def run_off(args: argparse.Namespace) -> int:
 
     with opened(args, catch_up=False) as app:
         data = answered(app, ShareOff(COMMAND_LINE))
-    render.emit(as_json(args), data, ["Nothing is shared.", *_notes(data)])
-    return 0
+    return print_result(args, data, ["Nothing is shared.", *_notes(data)])
 
 
 def run_now(args: argparse.Namespace) -> int:
-    """Run once."""
+    """Publish and pull once."""
     from memory_mcp.requests.share import ShareNow
 
     with opened(args) as app:
@@ -98,30 +100,21 @@ def run_now(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Tell everything."""
+    """Show the state of sharing."""
     from memory_mcp.requests.share import ShareStatus
 
     with opened(args) as app:
         data = answered(app, ShareStatus())
-    render.emit(as_json(args), data, list(_lines(data)))
-    return 0
+    return print_result(args, data, list(_lines(data)))
 
 
 def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
-    render.emit(as_json(args), data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
-    return 0
+    return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
 
 
 def _notes(data: dict[str, Any]) -> list[str]:
     return [f"Note: {note}" for note in data.get("notes", ())]
-
-
-def _environ() -> Any:
-    import os
-
-    session = SESSION.get()
-    return session.environ if session else os.environ
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:

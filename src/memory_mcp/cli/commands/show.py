@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_scope, answered, as_json, hint_when_empty, leaf, opened, whose
+from memory_mcp.cli.commands.base import Subparsers, add_scope, answered, hint_when_empty, leaf, opened, print_result, whose
 from memory_mcp.cli.commands.query import events_lines, expanded_lines, node_lines
 from memory_mcp.errors import InvalidQuery, NotFound
 
@@ -20,12 +19,12 @@ _WHERE = "Ids stand in square brackets behind what ask, timeline and search prin
 
 
 class Shown(NamedTuple):
-    """What an id turned out to be, and how it is told."""
+    """What an id stands for, and the lines that show it."""
 
     kind: str
     data: dict[str, Any]
     lines: Iterable[str]
-    #: Commands that lead on.
+    #: Commands for the next step.
     on: list[str]
 
 
@@ -43,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
         hint_when_empty(app)
         shown = _find(app, args, name)
     data = {"kind": shown.kind, **shown.data, "next_commands": shown.on}
-    render.emit(as_json(args), data, _lines(shown), recalled=True)
-    return 0
+    return print_result(args, data, _lines(shown), recalled=True)
 
 
 def _lines(shown: Shown) -> Iterator[str]:
@@ -58,7 +56,13 @@ def _lines(shown: Shown) -> Iterator[str]:
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
     if name.startswith("topic:"):
-        return _topic(app, args, name)
+        from memory_mcp.cli.commands.topics import settle, whole_lines
+        from memory_mcp.requests.one_topic import GetTopic
+
+        settle(app)
+        data = answered(app, GetTopic(name, **whose(app, args)))
+        lines = ["".join(text for text, _ in line) for line in whole_lines(data)]
+        return Shown("topic", data, lines, [f"memory-mcp topics nodes {name}", f"memory-mcp topics related {name}"])
     if name.startswith("grip:") or _TAIL.match(name):
         return _quotation(app, name)
     if (grip := _whole_event(app, name)) is not None:
@@ -72,16 +76,6 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
     raise NotFound(f"nothing has the id {name[:80]!r}", _WHERE)
 
 
-def _topic(app: "App", args: argparse.Namespace, name: str) -> Shown:
-    from memory_mcp.cli.commands.topics import settle, whole_lines
-    from memory_mcp.requests.one_topic import GetTopic
-
-    settle(app)
-    data = answered(app, GetTopic(name, **whose(app, args)))
-    lines = ["".join(text for text, _ in line) for line in whole_lines(data)]
-    return Shown("topic", data, lines, [f"memory-mcp topics nodes {name}", f"memory-mcp topics related {name}"])
-
-
 def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
     from memory_mcp.requests.expand import ExpandRequest
 
@@ -92,7 +86,7 @@ def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
 
 
 def _whole_event(app: "App", name: str) -> str | None:
-    """A citation of all the words of the event that has this id; None where there is no such event."""
+    """Return the id of a grip of the whole event with this id; None where there is no such event."""
     from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
 
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result
 
 _OFF = 'The summarizer is off (summarizer.provider = "extractive"): no model is asked.'
 
@@ -24,8 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     with opened(args, catch_up=False) as app:
         data = answered(app, GetSpend(args.days))
-    render.emit(as_json(args), data, _lines(data))
-    return 0
+    return print_result(args, data, _lines(data))
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:

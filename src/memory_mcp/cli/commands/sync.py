@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
 from memory_mcp.errors import InvalidQuery
 
 _ASIDE = (
@@ -38,5 +38,4 @@ def run(args: argparse.Namespace) -> int:
     ]
     if done.waiting:
         lines.append(f"{render.plural(done.waiting, 'file')} not whole yet: the rest is taken in once it is there")
-    render.emit(as_json(args), asdict(done), lines)
-    return 0
+    return print_result(args, asdict(done), lines)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_of
+from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_of
 from memory_mcp.errors import ConfigError, InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.config import Settings
     from memory_mcp.team.administration import Administration
-    from memory_mcp.team.directory import Key, Member
+    from memory_mcp.team.directory import Member
 
 _TENANT = "which tenant (setting storage.tenant)"
 _ROLES = ("reader", "writer", "curator", "admin")
@@ -30,7 +30,11 @@ def add(parsers: Subparsers) -> None:
     _add_tenants(inner)
     _add_members(inner)
     _add_keys(inner)
-    _add_tombstones(inner)
+    kept = family(inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup")
+    copy = leaf(kept, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
+    copy.add_argument("file", metavar="FILE", help="made where there is none; lines are only added")
+    again = leaf(kept, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile.")
+    again.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
     acts = _leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
 
@@ -88,16 +92,8 @@ def _add_keys(inner: Subparsers) -> None:
     gone.add_argument("key_id", metavar="KEY", help="the key's id")
 
 
-def _add_tombstones(inner: Subparsers) -> None:
-    kept = family(inner, "tombstones", "keep what was forgotten apart from the database, for the restore of an older backup")
-    copy = leaf(kept, "export", run_export, "add to a file what was forgotten in any space, without a word of it")
-    copy.add_argument("file", metavar="FILE", help="made where there is none; lines are only added")
-    again = leaf(kept, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile.")
-    again.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
-
-
 def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """A command about one tenant."""
+    """Add a command about one tenant."""
     parser = leaf(parsers, name, run, text, aside)
     parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
     return parser
@@ -105,7 +101,7 @@ def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") 
 
 @contextmanager
 def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
-    """The database of the settings, whose tables are made where there are none."""
+    """Open the database of the settings, making its tables where there are none."""
     settings = settings_of(args)
     if not settings.storage.url:
         raise ConfigError("storage.url is not set", "Name the database: postgresql://USER@HOST/NAME")
@@ -118,7 +114,11 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
     database = Database(settings.storage.url, 2)
     try:
         migrations.bring_up(database)
-        yield Administration(database, _author()), settings
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError):
+            user = "unknown"
+        yield Administration(database, f"{user}@{socket.gethostname()}"), settings
     finally:
         database.close()
 
@@ -129,21 +129,11 @@ def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int
         yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
 
 
-def _author() -> str:
-    """Who types, as the machine knows them."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
-
-
 def run_tenant_add(args: argparse.Namespace) -> int:
     """Add a tenant."""
     with _acting(args) as (acts, _):
         made = acts.add_tenant(args.name, args.tenant_class)
-    render.emit(as_json(args), asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
-    return 0
+    return print_result(args, asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
@@ -151,8 +141,7 @@ def run_tenant_list(args: argparse.Namespace) -> int:
     with _acting(args) as (acts, _):
         found = acts.directory.tenants()
     lines = [f"{_day(one.at_ms)}  {one.tenant_class:<9} {one.name}" for one in found]
-    render.emit(as_json(args), {"tenants": [asdict(one) for one in found]}, lines or ["there are no tenants yet"])
-    return 0
+    return print_result(args, {"tenants": [asdict(one) for one in found]}, lines or ["there are no tenants yet"])
 
 
 def run_space_add(args: argparse.Namespace) -> int:
@@ -160,8 +149,7 @@ def run_space_add(args: argparse.Namespace) -> int:
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
-    render.emit(as_json(args), asdict(made), [f"space {made.name} ({made.kind}, days of {made.timezone}){owned}"])
-    return 0
+    return print_result(args, asdict(made), [f"space {made.name} ({made.kind}, days of {made.timezone}){owned}"])
 
 
 def run_space_list(args: argparse.Namespace) -> int:
@@ -169,8 +157,7 @@ def run_space_list(args: argparse.Namespace) -> int:
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.spaces(tenant)
     lines = [f"{_day(one.at_ms)}  {one.kind:<8} {one.name:<24} {one.events:>12,} events" for one in found]
-    render.emit(as_json(args), {"spaces": [asdict(one) for one in found]}, lines or ["there are no spaces yet"])
-    return 0
+    return print_result(args, {"spaces": [asdict(one) for one in found]}, lines or ["there are no spaces yet"])
 
 
 def run_member_add(args: argparse.Namespace) -> int:
@@ -183,8 +170,7 @@ def run_member_add(args: argparse.Namespace) -> int:
         subject = f"{issuer}|{args.sub}" if args.sub else f"keys|{args.name}"
         tenant = acts.tenant(args.tenant or settings.storage.tenant).tenant
         made = acts.add_member(tenant, args.name, subject, "admin" if args.admin else "member")
-    render.emit(as_json(args), asdict(made), [_member_line(made)])
-    return 0
+    return print_result(args, asdict(made), [_member_line(made)])
 
 
 def run_member_list(args: argparse.Namespace) -> int:
@@ -192,8 +178,7 @@ def run_member_list(args: argparse.Namespace) -> int:
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.members(tenant)
     lines = [_member_line(one) for one in found]
-    render.emit(as_json(args), {"members": [asdict(one) for one in found]}, lines or ["there are no members yet"])
-    return 0
+    return print_result(args, {"members": [asdict(one) for one in found]}, lines or ["there are no members yet"])
 
 
 def _member_line(one: "Member") -> str:
@@ -207,8 +192,7 @@ def run_member_remove(args: argparse.Namespace) -> int:
     """Remove a member."""
     with _of_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
-    render.emit(as_json(args), {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
-    return 0
+    return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
 
 
 def run_grant(args: argparse.Namespace) -> int:
@@ -219,8 +203,7 @@ def run_grant(args: argparse.Namespace) -> int:
         changed = acts.grant(tenant, args.member, args.space, Role(args.role))
     line = f"{args.member} is {args.role} of {args.space}" + ("" if changed else " already")
     data = {"member": args.member, "space": args.space, "role": args.role, "changed": changed}
-    render.emit(as_json(args), data, [line])
-    return 0
+    return print_result(args, data, [line])
 
 
 def run_revoke(args: argparse.Namespace) -> int:
@@ -228,8 +211,7 @@ def run_revoke(args: argparse.Namespace) -> int:
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke(tenant, args.member, args.space)
     line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
-    render.emit(as_json(args), {"member": args.member, "space": args.space, "changed": changed}, [line])
-    return 0
+    return print_result(args, {"member": args.member, "space": args.space, "changed": changed}, [line])
 
 
 def run_key_make(args: argparse.Namespace) -> int:
@@ -239,25 +221,22 @@ def run_key_make(args: argparse.Namespace) -> int:
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
     render.err("Keep it now: only its hash is stored, and it is not shown again.")
     data = {"key": str(key), "key_id": key.key_id, "scopes": scopes, "days": days}
-    render.emit(as_json(args), data, [str(key)])
-    return 0
+    return print_result(args, data, [str(key)])
 
 
 def run_key_list(args: argparse.Namespace) -> int:
     """List the keys."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.keys(tenant)
-    lines = [_key_line(one) for one in found]
-    render.emit(as_json(args), {"keys": [asdict(one) for one in found]}, lines or ["there are no keys yet"])
-    return 0
-
-
-def _key_line(one: "Key") -> str:
-    until = "never expires" if one.expires_ms is None else f"until {_day(one.expires_ms)}"
-    state = f"revoked {_day(one.revoked_ms)}" if one.revoked_ms is not None else until
-    used = "never used" if one.used_ms is None else f"used {_day(one.used_ms)}"
-    spaces = "" if one.spaces is None else f" in {', '.join(one.spaces)}"
-    return f"{one.key_id}  {render.one_line(one.name)}  as {one.member}: {' '.join(one.scopes)}{spaces}  {state}, {used}"
+    lines = []
+    for one in found:
+        until = "never expires" if one.expires_ms is None else f"until {_day(one.expires_ms)}"
+        state = f"revoked {_day(one.revoked_ms)}" if one.revoked_ms is not None else until
+        used = "never used" if one.used_ms is None else f"used {_day(one.used_ms)}"
+        spaces = "" if one.spaces is None else f" in {', '.join(one.spaces)}"
+        scopes = " ".join(one.scopes)
+        lines.append(f"{one.key_id}  {render.one_line(one.name)}  as {one.member}: {scopes}{spaces}  {state}, {used}")
+    return print_result(args, {"keys": [asdict(one) for one in found]}, lines or ["there are no keys yet"])
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
@@ -265,8 +244,7 @@ def run_key_revoke(args: argparse.Namespace) -> int:
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
-    render.emit(as_json(args), {"key_id": args.key_id, "changed": changed}, [line])
-    return 0
+    return print_result(args, {"key_id": args.key_id, "changed": changed}, [line])
 
 
 def run_audit(args: argparse.Namespace) -> int:
@@ -280,24 +258,22 @@ def run_audit(args: argparse.Namespace) -> int:
         + ", ".join(f"{name} {value}" for name, value in act.detail.items())
         for act in found
     ]
-    render.emit(
-        as_json(args), {"acts": [asdict(act) for act in found]}, [line.rstrip() for line in lines] or ["nothing was done yet"]
+    return print_result(
+        args, {"acts": [asdict(act) for act in found]}, [line.rstrip() for line in lines] or ["nothing was done yet"]
     )
-    return 0
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Copy tombstones to a file."""
+    """Append tombstones to a file."""
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):
         added = tombstones.export(acts.database, Path(args.file))
-    render.emit(as_json(args), {"added": added, "file": args.file}, [f"{render.plural(added, 'tombstone')} added to {args.file}"])
-    return 0
+    return print_result(args, {"added": added, "file": args.file}, [f"{render.plural(added, 'tombstone')} added to {args.file}"])
 
 
 def run_apply(args: argparse.Namespace) -> int:
-    """Forget again what files say."""
+    """Forget again what tombstone files name."""
     from memory_mcp.forgetting.outside import files_of
     from memory_mcp.team import tombstones
 
@@ -313,8 +289,7 @@ def run_apply(args: argparse.Namespace) -> int:
     ]
     if done.unknown:
         lines.append(f"{render.plural(done.unknown, 'space')} of the files are not in this database: made after the backup")
-    render.emit(as_json(args), asdict(done), lines)
-    return 0
+    return print_result(args, asdict(done), lines)
 
 
 def _moment(ms: int) -> str:

@@ -18,6 +18,7 @@ from memory_mcp.cli.commands.base import (
     hint_when_empty,
     leaf,
     opened,
+    print_result,
     whose,
     words_of,
 )
@@ -33,7 +34,7 @@ _WORDS = {_BM25: "keyword", _VECTOR: "vector"}
 _RAW = ("bm25_score", "similarity")
 #: Characters of a quotation that are shown as text.
 _QUOTED = 300
-#: Work on an index that takes longer than this is told (seconds).
+#: Work on an index that takes longer than this shows its progress (seconds).
 _LONG = 1.0
 
 
@@ -46,49 +47,47 @@ def add(parsers: Subparsers, about: str) -> None:
         ("hybrid", run_hybrid, "jump by keywords and by meaning at once"),
     ):
         parser = leaf(inner, name, run, text)
-        _add_filters(parser)
+        parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
+        parser.add_argument("--query", metavar="WORDS", help="what to look for")
+        parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
+        parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
+        parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
+        add_times(parser)
+        add_scope(parser)
+        parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
+        add_who(parser)
+        parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
+        parser.add_argument(
+            "--kind", metavar="KIND", help="procedure, decision, constraint, definition, preference or observation"
+        )
         if name == "vector":
             parser.add_argument("--min-similarity", type=float, default=0.0, metavar="X", help="leave out what is less similar")
     leaf(inner, "status", run_status, "show whether the indexes can be used, and what they hold")
 
 
-def _add_filters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
-    parser.add_argument("--query", metavar="WORDS", help="what to look for")
-    parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
-    parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
-    parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
-    add_times(parser)
-    add_scope(parser)
-    parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
-    add_who(parser)
-    parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
-    parser.add_argument("--kind", metavar="KIND", help="procedure, decision, constraint, definition, preference or observation")
-
-
 def run_search(args: argparse.Namespace) -> int:
-    """By keywords."""
+    """Search by keywords."""
     from memory_mcp.requests.teleport import TeleportSearch
 
     return _run(args, TeleportSearch, (_BM25,))
 
 
 def run_vector(args: argparse.Namespace) -> int:
-    """By meaning."""
+    """Search by meaning."""
     from memory_mcp.requests.teleport import VectorTeleport
 
     return _run(args, VectorTeleport, (_VECTOR,), min_similarity=args.min_similarity)
 
 
 def run_hybrid(args: argparse.Namespace) -> int:
-    """By both."""
+    """Search by keywords and meaning."""
     from memory_mcp.requests.teleport import HybridSearch
 
     return _run(args, HybridSearch, (_BM25, _VECTOR))
 
 
 def _run(args: argparse.Namespace, ask: "type[Jump]", indexes: tuple[str, ...], **more: Any) -> int:
-    """Jump; text shows all that is known of a result, JSON what the tool would."""
+    """Search and print: text shows everything known of a result, JSON what the tool returns."""
     as_text = not as_json(args)
     given = {name: getattr(args, name) or "" for name in ("level", "since", "until", "agent", "speaker", "role", "kind")}
     detail = args.detail or ("full" if as_text else "lean")
@@ -99,12 +98,11 @@ def _run(args: argparse.Namespace, ask: "type[Jump]", indexes: tuple[str, ...], 
         request = ask(query=query, doc_type=args.type or "", limit=args.limit, detail=detail, **given, **where, **more)
         data = answered(app, request)
         hint_when_empty(app)
-    render.emit(as_json(args), data, _lines(data), recalled=True)
-    return 0
+    return print_result(args, data, _lines(data), recalled=True)
 
 
 def settle(app: "App", *names: str) -> None:
-    """Have indexes loaded, built when missing, and up to date; a daemon sees to that itself."""
+    """Load the indexes, building missing ones and bringing them up to date; a daemon does so itself."""
     if SESSION.get() is not None:
         return
     for name in names:
@@ -140,7 +138,7 @@ def _block(result: dict[str, Any], name: str) -> Iterator[str]:
     if "keywords" in result:
         yield f"     Keywords: {', '.join(result['keywords'])}"
     said = [result[k] for k in ("who", "speaker", "role", "project") if k in result]
-    yield f"     Date: {', '.join([result['when'][:16].replace('T', ' '), *said])}"
+    yield f"     Date: {', '.join([render.minute(result['when']), *said])}"
     yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
     if "quote" in result:
         yield f'     > "{render.one_line(result["quote"], _QUOTED)}"'
@@ -150,7 +148,7 @@ def _block(result: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Both indexes, by the names the tool gives."""
+    """Show the status of both indexes."""
     from memory_mcp.requests.indexes import GetTeleportStatus
     from memory_mcp.requests.status import GetStatus
 
@@ -158,8 +156,7 @@ def run_status(args: argparse.Namespace) -> int:
         settle(app, _BM25, _VECTOR)
         data = answered(app, GetTeleportStatus())
         reasons = {layer["name"]: layer.get("reason", "") for layer in answered(app, GetStatus())["layers"]}
-    render.emit(as_json(args), data, _status_lines(data, reasons))
-    return 0
+    return print_result(args, data, _status_lines(data, reasons))
 
 
 def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str]:
@@ -171,14 +168,14 @@ def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str
 
 
 def state(enabled: bool, healthy: bool, reason: str) -> str:
-    """An index in a few words."""
+    """Return the state of an index in a few words."""
     if healthy:
         return "enabled, healthy"
     return f"{'enabled' if enabled else 'not enabled'}, {reason or 'not healthy'}"
 
 
 def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
-    """One index in numbers; what has nothing to say is left out."""
+    """Yield the numbers of one index, without empty ones."""
 
     def counts(name: str) -> str:
         return ", ".join(f"{count:,} {kind}" for kind, count in detail.get(name, {}).items())

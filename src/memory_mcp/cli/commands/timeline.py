@@ -77,12 +77,13 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
 
 
 def _week_of(day: str) -> str:
+    """Return the ISO week of a date, such as 2026-W05."""
     year, week, _ = dt.date.fromisoformat(day).isocalendar()
     return f"{year}-W{week:02}"
 
 
 def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
-    """A line of months, and one of cells, one for each week."""
+    """Yield a line of months and a line of cells, one for each week."""
     from rich.text import Text
 
     weeks = year["weeks"]
@@ -119,5 +120,5 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
 
 
 def _head(title: str) -> str:
-    """A title without its date and without the terms behind it."""
+    """Return a title without its date and its trailing terms."""
     return render.safe(render.gist(title)).partition(" — ")[0]

@@ -52,17 +52,19 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
     for client in data["clients"]:
         counts = f"{render.plural(client['events'], 'event')} in {render.plural(client['sessions'], 'session')}"
         places = ", ".join(map(_place, client.get("projects", ())))
-        yield Text(f"  {_flat(client['agent'])}  {counts}, last {_time(client['last'])}{f'  {places}' if places else ''}")
+        yield Text(f"  {_flat(client['agent'])}  {counts}, last {render.minute(client['last'])}{f'  {places}' if places else ''}")
 
 
 def _project_lines(one: Mapping[str, Any]) -> Iterator["Text"]:
     from rich.text import Text
 
     left = one.get("left_off")
-    yield Text.assemble((_flat(one["project"]), "bold magenta"), "  ", (_time(one["last"]), "dim"))
+    yield Text.assemble((_flat(one["project"]), "bold magenta"), "  ", (render.minute(one["last"]), "dim"))
     if left:
         by = f" ({_flat(left['agent'])})" if left["agent"] else ""
-        yield Text.assemble("  ", (_time(left["end"]), "green"), "  ", _flat(left["title"]), (f"{by}  {left['node_id']}", "dim"))
+        yield Text.assemble(
+            "  ", (render.minute(left["end"]), "green"), "  ", _flat(left["title"]), (f"{by}  {left['node_id']}", "dim")
+        )
     named = [("asked", [one["asked"]] if "asked" in one else [])]
     named += [(title, one.get(name, ())) for title, name in _PARTS]
     named += [("next", [one["next_step"]] if "next_step" in one else [])]
@@ -88,7 +90,3 @@ def _flat(text: str) -> str:
 
 def _place(project: str) -> str:
     return _flat(project).rstrip("/").rsplit("/", 1)[-1]
-
-
-def _time(iso: str) -> str:
-    return iso[:16].replace("T", " ")

@@ -17,6 +17,7 @@ from memory_mcp.cli.commands.base import (
     hint_when_empty,
     leaf,
     opened,
+    print_result,
     whose,
 )
 from memory_mcp.cli.commands.teleport import state
@@ -87,7 +88,7 @@ def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None
 
 
 def settle(app: "App") -> None:
-    """Have topics looked for where that is due; a daemon sees to that itself."""
+    """Rebuild the topics where that is due; a daemon does so itself."""
     keeper = app.accelerators.topics()
     if SESSION.get() is None and keeper is not None and keeper.due():
         with render.Progress("looking for topics"):
@@ -95,14 +96,13 @@ def settle(app: "App") -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show how the topic graph is."""
+    """Show the status of the topic graph."""
     from memory_mcp.requests.indexes import GetTopicGraphStatus
 
     with opened(args) as app:
         settle(app)
         data = answered(app, GetTopicGraphStatus())
-    render.emit(as_json(args), data, status_lines(data))
-    return 0
+    return print_result(args, data, status_lines(data))
 
 
 def run_top(args: argparse.Namespace) -> int:
@@ -191,12 +191,11 @@ def run_pin(args: argparse.Namespace) -> int:
     with opened(args) as app:
         settle(app)
         data = answered(app, Pin(args.id, not args.off, COMMAND_LINE))
-    render.emit(as_json(args), data, [f"{data['id']}  {'pinned' if data['pinned'] else 'not pinned'}"])
-    return 0
+    return print_result(args, data, [f"{data['id']}  {'pinned' if data['pinned'] else 'not pinned'}"])
 
 
 def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> None:
-    """Say an answer: as JSON, in colours on a terminal, as plain lines on a pipe."""
+    """Print a result: as JSON, in colours on a terminal, as plain lines on a pipe."""
     told = [*lines, *([(f"Note: {notice}", "dim")] for notice in data.get("notices", ()))]
     if not as_json(args) and render.is_terminal():
         render.styled(map(_styled, told), recalled=True)
@@ -211,7 +210,7 @@ def _styled(line: _Line) -> "Text":
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """The topic graph in a few lines; what has nothing to say is left out."""
+    """Yield the facts about the topic graph, without empty ones."""
     yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
@@ -229,7 +228,7 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Topics with a bar of their importance and a sparkline of their weeks, for a terminal."""
+    """Yield topics with a bar of their importance and a sparkline of their weeks, for a terminal."""
     topics, blocks = data["topics"], render.draws_blocks()
     yield [(_heading(data), "bold")]
     if not topics:
@@ -256,7 +255,7 @@ def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Topics in words."""
+    """Yield topics as plain lines."""
     yield [(_heading(data), "")]
     for place, topic in enumerate(data["topics"], 1):
         yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}", "")]
@@ -268,7 +267,7 @@ def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _by_area(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Topics below their areas, each with the topics of the map that it is related to."""
+    """Yield topics below their areas, each with its related topics of the map."""
     yield [(_heading(data), "")]
     topics = {topic["topic_id"]: topic for topic in data["topics"]}
     beside: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
@@ -292,13 +291,13 @@ def _heading(data: Mapping[str, Any]) -> str:
 
 
 def _about(topic: Mapping[str, Any]) -> str:
-    """What an area is made of, or what a topic is about."""
+    """Return the parts of an area, or the keywords of a topic."""
     parts = [render.one_line(part, _LABEL) for part in topic.get("parts", ())]
     return f"of: {'; '.join(parts)}" if parts else f"about: {', '.join(topic.get('keywords', ()))}"
 
 
 def _when(topic: Mapping[str, Any]) -> str:
-    """How often and when a topic was mentioned, and whether it still is."""
+    """Return the number, dates and state of a topic's mentions."""
     first, last = topic["first_mentioned"], topic["last_mentioned"]
     since = f" since {topic['since']}" if "since" in topic else ""
     span = first if first == last else f"{first} to {last}"
@@ -307,7 +306,7 @@ def _when(topic: Mapping[str, Any]) -> str:
 
 
 def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Topics down to quotations."""
+    """Yield topics with their segments and quotations."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for place, topic in enumerate(data["topics"], 1):
@@ -324,7 +323,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """One topic with everything."""
+    """Yield one topic with segments, relations and history."""
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
@@ -387,7 +386,7 @@ def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _statement(text: str, grips: Sequence[str]) -> Iterator[_Line]:
-    """A statement in lines that fit a page, and below it what proves it."""
+    """Yield a statement wrapped to the page, followed by its grip ids."""
     if text:
         yield from ([(line, "")] for line in render.wrapped(text, "       "))
     if grips:

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """The transcripts to use: what they are called, and where they lie."""
+    """Yield a description of the transcripts to use, and their path."""
     if args.path is not None:
         if args.own or args.sample:
             raise InvalidQuery("PATH goes without --own and --sample")
@@ -102,7 +102,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 
 
 def _agreed(own: Path, count: int) -> bool:
-    """Whether the user wants their own transcripts used; nobody is asked where nobody can answer."""
+    """Ask whether to use the user's own transcripts; False without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     render.err(f"Found {render.plural(count, 'transcript')} in {own}.")
@@ -115,7 +115,7 @@ def _agreed(own: Path, count: int) -> bool:
 
 @contextmanager
 def _data_dir(kept: Path | None) -> Iterator[Path]:
-    """Where the memory of this trial lies; a temporary directory is removed, however the trial ends."""
+    """Yield the data directory of this trial; a temporary one is removed at the end."""
     if kept is not None:
         yield kept
         return
@@ -128,7 +128,7 @@ def _data_dir(kept: Path | None) -> Iterator[Path]:
 
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
-    """Import and derive; what came of it, with the questions under "_questions", the indexes there can be under "_indexed"."""
+    """Import and derive; return the report, with "_questions" and the names of possible indexes as "_indexed"."""
     from memory_mcp import link
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
@@ -171,7 +171,7 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 def _ask(
     args: argparse.Namespace, directory: Path, questions: "Sequence[Question]", indexed: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Start the server as a client does, and ask it; StorageError with its own words when it fails."""
+    """Start the server as a client does, and ask it; raise StorageError with its last output when it fails."""
     from memory_mcp import link
     from memory_mcp.cli.commands.daemon import stop
 
@@ -223,7 +223,7 @@ async def _session(
 
 
 async def _ready(client: "Client", indexed: Sequence[str]) -> None:
-    """Wait until these indexes can be asked, but not for ever: it works without."""
+    """Wait for a bounded time until these indexes can be used; answers are possible without them."""
     end = time.monotonic() + _READY
     while time.monotonic() < end:
         layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
@@ -234,7 +234,7 @@ async def _ready(client: "Client", indexed: Sequence[str]) -> None:
 
 
 def _content(result: "CallToolResult") -> dict[str, Any]:
-    """A tool's structured answer."""
+    """Return a tool's structured result; raise StorageError when it is an error."""
     if result.is_error or not isinstance(result.structured_content, dict):
         raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
     return {k: v for k, v in result.structured_content.items() if k != "origin"}
@@ -278,8 +278,9 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         return
     result = answer["results"][0]
     place = result.get("project", "").rstrip("/").rsplit("/", 1)[-1]
+    when = render.minute(result["when"])
     yield ""
-    yield f"  Answer ({_local(result['when'])}{', ' + place if place else ''})"
+    yield f"  Answer ({when}{', ' + place if place else ''})"
     yield from render.wrapped(render.gist(result.get("title", "")), "    ")
     yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
     yield f"    [{result['grip_ids'][0]}]" if result["grip_ids"] else "    (no grip)"
@@ -296,10 +297,6 @@ def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
             who = event.get("speaker") or event["role"]
             lead = f"   {mark}{event['when'][11:16]} {who:<9} "
             yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
-
-
-def _local(iso: str) -> str:
-    return iso[:16].replace("T", " ")
 
 
 def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:

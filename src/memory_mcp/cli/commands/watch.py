@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def run_status(args: argparse.Namespace) -> int:
     """Every client that can be followed."""
     with opened(args, catch_up=False) as app:
         clients = status_of(app)
-    render.emit(as_json(args), {"clients": clients}, _lines(clients))
-    return 0
+    return print_result(args, {"clients": clients}, _lines(clients))
 
 
 def run_on(args: argparse.Namespace) -> int:
@@ -54,8 +53,7 @@ def _set(args: argparse.Namespace, on: bool) -> int:
         if on:
             app.scheduler.hasten("follow_clients")
         clients = [client for client in status_of(app) if client["name"] in names]
-    render.emit(as_json(args), {"clients": clients}, _lines(clients))
-    return 0
+    return print_result(args, {"clients": clients}, _lines(clients))
 
 
 def _named(app: "App", words: list[str], on: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Stored text on its way into a page: without secrets, controls or anything that spells a tag of ours.
+"""Cleans stored text for a page: without secrets, control characters, or text that spells a tag of ours.
 
 Invariants
 1. Every text passes the gate again, as in any export.
@@ -14,7 +14,7 @@ from memory_mcp.cli import render
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.frames import unpack
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.model.event import DEFAULT_TYPES, EventDraft, EventType, Role
+from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
 from memory_mcp.model.fencing import neutral_json
 
 #: Characters above which a message is folded, and of its first line that stays.
@@ -27,7 +27,7 @@ _WHO = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.SYSTEM: "note", Rol
 
 
 class Cleaner:
-    """Cleans what the memory gives, and counts what was taken out."""
+    """Cleans responses of the memory, and counts what was removed."""
 
     def __init__(self) -> None:
         self._gate = Gate()
@@ -44,7 +44,10 @@ class Cleaner:
 
     def segment(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Return a segment, or the next part of its conversation, as it may be shown."""
-        quotes = {grip: self._quote(q) for grip, q in told["quotes"].items()}
+        quotes = {}
+        for grip, q in told["quotes"].items():
+            who = self._name(q["speaker"]) or _WHO[Role(q["role"])]
+            quotes[grip] = {"text": self._words(q["text"]), "when": q["when"], "who": who}
         bullets = [
             {**b, "text": self._words(b["text"]), "why": self._words(b["why"]), "quotes": _quoted(b["grips"], quotes)}
             for b in told["bullets"]
@@ -69,13 +72,24 @@ class Cleaner:
         for draft, when in zip(unpack(told["rows"]), told["times"], strict=True):
             clean = self._gate.clean(draft, report)
             if clean is not None:
-                yield _message(clean, when)
+                text = shown(clean.text)
+                is_tool = clean.role is Role.TOOL or clean.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT)
+                kind = "" if clean.type is DEFAULT_TYPES[clean.role] else clean.type.value.replace("_", " ")
+                tool = shown(clean.metadata.get("tool_name", "") or clean.metadata.get("tool", ""))
+                first = next((line.strip() for line in text.split("\n") if line.strip()), "")
+                yield {
+                    "when": when,
+                    "who": shown(clean.speaker) or _WHO[clean.role],
+                    "role": clean.role.value,
+                    "kind": " ".join(filter(None, (tool if is_tool else "", kind))),
+                    "text": text,
+                    "is_tool": is_tool,
+                    "folded": is_tool or len(text) > _LONG,
+                    "first": first[:_FIRST] + ("…" if len(first) > _FIRST else ""),
+                    "lines": text.count("\n") + 1,
+                }
         self.left_out.update(report.dropped)
         self.redacted.update(report.redacted)
-
-    def _quote(self, quote: Mapping[str, str]) -> dict[str, str]:
-        who = self._name(quote["speaker"]) or _WHO[Role(quote["role"])]
-        return {"text": self._words(quote["text"]), "when": quote["when"], "who": who}
 
     def _words(self, text: str) -> str:
         return shown(self._gate.words(text)) if text else ""
@@ -105,22 +119,3 @@ def indexed(segment: Mapping[str, Any], begins: bool) -> Iterator[str]:
 
 def _quoted(grips: list[str], quotes: Mapping[str, dict[str, str]]) -> list[dict[str, str]]:
     return [{"grip": grip, **quotes[grip]} for grip in grips if grip in quotes and quotes[grip]["text"].strip()]
-
-
-def _message(draft: EventDraft, when: str) -> dict[str, Any]:
-    text = shown(draft.text)
-    is_tool = draft.role is Role.TOOL or draft.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT)
-    kind = "" if draft.type is DEFAULT_TYPES[draft.role] else draft.type.value.replace("_", " ")
-    tool = shown(draft.metadata.get("tool_name", "") or draft.metadata.get("tool", ""))
-    first = next((line.strip() for line in text.split("\n") if line.strip()), "")
-    return {
-        "when": when,
-        "who": shown(draft.speaker) or _WHO[draft.role],
-        "role": draft.role.value,
-        "kind": " ".join(filter(None, (tool if is_tool else "", kind))),
-        "text": text,
-        "is_tool": is_tool,
-        "folded": is_tool or len(text) > _LONG,
-        "first": first[:_FIRST] + ("…" if len(first) > _FIRST else ""),
-        "lines": text.count("\n") + 1,
-    }

@@ -1,4 +1,4 @@
-"""The inverted index that goes with an HTML file: texts of numbered stretches in, JSON that no markup can end out (pure)."""
+"""The inverted index inside an HTML file: from texts of numbered segments to JSON safe within a script element. Pure."""
 
 import json
 from array import array
@@ -17,13 +17,13 @@ _MEANS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 class Index:
-    """Which stretches hold which terms, by their numbers in order of time."""
+    """Postings: the numbers of the segments that contain each term, in order of time."""
 
     def __init__(self) -> None:
         self._places: dict[str, array[int]] = {}
 
     def add(self, number: int, text: str) -> None:
-        """Take in a text of a stretch; numbers never fall."""
+        """Add a text of a segment; numbers never decrease."""
         for term in terms(text):
             if term in _STOP:
                 continue
@@ -34,7 +34,7 @@ class Index:
                 found.append(number)
 
     def lines(self, segments: Sequence[str]) -> Iterator[str]:
-        """Yield the index as JSON, line by line; `segments` are the ids of the stretches by their numbers."""
+        """Yield the index as JSON, line by line; `segments` are the segment ids by their numbers."""
         yield f'{{"of":"toc:root","segments":{as_data(list(segments))},\n"stop":{as_data(sorted(_STOP))},\n"terms":{{\n'
         names = sorted(self._places)
         for start in range(0, len(names), _TERMS_A_LINE):
@@ -50,5 +50,5 @@ def as_data(value: object) -> str:
 
 
 def _steps(places: "array[int]") -> list[int]:
-    """Return each number as its distance to the one before."""
+    """Return the first number, then the difference of each to the one before."""
     return [places[0], *(after - before for before, after in pairwise(places))]

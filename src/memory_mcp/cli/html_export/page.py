@@ -1,4 +1,4 @@
-"""The pieces of a page, from templates that escape whatever they are given (Jinja2, autoescape).
+"""The pieces of a page, from Jinja2 templates with autoescape.
 
 Invariants
 1. No element and no attribute's name comes from stored text; ids and links are made of letters, digits and hyphens.
@@ -22,7 +22,7 @@ _ROOM = "memory_mcp.cli.html_export"
 
 
 class Page:
-    """Makes the pieces of one page."""
+    """Renders the pieces of one page."""
 
     def __init__(self) -> None:
         self._pieces = Environment(
@@ -31,7 +31,7 @@ class Page:
         self._pieces.globals.update(open=OPEN, close=CLOSE, anchor=anchor)
 
     def head(self, told: Mapping[str, Any]) -> str:
-        """Everything before the tree."""
+        """Return everything before the tree."""
         style, script = _static("page.css"), _script()
         policy = (
             f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
@@ -40,33 +40,33 @@ class Page:
         return self._pieces.get_template("head.html").render(told, policy=policy, style=Markup(style))
 
     def open_period(self, told: Mapping[str, Any]) -> str:
-        """A year, month, week or day up to what lies in it."""
+        """Return the beginning of a year, month, week or day."""
         return self._pieces.get_template("period.html").render(told)
 
     def close_period(self) -> str:
-        """The end of a period."""
+        """Return the end of a period."""
         return "</details>\n"
 
     def open_segment(self, told: Mapping[str, Any]) -> str:
-        """A segment up to its first message."""
+        """Return the beginning of a segment."""
         return self._pieces.get_template("segment.html").render(told)
 
     def messages(self, messages: list[dict[str, Any]]) -> str:
-        """Messages of a conversation."""
+        """Return messages of a conversation."""
         return self._pieces.get_template("messages.html").render(messages=messages)
 
     def close_segment(self) -> str:
-        """The end of a conversation and of its segment."""
+        """Return the end of a conversation and of its segment."""
         return self._pieces.get_template("close.html").render()
 
     def tail(self) -> tuple[str, str]:
-        """What stands before the index, and behind it."""
+        """Return what comes before and after the index."""
         before, after = self._pieces.get_template("tail.html").render(index="\0", script=Markup(_script())).split("\0")
         return before, after
 
 
 def anchor(node_id: str) -> str:
-    """Return an id of ours as an element may be called."""
+    """Return an id as the id of an element."""
     return re.sub(r"[^A-Za-z0-9]+", "-", node_id)
 
 

@@ -1,4 +1,4 @@
-"""The file as a whole: what the memory gives day by day in, one HTML file out.
+"""Writes one HTML file from what the memory returns day by day.
 
 Invariants
 1. One page of a day is in memory at a time, with the index of the words and the ids of the quotations so far.
@@ -20,7 +20,7 @@ from memory_mcp.cli.html_export.index import Index
 from memory_mcp.cli.html_export.page import Page, anchor
 from memory_mcp.errors import ResourceExhausted
 
-#: A piece of the memory, by what is asked of it.
+#: Requests a piece of the memory by the method's name and arguments.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 Tell = Callable[[float, int], None]
 #: Largest file, bytes: a browser takes half a minute and 2 GB to open more.
@@ -36,7 +36,7 @@ _RANKS = {"year": 2, "month": 3, "week": 4, "day": 5}
 
 @dataclass(slots=True)
 class _Counts:
-    """What lies in a period."""
+    """The counts of a period."""
 
     segments: int = 0
     events: int = 0
@@ -49,7 +49,7 @@ class _Counts:
 
 @dataclass(slots=True)
 class _Written:
-    """What was written of the days, and where."""
+    """What was written of the days, and at which offsets."""
 
     segments: list[str] = field(default_factory=list)
     #: The element in which a quotation is shown.
@@ -70,7 +70,12 @@ class HtmlExport:
         self._size = 0
 
     def write(self, path: Path) -> dict[str, Any]:
-        """Write the file and return its size and counts; ResourceExhausted where it would be too large."""
+        """Write the file; return its size and counts.
+
+        Raises:
+            ResourceExhausted: The file would be too large for a browser.
+
+        """
         contents = self._ask("contents", self._asked)
         days: list[list[str]] = contents["days"]
         with replacing(path) as stream, tempfile.TemporaryFile(prefix=".memory-mcp-export-", dir=path.parent) as aside:
@@ -94,7 +99,7 @@ class HtmlExport:
             )
 
     def _day(self, aside: IO[bytes], day: str, above: Sequence[str]) -> None:
-        """Write the segments of a day aside."""
+        """Write the segments of a day to the temporary file."""
         start = aside.tell()
         at: Sequence[int] | None = (0, 0)
         is_open = False
@@ -111,7 +116,7 @@ class HtmlExport:
             self._done.spans[day] = (start, aside.tell())
 
     def _segment(self, aside: IO[bytes], told: Mapping[str, Any], is_open: bool, above: Sequence[str]) -> bool:
-        """Write a segment up to its last message so far; whether there was anything to write."""
+        """Write a segment up to its last message so far; return whether anything was written."""
         clean = self._cleaner.segment(told)
         if not clean["messages"] and (told["begins"] or not is_open):
             return False
@@ -138,7 +143,7 @@ class HtmlExport:
         aside.write(raw)
 
     def _texts(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield the whole file. What was written aside is counted already."""
+        """Yield the whole file; the temporary file is counted already."""
         yield self._page.head(self._head(contents, days))
         yield from self._tree(days, aside)
         before, after = self._page.tail()
@@ -147,7 +152,7 @@ class HtmlExport:
         yield after
 
     def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield periods around the days; a week that two months share is told in the first."""
+        """Yield the periods around the days; a week of two months is listed in the first."""
         texts = self._periods(list(dict.fromkeys(f"toc:day:{day}" for day, *_ in days)) + _above(days))
         open_now: list[str] = []
         told: set[str] = set()
@@ -163,7 +168,7 @@ class HtmlExport:
         yield from (self._page.close_period() for _ in open_now)
 
     def _read(self, aside: IO[bytes], start: int, after: int) -> Iterator[str]:
-        """Yield what was written aside, which is counted once."""
+        """Yield a day from the temporary file, counted once."""
         self._size -= after - start
         aside.seek(start)
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -201,7 +206,7 @@ class HtmlExport:
         return found
 
     def _head(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return what the beginning of the page tells."""
+        """Return the values of the head of the page."""
         done = self._done
         whose = contents["project"]
         counts = (

@@ -1,1 +1,1 @@
-"""Somebody else's configuration file, changed at one place and nowhere else."""
+"""Edits another program's configuration file at one place, leaving the rest to the byte."""

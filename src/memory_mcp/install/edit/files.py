@@ -1,4 +1,4 @@
-"""Bytes of somebody else's file, read and replaced whole.
+"""Reads and replaces other programs' files whole, as bytes.
 
 Invariants
 1. A file is replaced in one step by one that was written beside it, or not at all; its mode stays, a link stays a link.
@@ -20,31 +20,31 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 class Changed(Exception):
-    """Somebody else wrote the file in between."""
+    """Another program wrote the file since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file holds; None: there is none."""
+    """The bytes of a file; None where there is no file."""
 
     path: Path
     data: bytes | None
 
     @property
     def mark(self) -> str:
-        """The byte order mark that it begins with, if it does."""
+        """The byte order mark that the file begins with; "" without one."""
         return _MARK if (self.data or b"").startswith(_MARK.encode()) else ""
 
     @property
     def text(self) -> str:
-        """As text, without the mark; InstallRefused when it is not UTF-8."""
+        """The text without the mark; raises InstallRefused when the bytes are not UTF-8."""
         try:
             return (self.data or b"").decode("utf-8").removeprefix(_MARK)
         except UnicodeDecodeError as error:
             raise InstallRefused(f"{self.path} is not UTF-8 text ({error.reason} at byte {error.start})", SAVE_AS_UTF8) from None
 
     def encoded(self, text: str) -> bytes:
-        """Other text as this file would hold it."""
+        """Return a text as bytes of this file, with its mark."""
         return (self.mark + text).encode("utf-8")
 
 
@@ -52,7 +52,7 @@ SAVE_AS_UTF8 = "Save it as UTF-8 and try again."
 
 
 def read(path: Path) -> Content:
-    """What is there now; InstallRefused when it cannot be read."""
+    """Return the content of a file; raise InstallRefused when it cannot be read."""
     try:
         if path.exists() and not path.is_file():
             raise InstallRefused(f"{path} is not a file")
@@ -64,7 +64,7 @@ def read(path: Path) -> Content:
 
 
 def writable(path: Path) -> None:
-    """InstallRefused when its owner does not want it changed, which a replaced file would not ask."""
+    """Raise InstallRefused when the file or its folder is read-only: replacing it would ignore the file's mode."""
     real = Path(os.path.realpath(path))
     if real.exists() and not (real.stat().st_mode & stat.S_IWUSR and os.access(real, os.W_OK)):
         raise InstallRefused(f"{path} is read-only")
@@ -74,12 +74,12 @@ def writable(path: Path) -> None:
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """The folders that writing it would make, the innermost first."""
+    """Return the folders that writing the file would make, the innermost first."""
     return [one for one in Path(os.path.realpath(path)).parents if not one.exists()]
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder and those around it; those that this process made, and no other in the same moment, the innermost first."""
+    """Make a folder with its parents; return those that this process made, the innermost first."""
     made: list[Path] = []
     for one in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
         try:
@@ -94,7 +94,13 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
-    """Write `data` where `was` is now, through links; Changed when that is not there any more; OSError."""
+    """Replace the file, through links, by `data`.
+
+    Raises:
+        Changed: The file does not hold `was`.
+        OSError: The file cannot be written.
+
+    """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     known = real.stat() if real.exists() else None
@@ -106,7 +112,7 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
             os.fsync(file.fileno())
         if known is not None:
             if known.st_uid != aside.stat().st_uid:
-                # Written by root for somebody else, it stays theirs.
+                # A file written by root keeps its owner.
                 os.chown(aside, known.st_uid, known.st_gid)
             aside.chmod(stat.S_IMODE(known.st_mode))
         if read(path).data != was:
@@ -118,14 +124,14 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
 
 
 def remove(path: Path, was: bytes) -> None:
-    """Take a file away that still holds `was`; Changed, OSError."""
+    """Remove the file; raise Changed when it does not hold `was`, OSError when it cannot be removed."""
     if read(path).data != was:
         raise Changed
     Path(os.path.realpath(path)).unlink()
 
 
 def remove_folders(folders: list[Path]) -> None:
-    """Take away those that are empty, in order."""
+    """Remove the folders in order, up to the first that is not empty."""
     for folder in folders:
         try:
             folder.rmdir()

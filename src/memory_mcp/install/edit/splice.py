@@ -1,7 +1,7 @@
-"""Changes of a JSON text at one place: an entry put in, taken out, an item added to an array. Pure.
+"""Edits a JSON text at one place: sets or removes an entry, adds or removes an item of an array. Pure.
 
-Every function returns the whole new text. What it holds besides is the same to the byte: comments, indentation, line
-ends, trailing commas; a new line is written as its neighbours are.
+Every function returns the whole new text. The rest stays the same to the byte: comments, indentation, line ends and
+trailing commas; a new line is written like its neighbours.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from memory_mcp.install.edit import values
 from memory_mcp.install.edit.jsonc import Broken, Node, Part, comments, is_blank, line_end, parse, skip
 
-#: What shows a value on a line that begins so; None: within a line.
+#: Renders a value as JSON for a line with this indentation; None: within a line.
 Render = Callable[[str | None], str]
 
 _INDENT = re.compile(r"[ \t]*")
@@ -22,33 +22,38 @@ _INNER_INDENT = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)[^ \t\r\n]")
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """The value at a path of keys; None where there is none (or null)."""
+    """Return the value at a path of keys; None where there is none (or null)."""
     return values.at(_read(text), keys)
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
-    """The text of the value at a path of keys."""
+    """Return the text of the value at a path of keys; None where there is none."""
     node = None if is_blank(text) else _descend(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
-    """`value` at a path of keys, in the place of what is there; and how many objects were made on the way.
+    """Set the value at a path of keys.
 
-    Broken where the text is no JSON, or where something on the way is not an object.
+    Returns:
+        The new text, and the number of objects that were made on the way.
+
+    Raises:
+        Broken: The text is not JSON, or something on the way is not an object.
+
     """
-    done, made = _put(text, keys, lambda indent: _rendered(text, value, indent), value)
+    done, made = _put(text, keys, partial(_rendered, text, value), value)
     return _checked(done, values.changed(_read(text), keys, value)), made
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
-    """As `put`, a value's text as it was written before."""
+    """Set the value at a path of keys to JSON text, which is kept as it is; raise Broken as `put` does."""
     value = parse(raw).value
     return _checked(_put(text, keys, lambda _: raw, value)[0], values.changed(_read(text), keys, value))
 
 
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
-    """`item` as the last of the array at a path of keys; and how many containers were made. Broken as `put`."""
+    """Append an item to the array at a path of keys; return the text and the number of containers made. Raises as `put`."""
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _descend(root, keys)
     if array is None:
@@ -56,21 +61,21 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
         return done, made + 1
     if not isinstance(array.value, list):
         raise Broken(f"{'.'.join(keys)} is not an array", array.start)
-    done = _inserted(text, array, lambda indent: _rendered(text, item, indent))
+    done = _inserted(text, array, partial(_rendered, text, item))
     return _checked(done, values.changed(_read(text), keys, [*array.value, item])), 0
 
 
 def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
-    """The first item that equals `old` replaced; the text as it was where there is none."""
+    """Replace the first item that equals `old`; return the text unchanged where there is none."""
     array = _descend(parse(text), keys)
     for part in array.parts if array is not None else ():
         if part.node.value == old:
-            return _replaced(text, part, lambda indent: _rendered(text, item, indent))
+            return _replaced(text, part, partial(_rendered, text, item))
     return text
 
 
 def drop(text: str, keys: Sequence[str]) -> str:
-    """The entry at a path of keys taken out; the text as it was where there is none."""
+    """Remove the entry at a path of keys; return the text unchanged where there is none."""
     wanted = values.without(_read(text), keys)
     while (owner := _descend(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
         found = [i for i, part in enumerate(owner.parts) if part.key == keys[-1]]
@@ -81,9 +86,9 @@ def drop(text: str, keys: Sequence[str]) -> str:
 
 
 def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> str:
-    """Items for which `ours` says so taken out of the array at a path of keys, and out of arrays inside its items.
+    """Remove the items for which `ours` is true from the array at a path of keys, and from arrays inside its items.
 
-    An item whose inner array is left empty by that goes, too.
+    An item whose inner array becomes empty is removed too.
     """
     array = None if is_blank(text) else _descend(parse(text), keys)
     if array is None or not isinstance(array.value, list):
@@ -144,14 +149,14 @@ def _checked(text: str, wanted: Any) -> str:
 
 def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
     if is_blank(text):
-        return text + _renderer(text, _nested(keys, value))("") + line_break(text), len(keys) - 1
+        return text + _rendered(text, _nested(keys, value), "") + line_break(text), len(keys) - 1
     node = parse(text)
     for depth, key in enumerate(keys):
         if not isinstance(node.value, dict):
             raise Broken(f"{'.'.join(keys[:depth]) or 'the text'} is not an object", node.start)
         part, rest = _member(node, key), keys[depth + 1 :]
         if part is None:
-            shown = _renderer(text, _nested(rest, value)) if rest else render
+            shown = partial(_rendered, text, _nested(rest, value)) if rest else render
             return _inserted(text, node, partial(_entry, key, shown)), len(rest)
         if not rest:
             return _replaced(text, part, render), 0
@@ -192,35 +197,25 @@ def _json(value: Any, indent: str | None = None) -> str:
     return shown
 
 
-def _renderer(text: str, value: Any) -> Render:
-    return lambda indent: _rendered(text, value, indent)
-
-
 def _rendered(text: str, value: Any, indent: str | None) -> str:
-    """JSON as it would stand in `text` on a line that begins with `indent`; None: within a line, as is all of a one-line text."""
+    """Return JSON as `text` would hold it on a line indented by `indent`; on one line for None and in a one-line text."""
     if indent is None or _is_one_line(text):
         return _json(value)
     return _json(value, _unit(text)).replace("\n", line_break(text) + indent)
 
 
 def _is_one_line(text: str) -> bool:
-    return text.strip() != "" and "\n" not in text.strip("\r\n") and not _is_bare(text)
-
-
-def _is_bare(text: str) -> bool:
-    """Whether there is nothing in it that would say how its lines are written."""
-    return bool(parse(text).value == {})
+    return text.strip() != "" and "\n" not in text.strip("\r\n") and parse(text).value != {}
 
 
 def _unit(text: str) -> str:
-    """One step of indentation: that of the first line that is indented inside something."""
+    """Return one step of indentation: that of the first indented line of a container."""
     found = _INNER_INDENT.search(text)
     return (found[1].removeprefix(_line_indent(text, found.start())) if found else "") or "  "
 
 
 def _line_indent(text: str, at: int) -> str:
-    start = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
-    found = _INDENT.match(text, start)
+    found = _INDENT.match(text, _line_start(text, at))
     return found[0] if found else ""
 
 
@@ -229,7 +224,7 @@ def _replaced(text: str, part: Part, render: Render) -> str:
 
 
 def _inserted(text: str, owner: Node, render: Render) -> str:
-    """A new last part of a container."""
+    """Return the text with a new last part of a container."""
     if not owner.parts:
         return _first(text, owner, render)
     last = owner.parts[-1]
@@ -247,7 +242,7 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
 
 
 def _first(text: str, owner: Node, render: Render) -> str:
-    """The first part of an empty container, behind the comments that it may hold."""
+    """Return the text with the first part of an empty container, after its comments."""
     at, end = owner.start + 1, owner.end - 1
     behind = at + len(text[at:end].rstrip(" \t\r\n"))
     outer = _line_indent(text, owner.start)
@@ -263,7 +258,7 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _past_comment(text: str, at: int) -> int:
-    """Behind the comments that follow on the same line; `at` where none does."""
+    """Return the position after the comments that follow on the same line; `at` where there are none."""
     for start, stop in comments(text, at, skip(text, at)):
         if line_end(text, at) < start:
             break
@@ -272,7 +267,7 @@ def _past_comment(text: str, at: int) -> int:
 
 
 def _cut(text: str, owner: Node, index: int) -> str:
-    """A container without one of its parts; comments stay."""
+    """Return the text with one part of a container removed; comments stay."""
     part = owner.parts[index]
     cuts: list[tuple[int, int]] = []
     before = owner.parts[index - 1] if index else None

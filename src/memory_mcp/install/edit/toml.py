@@ -1,7 +1,7 @@
-"""Changes of a TOML text at one place. Pure.
+"""Edits a TOML text at one place. Pure.
 
-A new table goes to the end as text, so that nothing else can change; what cannot be had so, tomlkit does, which keeps
-what it does not touch. Either way the outcome is read again and must hold the wanted change and no other.
+A new table is appended as text, so that nothing else can change; other edits are made by tomlkit, which keeps what it does
+not touch. Either way the result is parsed again and must hold the wanted change and no other.
 """
 
 import tomllib
@@ -15,7 +15,7 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """What a text holds; Broken where it is no TOML."""
+    """Return the parsed text; raise Broken where it is not TOML."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -23,12 +23,12 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """The value at a path of keys; None where there is none."""
+    """Return the value at a path of keys; None where there is none."""
     return at(parsed(text), keys)
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> str:
-    """`value` (no None in it) at a path of keys, in the place of what is there; Broken where that cannot be."""
+    """Set the value (without any None in it) at a path of keys; raise Broken where that is not possible."""
     wanted = [changed(parsed(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
         done = text + _lead(text) + block(keys, value, _line_break(text))
@@ -38,7 +38,7 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
 
 
 def drop(text: str, keys: Sequence[str], written: Any) -> str:
-    """The entry at a path of keys taken out: as the text that `put` wrote for `written`, else by its meaning."""
+    """Remove the entry at a path of keys: the text that `put` wrote for `written`, else by its meaning."""
     # The table around it may stay, if somebody wrote its header.
     wanted = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
     if isinstance(written, dict):
@@ -51,7 +51,7 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
 
 
 def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") -> str:
-    """A table as text, tables inside it behind it."""
+    """Return a table as text, followed by the tables inside it."""
     lines = [f"[{'.'.join(map(_key, keys))}]"]
     lines += [f"{_key(name)} = {_value(one)}" for name, one in value.items() if not isinstance(one, dict)]
     inner = [block([*keys, name], one, line_break) for name, one in value.items() if isinstance(one, dict)]
@@ -59,7 +59,7 @@ def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") ->
 
 
 def _lead(text: str) -> str:
-    """What stands between the end of a text and a new table: an empty line."""
+    """Return the line breaks between the end of a text and a new table: one empty line."""
     if not text.strip():
         return ""
     return _line_break(text) * (1 if text.endswith("\n") else 2)
@@ -81,7 +81,7 @@ def _value(value: Any) -> str:
 
 
 def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -> str:
-    """By tomlkit; None takes the entry out."""
+    """Return the text edited by tomlkit; None removes the entry."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

@@ -1,4 +1,4 @@
-"""Nested values with one of them changed, to hold an edited text against. Pure."""
+"""Changes one value of nested dictionaries; edited texts are compared with the result. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from memory_mcp.install.edit.jsonc import Broken
 
 
 def at(values: Any, keys: Sequence[str]) -> Any:
-    """The value at a path of keys; None where there is none."""
+    """Return the value at a path of keys; None where there is none."""
     for key in keys:
         if not isinstance(values, dict) or key not in values:
             return None
@@ -16,7 +16,7 @@ def at(values: Any, keys: Sequence[str]) -> Any:
 
 
 def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
-    """The values with `value` at a path of keys; Broken where something on the way holds no others."""
+    """Return a copy with `value` at a path of keys; raise Broken where something on the way is not a dictionary."""
     if not isinstance(values, dict):
         raise Broken("on the way to " + ".".join(keys) + " stands something that holds no entries", 0)
     inner = value if len(keys) == 1 else changed(values.get(keys[0], {}), keys[1:], value)
@@ -24,7 +24,7 @@ def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
 
 
 def without(values: Any, keys: Sequence[str], prune: bool = False) -> Any:
-    """The values without the one at a path of keys and, `prune`, without what is left empty by that on the way."""
+    """Return a copy without the value at a path of keys; `prune`: without the dictionaries that become empty."""
     if not isinstance(values, dict) or keys[0] not in values:
         return values
     inner = None if len(keys) == 1 else without(values[keys[0]], keys[1:], prune)

@@ -1,4 +1,4 @@
-"""What somebody says of a statement or a topic: it counts for more, holds no more, is called otherwise."""
+"""Acts on statements and topics: pin, retract, correct and label."""
 
 from memory_mcp.model.ids import digest
 from memory_mcp.requests.correct import Correct, Retract
@@ -26,7 +26,7 @@ async def correct(ask: Ask) -> Done:
 
 
 async def retract(ask: Ask) -> Done:
-    """Say that a quotation holds no more."""
+    """Retract a quotation."""
     await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), ask.by, ask.visit.is_person))
     return Done("Retracted: it is marked as holding no more, and stays readable.", ask.back)
 

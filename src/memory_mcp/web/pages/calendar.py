@@ -21,7 +21,8 @@ async def calendar(ask: Ask) -> Response:
     project, agent = ask.given("project"), ask.given("agent")
     now = await ask.memory.ask(_of(ask, days=1))
     years = now.get("years", [])
-    year = ask.number("year", _latest(int(now["last_day"][:4]), years))
+    this = int(now["last_day"][:4])
+    year = ask.number("year", this if this in years or not years else max(years))
     window = f"{year:04}"
     found = await ask.memory.ask(_of(ask, since=window, until=window))
     # What could be chosen instead, where something was chosen.
@@ -49,10 +50,6 @@ async def calendar(ask: Ask) -> Response:
 def _of(ask: Ask, **window: Any) -> GetAgentActivity:
     project = ask.given("project")
     return GetAgentActivity(agent=ask.given("agent"), project=project, scope="" if project else "all", **window)
-
-
-def _latest(this: int, years: Sequence[int]) -> int:
-    return this if this in years or not years else max(years)
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:

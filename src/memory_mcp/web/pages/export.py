@@ -1,4 +1,4 @@
-"""What another page shows, as a file."""
+"""The content of another page as a file."""
 
 from typing import Any
 

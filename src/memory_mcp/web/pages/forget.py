@@ -1,4 +1,4 @@
-"""What is to be forgotten, what that would take, and how far it is."""
+"""Forgetting: the form, a preview of what would go, and its progress."""
 
 from starlette.responses import Response
 
@@ -15,7 +15,7 @@ async def form(ask: Ask) -> Response:
 
 
 async def pending(ask: Ask) -> Response:
-    """Show one that was tried out, waits, or was carried out."""
+    """Show a request to forget that is previewed, waiting or done."""
     later = ask.visit.later
     found = later.find(ask.visit.name, ask.path("id"))
     if found is None:

@@ -25,7 +25,7 @@ _RESULTS, _LOOKED_THROUGH = 10, 50
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, with every argument as the address gives it; "" for one that it leaves out."""
+    """The query and every argument of the URL; "" for one that is absent."""
 
     ask: Ask
     query: str

@@ -1,4 +1,4 @@
-"""A node's words to be changed: its title and statements, with what they can rest on beside them."""
+"""The form that changes a node's title and statements, with the events they cite beside it."""
 
 from starlette.responses import Response
 

@@ -1,4 +1,4 @@
-"""Search: as cards what the one question gives, why that is so, and how something that is missing comes up."""
+"""Search: results as cards, how they were found, and what would show a missing one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -42,11 +42,21 @@ async def search(ask: Ask) -> Response:
         values["told"] = "The search failed."
     if ask.part:
         return ask.page("part_results.html", code, **values)
-    return ask.page("search.html", code, **values, **await _choices(ask, question))
+    projects = (await ask.memory.ask(ListProjects(_PROJECTS)))["projects"]
+    agents = (await ask.memory.ask(ListAgents()))["agents"]
+    return ask.page(
+        "search.html",
+        code,
+        **values,
+        projects=_with(question.given["project"], [one["project"] for one in projects]),
+        agents=_with(question.given["agent"], [one["agent"] for one in agents]),
+        others={name: question.given[name] for name in OTHERS if question.given[name]},
+        narrowed=any(question.given[name] for name in (*FILTERS, KIND)),
+    )
 
 
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return what is shown of an answer; nothing where nothing is asked."""
+    """Return the values of the results; {} without a query."""
     if not question.query:
         return {"told": ""}
     missing, refused = ask.given("why_not"), None
@@ -96,23 +106,11 @@ def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why something is missing, with the arguments of the search that shows it; {} where nobody asked."""
+    """Return why an item is missing, with the arguments of the search that shows it; {} without such a request."""
     why = found["explanation"].get("why_not")
     if not why:
         return {}
     return {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
-
-
-async def _choices(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return what the filters offer; what the address names is among it."""
-    projects = (await ask.memory.ask(ListProjects(_PROJECTS)))["projects"]
-    agents = (await ask.memory.ask(ListAgents()))["agents"]
-    return {
-        "projects": _with(question.given["project"], [one["project"] for one in projects]),
-        "agents": _with(question.given["agent"], [one["agent"] for one in agents]),
-        "others": {name: question.given[name] for name in OTHERS if question.given[name]},
-        "narrowed": any(question.given[name] for name in (*FILTERS, KIND)),
-    }
 
 
 def _with(given: str, names: list[str]) -> list[str]:

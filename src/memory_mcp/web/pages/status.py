@@ -1,4 +1,4 @@
-"""How the memory and its process are."""
+"""The status of the memory and its process."""
 
 from starlette.responses import Response
 

@@ -18,22 +18,11 @@ _DAYS = 14
 
 
 async def today(ask: Ask) -> Response:
-    """Show it whole, or the part that changes while somebody works."""
+    """Show the page, or its part that changes while work goes on."""
     project = ask.given("project")
     scope = "" if project else "all"
     found = await ask.memory.ask(GetToday(project=project, scope=scope))
     activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, project=project, scope=scope))
-    values = {
-        "found": found,
-        "activity": activity,
-        "chart": charts.columns(_days(ask, activity), _said(activity.get("days", ()))),
-        "nameless": NO_NAME,
-    }
-    return ask.page("part_today.html" if ask.part else "today.html", **values)
-
-
-def _days(ask: Ask, activity: Mapping[str, Any]) -> list[charts.Column]:
-    """Return a column for each of the last days, today last."""
     held = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in activity.get("days", ())}
     last = dt.date.fromisoformat(activity["last_day"])
     shown = []
@@ -41,7 +30,13 @@ def _days(ask: Ask, activity: Mapping[str, Any]) -> list[charts.Column]:
         tally = held.get(day.isoformat())
         href = ask.link(f"tree/{day_id(day.isoformat())}", project=ask.given("project")) if tally else ""
         shown.append(charts.Column(tally.events if tally else 0, charts.said(day, tally), href, str(day.day)))
-    return shown
+    values = {
+        "found": found,
+        "activity": activity,
+        "chart": charts.columns(shown, _said(activity.get("days", ()))),
+        "nameless": NO_NAME,
+    }
+    return ask.page("part_today.html" if ask.part else "today.html", **values)
 
 
 def _said(days: Sequence[Mapping[str, Any]]) -> str:
