@@ -97,8 +97,15 @@ class Engine:
             listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
             self._pages.keep(query, how, listed)
             answer = replace(_page(listed, query.limit, how.offset, budget), overview=overview)
-        self._learn(answer)
-        self._forgive(plan)
+        # A moving average: each measured time counts for a tenth.
+        for tried in answer.why.tried:
+            if tried.hits:
+                name = LayerName(tried.layer)
+                self._usual_ms[name] = _AGED * self._usual_ms.get(name, tried.ms) + (1 - _AGED) * tried.ms
+        # A layer that was skipped for being slow is tried again after a while: the cause may be over.
+        for skipped in plan.skipped:
+            if skipped.too_slow:
+                self._usual_ms[LayerName(skipped.layer)] *= _AGED
         return answer
 
     def forget_pages(self) -> None:
@@ -119,19 +126,6 @@ class Engine:
             leave_out(time.monotonic() - began)
         self._has_planned = True
         return plan
-
-    def _forgive(self, plan: Plan) -> None:
-        """A layer that was passed over for being slow is tried again in time: what made it slow may be over."""
-        for skipped in plan.skipped:
-            if skipped.too_slow:
-                self._usual_ms[LayerName(skipped.layer)] *= _AGED
-
-    def _learn(self, answer: Answer) -> None:
-        """What layers that found something took, each time counting a tenth beside what is known."""
-        for tried in answer.why.tried:
-            if tried.hits:
-                name = LayerName(tried.layer)
-                self._usual_ms[name] = _AGED * self._usual_ms.get(name, tried.ms) + (1 - _AGED) * tried.ms
 
 
 def _status(layer: Layer) -> LayerStatus:

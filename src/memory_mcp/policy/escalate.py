@@ -158,16 +158,12 @@ def escalate(
         scan.stop(interrupt)
         if "timeout_ms" not in budget.hit:
             budget.hit.append("timeout_ms")
-    _pass_up(error)
+    if isinstance(error, StorageError):
+        raise error
+    if error is not None and not isinstance(error, DeadlineExceeded):
+        log.warning("the scan ended early", exc_info=error)
     listed = [h for place in sorted(read) for h in read[place].hits][: query.limit]
     # The newest first: of events that hold every word nothing else tells them apart.
     hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) for place, h in enumerate(listed))
     ms = round((budget.clock.monotonic() - began) * 1000, 1)
     return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)
-
-
-def _pass_up(error: BaseException | None) -> None:
-    if isinstance(error, StorageError):
-        raise error
-    if error is not None and not isinstance(error, DeadlineExceeded):
-        log.warning("the scan ended early", exc_info=error)

@@ -192,7 +192,11 @@ class Execution:
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
                 run.tried.append(_ended(path, winner))
-        _in_order(run, [path.name for path in paths])
+        # In the order of the plan, whichever ended first: the same question has the same answer.
+        names = [path.name for path in paths]
+        run.tried.sort(key=lambda t: names.index(LayerName(t.layer)))
+        run.skipped.sort(key=lambda s: names.index(LayerName(s.layer)))
+        run.answers = {name: run.answers[name] for name in names if name in run.answers}
         kept = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts and p.answer.hits}
         run.sufficient = winner is not None
         run.arbitration = arbitration(kept)
@@ -274,13 +278,6 @@ class Execution:
             run.skipped.append(Skipped(path.name, nothing))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
-
-
-def _in_order(run: Run, names: Sequence[LayerName]) -> None:
-    """Tell of layers in the order of the plan, whichever ended first: the same question has the same answer."""
-    run.tried.sort(key=lambda t: names.index(LayerName(t.layer)))
-    run.skipped.sort(key=lambda s: names.index(LayerName(s.layer)))
-    run.answers = {name: run.answers[name] for name in names if name in run.answers}
 
 
 def _with_themes(run: Run) -> Run:

@@ -18,7 +18,7 @@ from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
 from memory_mcp.policy.merge import by_time, descending, identity, preferred
 from memory_mcp.policy.pages import Listed
-from memory_mcp.policy.plan import Mode, Plan, Skipped
+from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
@@ -88,12 +88,6 @@ class Search:
         self._confidence: Confidence | None = None
         self._sure = 0.0
 
-    def _seek(self) -> None:
-        """Look for all words, unless those that are judged are nowhere: what asks for patterns alone answers nothing."""
-        plan = self._plan
-        if plan.judged != plan.text and not any(self._weigh().counts.values()):
-            self._asked = replace(self._asked, text=plan.judged)
-
     def _weigh(self) -> Weighed:
         """The words that results are judged by, weighed once."""
         if self._weighed is None:
@@ -102,7 +96,10 @@ class Search:
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """The whole story; `before` is what earlier pages of the same question listed."""
-        self._seek()
+        plan = self._plan
+        # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
+        if plan.judged != plan.text and not any(self._weigh().counts.values()):
+            self._asked = replace(self._asked, text=plan.judged)
         run = self._run_in_time()
         themes = before.themes if before is not None else run.themes
         hits, scan = self._escalated(run)
@@ -201,19 +198,15 @@ class Search:
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
-            self._cover(weighed, first)
+            missing = [h.node_id for h in first if h.node_id and h.level == TocLevel.SEGMENT and h.node_id not in self._covered]
+            if missing:
+                self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
             found = relevance.evidence(weighed, first, self._covered, is_literal)
         return weighed, found
 
     def _is_enough(self, found: relevance.Evidence) -> bool:
         """Whether evidence makes a strong answer, as sure as the plan wants it."""
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
-
-    def _cover(self, weighed: Weighed, hits: Sequence[Hit]) -> None:
-        """Read which of the question's terms the hits' segments hold; of a period only the words shown count."""
-        missing = [h.node_id for h in hits if h.node_id and h.level == TocLevel.SEGMENT and h.node_id not in self._covered]
-        if missing:
-            self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
 
     def _literally(self, hits: Sequence[Hit]) -> str:
         """The literal thing that the words shown of some hit hold, "" for none."""
@@ -278,12 +271,6 @@ class Search:
         known = {identity(h) for h in literal}
         return descending([*literal, *(h for h in hits if identity(h) not in known)])
 
-    def _passed_over(self, run: Run) -> list[Skipped]:
-        """Layers that could not be used, as far down the chain as it was gone."""
-        chain = chain_of(self._plan.intent)
-        last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
-        return [s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last]
-
     def _fell_back(self, run: Run) -> bool:
         """Whether what the intent tries first has no part in the answer, because it could not or found nothing.
 
@@ -303,6 +290,8 @@ class Search:
         notices = [*self._notices]
         if budget.spent.exceeded:
             notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
+        chain = chain_of(self._plan.intent)
+        last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return Explanation(
             intent=plan.intent,
             confidence=plan.confidence,
@@ -312,7 +301,7 @@ class Search:
             why_mode=plan.why_mode,
             method=_method(run, scan),
             fallback=self._fell_back(run),
-            skipped=(*self._passed_over(run), *run.skipped),
+            skipped=(*[s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last], *run.skipped),
             tried=tuple(run.tried),
             bounds_hit=tuple(budget.hit),
             exceeded=budget.spent.exceeded,

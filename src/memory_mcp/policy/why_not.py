@@ -244,7 +244,13 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
     ways = [*_ways(given, seen)]
     for way in ways:
         yield way(change)
-    yield from _worded(target, door.look(applied(given, change.arguments())).text, change, ways)
+    text = door.look(applied(given, change.arguments())).text
+    words = [" ".join(target.words[:count]) for count in _ADDED if target.words]
+    texts = [*(f"{text} {added}".strip() for added in words), *words[1:]]
+    for wording, added in zip(texts, [*words, *words[1:]], strict=True):
+        yield change.plus(f'the question holds too few of its words; "{added}" are among them', query=wording)
+    for wording in texts[-2:] if ways else ():
+        yield ways[-1](change.plus("the question holds too few of its words", query=wording))
 
 
 def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
@@ -314,13 +320,3 @@ def _listed(target: Target, change: _Change) -> Iterator[_Change]:
         reason = "a period is listed by an overview of its time"
         own = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit, "agent": ""}
         yield change.plus(reason, **own)
-
-
-def _worded(target: Target, text: str, change: _Change, ways: Sequence[Callable[[_Change], _Change]]) -> Iterator[_Change]:
-    """The question with words of the target, at last those alone."""
-    words = [" ".join(target.words[:count]) for count in _ADDED if target.words]
-    texts = [*(f"{text} {added}".strip() for added in words), *words[1:]]
-    for wording, added in zip(texts, [*words, *words[1:]], strict=True):
-        yield change.plus(f'the question holds too few of its words; "{added}" are among them', query=wording)
-    for wording in texts[-2:] if ways else ():
-        yield ways[-1](change.plus("the question holds too few of its words", query=wording))

@@ -77,7 +77,9 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     asked = [each for each in found if each.phrase.group != "hurry" and not _overlaps(each, deadline)]
     pasted = _is_command(text, query, literal, reading) or ("?" not in text and bool(_ERROR.match(text)))
     scores = _scores(asked, literal, pasted)
-    signals = _signals(text, query, asked, literal)
+    said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
+    said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
+    signals = tuple(dict.fromkeys(said))
     intent, confidence = _decide(scores)
     limits = [ms for ms in (timeout_ms, deadline.ms if deadline else None) if ms is not None]
     if limits:
@@ -141,12 +143,6 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
 def _sure_of(deadline: Deadline | None, hurry: Sequence[Found]) -> float:
     is_hurry = deadline is not None and any(each.at[0] == deadline.start for each in hurry)
     return _SURE_OF_HURRY if is_hurry else _SURE_OF_DEADLINE
-
-
-def _signals(text: str, query: Sequence[Word], asked: Sequence[Found], literal: Sequence[Piece]) -> tuple[str, ...]:
-    said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
-    said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
-    return tuple(dict.fromkeys(said))
 
 
 def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:

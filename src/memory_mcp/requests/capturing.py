@@ -91,7 +91,8 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
         ended = [p for p in known if p.end is None or p.end > now]
     if not ended and any(p.covers(pauses.ALL, now) for p in known):
         raise InvalidQuery(
-            f"recording of {_called(project)} is not paused by itself", "All projects are paused; say project * to resume them."
+            f"recording of {'all projects' if project == pauses.ALL else project} is not paused by itself",
+            "All projects are paused; say project * to resume them.",
         )
     if not ended:
         return _told(app, directory, project, caller)
@@ -160,7 +161,3 @@ def _milliseconds(duration: str) -> int:
     if not found or not int(found[1]):
         raise InvalidQuery(f"{duration!r} is no duration", "Say it as 30m, 2h or 1d.")
     return int(found[1]) * _UNITS_MS[found[2]]
-
-
-def _called(project: str) -> str:
-    return "all projects" if project == pauses.ALL else project

@@ -102,22 +102,17 @@ def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
     question = ("get_events", scoped.words, request.since, request.until, request.session_id, *named)
     after = event_behind(app, request.cursor, question)
     if request.node_id:
-        found: Sequence[Stored] = _of_segment(app, request.node_id, scoped)
+        node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
+        key = segment_key_of(node.node_id)
+        segment = app.storage.toc.segments([key]).get(key) if key is not None else None
+        if segment is None:
+            raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
+        found: Sequence[Stored] = app.storage.events.in_segment(segment)
         found = [one for one in found if after is None or one.order > after][: limit + 1]
     else:
         found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
     words = _whose(app, caller, found) or scoped.words if is_session else scoped.words
     return found, limit, words, question
-
-
-def _of_segment(app: App, given: str, scoped: Scoped) -> Sequence[Stored]:
-    """Return a segment's events, once its scope is known to hold it."""
-    node = app.tree.node(times_of(app).node_id(given), scoped.project)
-    key = segment_key_of(node.node_id)
-    segment = app.storage.toc.segments([key]).get(key) if key is not None else None
-    if segment is None:
-        raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
-    return app.storage.events.in_segment(segment)
 
 
 def _around(app: App, request: GetEvents, caller: Caller) -> _Found:

@@ -6,7 +6,7 @@ first; long texts are shortened, tool output more than words.
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
@@ -178,7 +178,7 @@ class _Fitting:
         needed = min(-(-cost // _STEP) * _STEP, TOKENS.most)
         base = replace(self._bare, truncated=True, more={"token_budget": needed})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
-        longest = 2 * max(len(e.text) for e in self._all())
+        longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
         for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
             make = functools.partial(self._around, shown, count)
             width = largest(_LEAST, longest, lambda w, make=make: self._fits(make(w), budget))  # type: ignore[misc]
@@ -190,9 +190,6 @@ class _Fitting:
 
     def _fits(self, response: ExpandResponse, budget: int) -> bool:
         return tokens_of(response, self._factor) <= budget
-
-    def _all(self) -> Sequence[Event]:
-        return (*self._found.before, *self._found.excerpt, *self._found.after)
 
     def _with_quote(self, response: ExpandResponse, width: int) -> ExpandResponse:
         return replace(response, grip=replace(response.grip, quote=_headed(self._found.quote, width)))

@@ -76,7 +76,12 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
         children = _children(app, rows[offset:end], scoped, full=True)
     else:
         first = _children(app, rows[: PAGE.default], scoped)
-        told = _detail(first, app.settings.retrieval.token_factor)
+        fitting = (
+            told
+            for told in Told
+            if tokens_of([lessened(one, told) for one in first], app.settings.retrieval.token_factor) <= _ROOM
+        )
+        told = next(fitting, Told.TITLES)
         page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
         children = [lessened(one, told) for one in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
@@ -97,12 +102,6 @@ def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = Fals
     found = app.tree.nodes(ids, scoped.project)
     counted = [(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
     return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]
-
-
-def _detail(first: Sequence[Child], factor: float) -> Told:
-    """How much can be said of each child so that all of the first fit."""
-    fitting = (told for told in Told if tokens_of([lessened(one, told) for one in first], factor) <= _ROOM)
-    return next(fitting, Told.TITLES)
 
 
 def _offset(cursor: str, question: tuple[str, ...]) -> int | None:

@@ -58,9 +58,14 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Pins, corrections, labels, and texts that agents wrote; behind the events, which they speak of. Says what was taken."""
+    rows = _unforgotten(app, asked["pin"])
+    pinned = app.storage.toc.pins()
+    new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
+    for target, by in new.items():
+        app.storage.toc.set_pin(target, True, by)
     taken = {
         "ids": _lead(app, asked["segment_cut"]),
-        "pins": _pins(app, _unforgotten(app, asked["pin"])),
+        "pins": len(new),
         "corrections": _superseded(app, asked["superseded"]),
         "labels": _labels(app, _unforgotten(app, asked["topic_label"])),
         "texts": _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"]),
@@ -94,14 +99,6 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
         with app.derivation.publishing:
             toc.recut((), leads)
     return len(leads)
-
-
-def _pins(app: App, rows: Sequence[Row]) -> int:
-    pinned = app.storage.toc.pins()
-    new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
-    for target, by in new.items():
-        app.storage.toc.set_pin(target, True, by)
-    return len(new)
 
 
 def _superseded(app: App, rows: Sequence[Row]) -> int:

@@ -43,15 +43,6 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
         NotFound: it was stored under this key before, and was forgotten since.
 
     """
-    stored = _stored(app, note)
-    found = app.storage.events.find(stored)
-    if found is None:
-        raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
-    return stored, span_grip_id(stored, 0, _cut(found.text))
-
-
-def _stored(app: App, note: Note) -> EventId:
-    """Its event id, known before it is written so that it can be the key's answer."""
     now = app.clock.now_ms()
     source_id = note.source_id or f"note:{uuid.uuid4().hex}"
     made = event_id(now, TOOL, source_id)
@@ -67,7 +58,11 @@ def _stored(app: App, note: Note) -> EventId:
         metadata={**note.metadata, **({"kind": note.kind} if note.kind else {})},
     )
     outcome = app.write([draft], TOOL, note.trust, Request(f"remember:{note.key}", made) if note.key else None)
-    return EventId(outcome.replay) if outcome.replay is not None else (*outcome.new, *outcome.known)[0]
+    stored = EventId(outcome.replay) if outcome.replay is not None else (*outcome.new, *outcome.known)[0]
+    found = app.storage.events.find(stored)
+    if found is None:
+        raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
+    return stored, span_grip_id(stored, 0, _cut(found.text))
 
 
 def _cut(text: str) -> int:

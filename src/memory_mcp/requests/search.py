@@ -211,7 +211,9 @@ class _Shaping:
         """Return the response with these results, which stand for the first `hits` hits, and what comes next."""
         found, asked = self._found, self._asked
         more = bool(results) and (found.has_more or hits < len(found.hits))
-        why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=self._bounds_hit(hits))
+        hit = self._found.why.bounds_hit
+        cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
+        why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
         full = explaining.full(why, asked.query.text, asked.calendar) if asked.full else None
         return SearchResponse(
             themes=self._themes,
@@ -222,11 +224,6 @@ class _Shaping:
             next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
             explanation=full or explaining.lean(why, asked.calendar),
         )
-
-    def _bounds_hit(self, hits: int) -> tuple[str, ...]:
-        hit = self._found.why.bounds_hit
-        cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
-        return (*hit, _TOKEN_BOUND) if cut else hit
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
         """Return the policy's notices, and what this response lacks."""

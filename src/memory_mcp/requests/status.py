@@ -92,7 +92,18 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
-    layers = [_layer(s, full) for s in statuses]
+    layers = [
+        LayerInfo(
+            name=s.name,
+            enabled=s.enabled,
+            healthy=s.healthy,
+            count=s.count,
+            reason=s.reason,
+            enable_with=s.enable_with,
+            contract=asdict(CONTRACTS[s.name]) if full else {},
+        )
+        for s in statuses
+    ]
     if bound is not None:
         # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
         own = app.tree.tally(bound).segments
@@ -129,18 +140,6 @@ def _paused(app: App, caller: Caller) -> Iterator[str]:
     for project, end in paused.items():
         name = "any project" if project == pauses.ALL else project
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
-
-
-def _layer(status: LayerStatus, full: bool) -> LayerInfo:
-    return LayerInfo(
-        name=status.name,
-        enabled=status.enabled,
-        healthy=status.healthy,
-        count=status.count,
-        reason=status.reason,
-        enable_with=status.enable_with,
-        contract=asdict(CONTRACTS[status.name]) if full else {},
-    )
 
 
 def _lag(app: App, stats: StoreStats, error: str) -> Lag:

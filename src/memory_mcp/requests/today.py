@@ -120,12 +120,27 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     now = app.clock.now_ms()
     window = TimeWindow(now - _DAY_MS, now + 1)
     sessions = app.storage.events.sessions(Scope(project=scoped.project, window=window), _SESSIONS)
+    by_agent: dict[str, list[SessionInfo]] = {}
+    for one in sessions:
+        by_agent.setdefault(one.agent, []).append(one)
+    found = []
+    for agent, several in by_agent.items():
+        projects = dict.fromkeys(one.project for one in several if one.project)
+        found.append(
+            ClientToday(
+                agent=agent or NO_NAME,
+                events=sum(one.events for one in several),
+                sessions=len({one.session_id for one in several}),
+                last=app.calendar.iso(max(one.end_ms for one in several)),
+                projects=list(projects)[:NAMES_SHOWN],
+            )
+        )
     return Today(
         now=app.calendar.iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
         projects=[_project(app, one) for one in _recent(app, scoped.project)[:limit]],
-        clients=_clients(app, sessions),
+        clients=sorted(found, key=lambda one: one.last, reverse=True),
     )
 
 
@@ -200,22 +215,3 @@ def _statement(of: Stretch, said: Said, label: str) -> Statement:
     return Statement(
         text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise, node_id=of.node_id
     )
-
-
-def _clients(app: App, sessions: Iterable[SessionInfo]) -> list[ClientToday]:
-    by_agent: dict[str, list[SessionInfo]] = {}
-    for one in sessions:
-        by_agent.setdefault(one.agent, []).append(one)
-    found = []
-    for agent, several in by_agent.items():
-        projects = dict.fromkeys(one.project for one in several if one.project)
-        found.append(
-            ClientToday(
-                agent=agent or NO_NAME,
-                events=sum(one.events for one in several),
-                sessions=len({one.session_id for one in several}),
-                last=app.calendar.iso(max(one.end_ms for one in several)),
-                projects=list(projects)[:NAMES_SHOWN],
-            )
-        )
-    return sorted(found, key=lambda one: one.last, reverse=True)

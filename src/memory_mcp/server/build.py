@@ -51,27 +51,8 @@ def build_server(app: App, project: str) -> MemoryServer:
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
     """The server over a host, with `more` tools; `project` is that of connections which tell none."""
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
-    server = MemoryServer(
-        "memory-mcp",
-        [*_tools(kit, host.settings.server.profile), *(tool for group in more for tool in group(kit))],
-        title="Memory",
-        description="Long-term memory for coding agents: a time tree of cited evidence",
-        instructions=instructions(),
-        version=__version__,
-        log_level="WARNING",
-        subscriptions=False,
-        cache_hints={"tools/list": _HINT, "prompts/list": _HINT, "resources/templates/list": _HINT},
-    )
-    add_resources(server, kit)
-    add_apps(server)
-    add_prompts(server, kit)
-    add_completion(server, kit)
-    return server
-
-
-def _tools(kit: Kit, profile: str) -> list[Tool]:
     offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
-    if profile == "full":
+    if host.settings.server.profile == "full":
         from memory_mcp.server.tools.capturing import CaptureTools
         from memory_mcp.server.tools.correcting import Correcting
         from memory_mcp.server.tools.curate import Curate
@@ -85,7 +66,22 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
 
         groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets, CaptureTools)
         offered += [tool for group in groups for tool in group(kit).tools()]
-    return offered
+    server = MemoryServer(
+        "memory-mcp",
+        [*offered, *(tool for group in more for tool in group(kit))],
+        title="Memory",
+        description="Long-term memory for coding agents: a time tree of cited evidence",
+        instructions=instructions(),
+        version=__version__,
+        log_level="WARNING",
+        subscriptions=False,
+        cache_hints={"tools/list": _HINT, "prompts/list": _HINT, "resources/templates/list": _HINT},
+    )
+    add_resources(server, kit)
+    add_apps(server)
+    add_prompts(server, kit)
+    add_completion(server, kit)
+    return server
 
 
 def instructions() -> str:

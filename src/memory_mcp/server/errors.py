@@ -86,7 +86,9 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
     names = list(known)
     for name in given:
         if name not in names:
-            raise _unknown(name, names)
+            near = get_close_matches(name.rsplit(".", 1)[-1], names, n=1)
+            takes = f"Arguments are {', '.join(names)}." if names else "It takes no arguments."
+            raise InvalidQuery(f"unknown argument {name!r}", f"Did you mean {near[0]!r}?" if near else takes)
 
 
 def check_prompt(name: str, known: Iterable[str]) -> None:
@@ -94,12 +96,6 @@ def check_prompt(name: str, known: Iterable[str]) -> None:
     names = list(known)
     if name not in names:
         raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
-
-
-def _unknown(name: str, known: list[str]) -> InvalidQuery:
-    near = get_close_matches(name.rsplit(".", 1)[-1], known, n=1)
-    takes = f"Arguments are {', '.join(known)}." if known else "It takes no arguments."
-    return InvalidQuery(f"unknown argument {name!r}", f"Did you mean {near[0]!r}?" if near else takes)
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:

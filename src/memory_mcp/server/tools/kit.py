@@ -87,14 +87,12 @@ def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READ
     """A tool from a method: its docstring is what agents read, its schemas are made lean; `page` shows its answers."""
     function = getattr(fn, "__func__", fn)
     if function not in _MADE:
-        _MADE[function] = _made(fn, title, annotations, shown_by(page) if page else None)
+        description = " ".join((fn.__doc__ or "").split())
+        made = Tool.from_function(
+            fn, title=title, description=description, annotations=annotations, meta=shown_by(page) if page else None
+        )
+        made.parameters = lean_input(made.parameters)
+        if made.fn_metadata.output_schema is not None:
+            made.fn_metadata.output_schema = lean_output(made.fn_metadata.output_schema)
+        _MADE[function] = made
     return _MADE[function].model_copy(update={"fn": fn})
-
-
-def _made(fn: Callable[..., Any], title: str, annotations: ToolAnnotations, meta: dict[str, Any] | None) -> Tool:
-    description = " ".join((fn.__doc__ or "").split())
-    made = Tool.from_function(fn, title=title, description=description, annotations=annotations, meta=meta)
-    made.parameters = lean_input(made.parameters)
-    if made.fn_metadata.output_schema is not None:
-        made.fn_metadata.output_schema = lean_output(made.fn_metadata.output_schema)
-    return made
