@@ -72,7 +72,10 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]
     before = [p._replace(end=now) for p in known if p not in left]
     # A pause that is given another end goes on without a gap.
-    pauses.write(directory, [*left, *before, pauses.Pause(_names(app, project), now, None if not lasts else now + lasts)])
+    names = app.storage.projects.names
+    others = {alias.old for alias in names.aliases if names.of(alias.old) == project} - {project}
+    paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
+    pauses.write(directory, [*left, *before, paused])
     app.storage.audit.record(Act("pause", now, request.by, project))
     return _told(app, directory, project, caller)
 
@@ -145,13 +148,6 @@ def _project(app: App, given: str, caller: Caller) -> str:
     if not project:
         raise InvalidQuery("no project is known here", "Name one, or * for all projects.")
     return project
-
-
-def _names(app: App, project: str) -> tuple[str, ...]:
-    """The project, and every name that it is recorded under."""
-    names = app.storage.projects.names
-    others = {alias.old for alias in names.aliases if names.of(alias.old) == project}
-    return (project, *sorted(others - {project}))
 
 
 def _milliseconds(duration: str) -> int:

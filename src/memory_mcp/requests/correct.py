@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.events.evidence import Expanded, unknown_grip
+from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Trust
 from memory_mcp.model.ids import GripId, digest
@@ -13,7 +13,7 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.notes import Note, keep
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.scope import Caller, visible_evidence
 
 #: Who is named as the author of what a person typed on a terminal and confirmed.
 PERSON = "person"
@@ -94,7 +94,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     """
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
-    old = _seen(app, request.grip_id, caller)
+    old = visible_evidence(app, caller, request.grip_id)
     project, author = old.excerpt[0].project, _author(request)
     note = Note(
         text=request.text,
@@ -121,7 +121,7 @@ def retract(app: App, request: Retract, caller: Caller) -> Corrected:
         NotFound: there is no such quotation.
 
     """
-    old = _seen(app, request.grip_id, caller)
+    old = visible_evidence(app, caller, request.grip_id)
     app.derivation.run()
     _supersede(app, old, None, request)
     return Corrected(superseded=old.grip_id, project=old.excerpt[0].project)
@@ -144,13 +144,6 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
             for act in acts
         ]
     )
-
-
-def _seen(app: App, grip_id: str, caller: Caller) -> Expanded:
-    found = app.evidence.expand(grip_id, 0, 0)
-    if not caller.sees(app, found.excerpt[0].project):
-        raise unknown_grip(grip_id)
-    return found
 
 
 def _author(request: Correct | Retract) -> str:

@@ -91,8 +91,12 @@ class Excerpt:
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
     """The part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`; ellipses mark cuts."""
     first, last = kept or (end, start)
-    start = start if start <= 0 else _forward(text, start, min(first, end))
-    end = end if end >= len(text) else _back(text, end, max(last, start))
+    if start > 0:
+        most = min(first, end)
+        start = _nearest(text, range(start, most + 1), most)
+    if end < len(text):
+        least = max(last, start)
+        end = _nearest(text, range(end, least - 1, -1), least)
     piece = text[start:end].strip()
     return f"{ELLIPSIS if start > 0 else ''}{piece}{ELLIPSIS if end < len(text) else ''}"
 
@@ -109,22 +113,13 @@ def head_and_tail(text: str, width: int) -> str:
     return f"{head}{note}{tail}"
 
 
-def _forward(text: str, start: int, most: int) -> int:
-    """The nearest good place to begin at or behind `start`, at most `most`."""
-    for reach, good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
-        for at in range(start, min(start + reach, most) + 1):
-            if good(text, at):
+def _nearest(text: str, places: range, otherwise: int) -> int:
+    """Return the first good place to cut: at white space, else between words, else between characters."""
+    for reach, is_good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
+        for at in places[: reach + 1]:
+            if is_good(text, at):
                 return at
-    return next((at for at in range(start, most + 1) if _between_characters(text, at)), most)
-
-
-def _back(text: str, end: int, least: int) -> int:
-    """The nearest good place to end at or before `end`, at least `least`."""
-    for reach, good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
-        for at in range(end, max(end - reach, least) - 1, -1):
-            if good(text, at):
-                return at
-    return next((at for at in range(end, least - 1, -1) if _between_characters(text, at)), least)
+    return next((at for at in places if _between_characters(text, at)), otherwise)
 
 
 def _at_space(text: str, at: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import Expanded, unknown_grip
+from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
@@ -20,7 +20,7 @@ from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
 from memory_mcp.requests.plain import largest, tokens_of
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.scope import Caller, visible_evidence
 
 #: Tokens of a response where the caller names no budget.
 EXPAND_TOKENS = 600
@@ -105,10 +105,8 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """
     before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
-    found = app.evidence.expand(request.grip_id, before, after)
+    found = visible_evidence(app, caller, request.grip_id, before, after)
     project = found.excerpt[0].project
-    if not caller.sees(app, project):
-        raise unknown_grip(request.grip_id)
     app.count_opening(found.grip_id)
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
     node_id = next((s.node_id for s in segments.values()), "") or _filed_under(app, found.excerpt[0])

@@ -76,12 +76,8 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
         children = _children(app, rows[offset:end], scoped, full=True)
     else:
         first = _children(app, rows[: PAGE.default], scoped)
-        fitting = (
-            told
-            for told in Told
-            if tokens_of([lessened(one, told) for one in first], app.settings.retrieval.token_factor) <= _ROOM
-        )
-        told = next(fitting, Told.TITLES)
+        factor = app.settings.retrieval.token_factor
+        told = next((t for t in Told if tokens_of([lessened(one, t) for one in first], factor) <= _ROOM), Told.TITLES)
         page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
         children = [lessened(one, told) for one in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"

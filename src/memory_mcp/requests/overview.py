@@ -16,7 +16,7 @@ from memory_mcp.ingest.redact import MARK_BEGIN, MARK_PATTERN
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.requests import capturing
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.sharing.place import SharePlace
 from memory_mcp.storage.values import Scope
 
@@ -149,7 +149,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     recent: dict[str, int] = {}
     for one in app.storage.events.sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
         recent[one.agent] = recent.get(one.agent, 0) + one.events
-    found = sorted(app.storage.projects.agents(), key=lambda one: (-one.end_ms, one.name))
+    found = newest_first(app.storage.projects.agents())
     rules = app.storage.events.marks(MARK_BEGIN, MARK_PATTERN)
     span = app.storage.events.span(Scope())
     return Overview(

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.events.evidence import unknown_grip
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import ROOT, parse_topic_id
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.requests.times import times_of
 
 
@@ -44,7 +43,12 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
         topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), by)
         _record(app, topic.topic_id, request.on, by, topic.topic_id in before)
         return Pinned(id=topic.topic_id, pinned=request.on)
-    target = _grip(app, request.id, caller) if request.id.startswith("grip:") else _node(app, request.id, caller)
+    if request.id.startswith("grip:"):
+        target: str = visible_evidence(app, caller, request.id).grip_id
+    else:
+        target = app.tree.node(times_of(app).node_id(request.id), caller.bound(app)).node_id
+        if target == ROOT:
+            raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment, grip or topic.")
     set_pin(app, target, request.on, by)
     return Pinned(id=target, pinned=request.on)
 
@@ -59,17 +63,3 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
     if on != before:
         app.storage.audit.record(Act("pin" if on else "unpin", app.clock.now_ms(), by, target))
-
-
-def _grip(app: App, given: str, caller: Caller) -> str:
-    found = app.evidence.expand(given, 0, 0)
-    if not caller.sees(app, found.excerpt[0].project):
-        raise unknown_grip(given)
-    return found.grip_id
-
-
-def _node(app: App, given: str, caller: Caller) -> str:
-    node = app.tree.node(times_of(app).node_id(given), caller.bound(app))
-    if node.node_id == ROOT:
-        raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment, grip or topic.")
-    return node.node_id

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.events.evidence import quotes_in
 from memory_mcp.ingest.frames import pack
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, carried
-from memory_mcp.model.grip import Grip, quote_of
+from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -148,13 +149,9 @@ def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]
     """Return the quoted words by grip, with who said them and when."""
     events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
     found = {}
-    for grip_id, grip in grips.items():
-        first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
-        if first is not None and last is not None:
-            other = None if grip.event_id_start == grip.event_id_end else last.text
-            words = quote_of(first.text, other, grip.span_start, grip.span_end)
-            when = _stamp(app, grip.timestamp)
-            found[str(grip_id)] = {"text": words, "when": when, "role": first.role.value, "speaker": first.speaker}
+    for grip_id, text in quotes_in(grips.values(), events).items():
+        first, when = events[grips[grip_id].event_id_start], _stamp(app, grips[grip_id].timestamp)
+        found[str(grip_id)] = {"text": text, "when": when, "role": first.role.value, "speaker": first.speaker}
     return found
 
 

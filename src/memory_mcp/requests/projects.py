@@ -10,7 +10,7 @@ from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.scope import Caller, known_project
-from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope
 
 #: Agents that one project names, and projects that one agent names.
@@ -128,7 +128,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     """Return a page of projects."""
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
-    found = [one for one in _newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
+    found = [one for one in newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
     names = app.storage.projects.names
     split_from = {names.of(s.new): names.of(s.project) for s in names.splits}
     page = [
@@ -160,7 +160,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
             last=app.calendar.iso(one.end_ms),
             projects=one.others[:_NAMED],
         )
-        for one in _newest_first(_agents(app, caller.bound(app)))
+        for one in newest_first(_agents(app, caller.bound(app)))
     ]
     return AgentList(agents=agents)
 
@@ -292,7 +292,3 @@ def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
 
 def _activity(app: App, project: str) -> Activity | None:
     return next((one for one in app.storage.projects.activity() if one.name == project), None)
-
-
-def _newest_first(found: Sequence[Activity]) -> list[Activity]:
-    return sorted(found, key=lambda one: (-one.end_ms, one.name))

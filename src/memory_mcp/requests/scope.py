@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.requests.limits import choice
 from memory_mcp.scope import is_place
 from memory_mcp.storage.values import Scope
@@ -111,21 +112,16 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
         if wanted is ScopeName.ALL or (project and not _is_named(app, bound, project)):
             raise _refused(bound)
         return Scoped(bound, by_default=not project, locked=True)
-    return _scope_of(app, project, wanted, _meant(app, caller.project), widens)
-
-
-def _scope_of(app: App, project: str, wanted: ScopeName | None, caller: str, widens: bool) -> Scoped:
     if project:
         return Scoped(known_project(app, project))
-    if wanted is ScopeName.ALL:
-        return Scoped(None)
-    if wanted is ScopeName.PROJECT and not caller:
+    own = _meant(app, caller.project)
+    if wanted is ScopeName.PROJECT and not own:
         raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
     if wanted is ScopeName.PROJECT:
-        return Scoped(caller, by_default=True)
-    if not caller or app.settings.server.scope != ScopeName.PROJECT:
+        return Scoped(own, by_default=True)
+    if wanted is ScopeName.ALL or not own or app.settings.server.scope != ScopeName.PROJECT:
         return Scoped(None)
-    return Scoped(None, widened_from=caller) if widens and not _holds(app, caller) else Scoped(caller, by_default=True)
+    return Scoped(None, widened_from=own) if widens and not _holds(app, own) else Scoped(own, by_default=True)
 
 
 def known_project(app: App, name: str) -> str:
@@ -145,6 +141,19 @@ def known_project(app: App, name: str) -> str:
     near = get_close_matches(name, ends, n=1)
     meant = f"Did you mean {near[0]}? " if near else ""
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {', '.join(known[:_NAMED]) or 'none yet'}.")
+
+
+def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
+    """Return a citation with so many events around it.
+
+    Raises:
+        NotFound: there is no such citation, or the caller may not see its project.
+
+    """
+    found = app.evidence.expand(grip_id, before, after)
+    if not caller.sees(app, found.excerpt[0].project):
+        raise unknown_grip(grip_id)
+    return found
 
 
 def project_to_store(app: App, name: str, caller: Caller) -> str:

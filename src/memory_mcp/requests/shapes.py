@@ -1,6 +1,6 @@
 """Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -11,6 +11,7 @@ from memory_mcp.model.ids import ROOT, GripId
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
 from memory_mcp.requests.times import EARLIEST_MS
+from memory_mcp.storage.values import Activity
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR
 from memory_mcp.text import terms
@@ -138,6 +139,11 @@ class Skipped:
 
     layer: str
     reason: str
+
+
+def newest_first(found: Iterable[Activity]) -> list[Activity]:
+    """Return projects or agents, the one with the newest event first."""
+    return sorted(found, key=lambda one: (-one.end_ms, one.name))
 
 
 def child(node: TocNode, children: int = 0) -> Child:

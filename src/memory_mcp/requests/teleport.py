@@ -32,7 +32,7 @@ _FEW = 5
 _KEYWORDS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Jump:
     """What is looked for, and what a document must be."""
 
@@ -92,20 +92,17 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
     """
     scoped = scope_of(app, request.project, request.scope, caller)
     detail = choice(Detail, "detail", request.detail)
-    found = _found(
-        app,
-        request,
-        Filters(
-            doc_type=choice(DocType, "doc_type", request.doc_type),
-            level=choice(LEVELS, "level", request.level),
-            window=times_of(app).window(request.since, request.until),
-            project=scoped.project,
-            agent=request.agent or None,
-            speaker=speaker_of(app, request.speaker, scoped),
-            role=role_of(request.role),
-            kind=choice(MemoryKind, "kind", request.kind),
-        ),
+    filters = Filters(
+        doc_type=choice(DocType, "doc_type", request.doc_type),
+        level=choice(LEVELS, "level", request.level),
+        window=times_of(app).window(request.since, request.until),
+        project=scoped.project,
+        agent=request.agent or None,
+        speaker=speaker_of(app, request.speaker, scoped),
+        role=role_of(request.role),
+        kind=choice(MemoryKind, "kind", request.kind),
     )
+    found = _found(app, request, filters)
     made = TeleportResponse(
         results=(),
         partial=found.partial if isinstance(request, HybridSearch) else None,

@@ -9,7 +9,7 @@ from memory_mcp.requests.limits import PROJECTS
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
-from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME
+from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope, SessionInfo
 from memory_mcp.toc.statements import Said, Stretch, facts_of, open_of, results_of, rules_of, title_of
 from memory_mcp.toc.told import latest_cuts, stretches
@@ -148,8 +148,7 @@ def _recent(app: App, project: str | None) -> list[Activity]:
     """Return the projects of the last days that hold anything, the latest first."""
     days = app.storage.toc.days_with(project, *EVERY_DAY)[-_DAYS:]
     found = [one for one in app.storage.projects.activity() if project is None or one.name == project]
-    found = [one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0]]
-    return sorted(found, key=lambda one: (-one.end_ms, one.name))
+    return newest_first(one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0])
 
 
 def _project(app: App, held: Activity) -> ProjectToday:
