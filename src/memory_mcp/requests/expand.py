@@ -18,7 +18,7 @@ from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
-from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
 
@@ -177,20 +177,18 @@ class _Fitting:
         base = replace(self._bare, truncated=True, more={"token_budget": needed})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
+
+        def fits(response: ExpandResponse) -> bool:
+            return tokens_of(response, self._factor) <= budget
+
+        def quoted(width: int) -> ExpandResponse:
+            return replace(silent, grip=replace(silent.grip, quote=_headed(self._found.quote, width)))
+
         for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
-            make = functools.partial(self._around, shown, count)
-            width = largest(_LEAST, longest, lambda w, make=make: self._fits(make(w), budget))  # type: ignore[misc]
-            if width is not None:
-                return make(width)
-        quoted = functools.partial(self._with_quote, silent)
-        width = largest(_LEAST_QUOTE, len(self._found.quote), lambda w: self._fits(quoted(w), budget))
-        return quoted(width or _LEAST_QUOTE)
-
-    def _fits(self, response: ExpandResponse, budget: int) -> bool:
-        return tokens_of(response, self._factor) <= budget
-
-    def _with_quote(self, response: ExpandResponse, width: int) -> ExpandResponse:
-        return replace(response, grip=replace(response.grip, quote=_headed(self._found.quote, width)))
+            found = fullest(functools.partial(self._around, shown, count), fits, _LEAST, longest)
+            if found is not None:
+                return found
+        return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
 
     def _around(self, response: ExpandResponse, count: int, width: int | None) -> ExpandResponse:
         """Return a response with its nearest neighbours; `width` is that of a message's text, None for whole texts."""

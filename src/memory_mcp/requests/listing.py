@@ -15,7 +15,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
-from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, Told, child, full_child, lessened
 from memory_mcp.toc.quiet import quiet
@@ -44,9 +44,14 @@ class Listing:
 
     def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
         """As many children as fit, at least one."""
-        most = len(self.children)
-        fits = largest(1, most, lambda count: tokens_of(self.children[:count], factor) <= tokens) if most else 0
-        return self.children[: fits or 1]
+
+        def first(count: int) -> Sequence[Child]:
+            return self.children[:count]
+
+        def fits(children: Sequence[Child]) -> bool:
+            return tokens_of(children, factor) <= tokens
+
+        return fullest(first, fits, 1, len(self.children)) or first(1)
 
 
 def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
@@ -91,7 +96,10 @@ def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
     def first(count: int) -> list[Bullet]:
         return [bullets[i] for i in sorted(ranked[:count])]
 
-    return first(largest(0, len(bullets), lambda count: tokens_of(first(count), factor) <= tokens) or 0)
+    def fits(shown: list[Bullet]) -> bool:
+        return tokens_of(shown, factor) <= tokens
+
+    return fullest(first, fits, 0, len(bullets)) or []
 
 
 def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:

@@ -12,7 +12,7 @@ from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.orders import flag_of
 from memory_mcp.requests.excerpts import Excerpt, cut_out
-from memory_mcp.requests.plain import largest, size_of
+from memory_mcp.requests.plain import fullest, size_of
 
 #: Characters of a quotation where the caller names no budget, and the fewest worth showing.
 QUOTE, LEAST_QUOTE = 300, 80
@@ -212,13 +212,10 @@ class LeanResults:
         longest = max((len(e.text) for e in self._excerpts), default=0)
         most = max(min(most or longest, longest), LEAST_QUOTE)
         for count in range(len(self._bare), 0, -1):
-            width = largest(LEAST_QUOTE, most, functools.partial(self._fits, fits, count))
-            if width is not None:
-                return self._cut(count, width)
+            found = fullest(functools.partial(self._cut, count), fits, LEAST_QUOTE, most)
+            if found is not None:
+                return found
         return Lean((), 0)
-
-    def _fits(self, fits: Callable[[Lean], bool], count: int, width: int) -> bool:
-        return fits(self._cut(count, width))
 
     def _cut(self, count: int, width: int) -> Lean:
         pairs = zip(self._bare[:count], self._excerpts, strict=False)
