@@ -83,7 +83,7 @@ class _Scan:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin in threads of their own; whoever calls waits on `woken` for `working` to be empty."""
+        """Start the threads; the caller waits on `woken` until `working()` is empty."""
         context = contextvars.copy_context()
         for number in range(AT_ONCE):
             thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)

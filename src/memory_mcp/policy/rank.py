@@ -143,9 +143,9 @@ def _ids(hit: Hit) -> set[GripId]:
 
 
 def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
-    """The same order, but a superseded hit waits until the one that superseded it has been named, if it is there at all.
+    """Return hits in the same order, but each superseded one after its successor, if that is among them.
 
-    What was retracted comes last.
+    Retracted hits come last.
     """
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
     waiting: dict[int, list[int]] = {}
@@ -170,7 +170,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
-    """The same order, with scores of what holds no more that are below those of what it stands behind."""
+    """Return hits in the same order, with superseded ones scored below those that they stand behind."""
     if not any(hit.superseded_by for hit in placed):
         return list(placed)
     holding = [hit.score for hit in placed if hit.superseded_by != RETRACTED]

@@ -1,4 +1,4 @@
-"""One question on its way: run its plan, judge, prefer the time it names, escalate, rank, explain."""
+"""Answer one question: run its plan, judge, prefer the time it names, escalate, rank, explain."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
@@ -39,7 +39,7 @@ _TO_SCAN = 50.0
 
 
 class Successors(Protocol):
-    """What stands in the place of what holds no more, and what was decided last."""
+    """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
         """`hits`, each superseded one behind the statement that stands in its place."""
@@ -68,12 +68,12 @@ class Parts:
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
     usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
-    #: What stands in the place of what holds no more, and what was decided last.
+    #: Finds what supersedes a statement, and what was decided last.
     successors: Successors
 
 
 class Search:
-    """One question on its way."""
+    """The state of answering one question."""
 
     def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, question: str, budget: Budget) -> None:
         self._parts = parts
@@ -89,13 +89,13 @@ class Search:
         self._sure = 0.0
 
     def _weigh(self) -> Weighed:
-        """The words that results are judged by, weighed once."""
+        """Return the weighted words that results are judged by; computed once."""
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
         return self._weighed
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
-        """The whole story; `before` is what earlier pages of the same question listed."""
+        """Return the full list of results; `before` is what earlier pages of the same question listed."""
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
         if plan.judged != plan.text and not any(self._weigh().counts.values()):
@@ -111,7 +111,7 @@ class Search:
         everything = (*earlier, *good)
         # A list that was asked for no further may go on behind what was left out of it.
         goes_on = bool(good) and len(hits) >= self._asked.limit
-        # A project that holds nothing is told by whoever knows what else there is to search.
+        # The notice of an empty project is given where the other scopes are known.
         holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
         if not everything and not offset and (run.tried or scan) and not holds_nothing:
             self._notices.append(self._nothing(run, scan))
@@ -233,7 +233,7 @@ class Search:
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
-        """What was searched in vain."""
+        """Return the notice that nothing was found, with what was searched."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
         if not self._is_complete(run):
             return f"no result in the time and bounds given: searched {searched}"
@@ -257,7 +257,7 @@ class Search:
         return preferred(*by_time(ranked), plan.window)
 
     def _decided(self, of: str) -> Sequence[Hit]:
-        """What was decided of this, the newest that holds first, and behind it what holds no more."""
+        """Return the decisions about this, valid ones first, newest first."""
         asked, window = self._asked, self._plan.window
         named = term_set(particular(of))
         found = self._parts.successors.decided(asked.project, named, window, asked.limit)

@@ -64,7 +64,7 @@ class Seen:
 
 
 class Door(Protocol):
-    """Answers calls as whoever asked would see them answered."""
+    """Runs calls as the caller would see their results."""
 
     def look(self, arguments: Arguments) -> Seen:
         """How a call is understood."""

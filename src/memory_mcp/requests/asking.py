@@ -1,4 +1,4 @@
-"""The arguments of intelligent_search in, what is asked of the policy and how out."""
+"""Arguments of intelligent_search in, the query and options for the policy out."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ from memory_mcp.requests.times import Times, times_of
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One call, understood."""
+    """The parsed arguments of one call."""
 
     query: Query
     how: How
@@ -39,7 +39,7 @@ ScopeOf = Callable[[str, str], Scoped]
 
 
 def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
-    """A call from its arguments, those left out not among them; InvalidQuery where they make no sense."""
+    """Parse the given arguments of a call; raise InvalidQuery for an invalid one."""
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
@@ -83,7 +83,7 @@ def how_of(
     offset: int = 0,
     has_moment: bool = True,
 ) -> How:
-    """What the caller said: the six bounds (the smaller of a bound and its shorthand), and the rest."""
+    """Return the caller's options; `token_budget` and `timeout_ms` lower the bounds of the same meaning."""
     asked = bounds or Bounds()
     changes = dict(asked.stops())
     for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
@@ -100,9 +100,9 @@ def how_of(
 
 
 class Trying:
-    """A call with changed arguments, as the caller would see it answered; see the Door of `why_not`.
+    """Runs a call with changed arguments, as the `Door` of `why_not` requires.
 
-    A call that names its time is not kept longer by changes that are tried; another has its usual time for them.
+    All changes together may take the time limit that the call names, else the default one.
     """
 
     def __init__(self, app: App, scope_of: ScopeOf, shown: Callable[[Asked], Sequence[Collection[str]]], began: float) -> None:

@@ -1,4 +1,4 @@
-"""What was recorded holds no more: another statement in its place, or none. Nothing stored is changed, and both stay readable."""
+"""Supersede a recorded statement by another, or retract it; both stay stored and readable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ CORRECTS = "corrects"
 
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """A quotation that is wrong or holds no more, and what holds instead; `by` is who says so."""
+    """Replace the statement of a grip; `by` is the author of the correction."""
 
     grip_id: str
     text: str
@@ -40,7 +40,7 @@ class Correct:
 
 @dataclass(frozen=True, slots=True)
 class Retract:
-    """A quotation that holds no more, with nothing in its place."""
+    """Retract the statement of a grip without a replacement."""
 
     grip_id: str
     reason: str = ""
@@ -85,7 +85,7 @@ class Audited:
 
 
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
-    """Record a statement in the place of another, which is shown as superseded from now on.
+    """Record a statement that supersedes another, which is shown as superseded from now on.
 
     Raises:
         InvalidQuery: the text is empty, or nothing of it may be stored.
@@ -115,7 +115,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
 
 
 def retract(app: App, request: Retract, caller: Caller) -> Corrected:
-    """Record that a statement holds no more.
+    """Record that a statement is retracted.
 
     Raises:
         NotFound: there is no such quotation.
@@ -151,7 +151,7 @@ def _author(request: Correct | Retract) -> str:
 
 
 def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
-    """Record it of every grip that holds the statement; a call that is sent again finds it recorded."""
+    """Record the change for every grip that quotes the statement; a repeated call changes nothing."""
     now, author = app.clock.now_ms(), _author(request)
     reason = app.gate.words(request.reason[:MAX_REASON])
     known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
@@ -164,7 +164,7 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
 
 
 def _same(app: App, old: Expanded) -> list[GripId]:
-    """The grips that quote the statement: its own, those that lie in it or hold it, and those of the same message told twice."""
+    """Return all grips that quote the statement: overlapping ones, and those of duplicates of its message."""
     ids = {e.event_id for e in old.excerpt}
     pairs = app.storage.events.duplicates(ids)
     told = ids | set(pairs) | set(pairs.values())

@@ -19,7 +19,7 @@ class QuotedSpan:
     grip_id: str
     start: int
     end: int
-    #: Whether it holds no more.
+    #: Whether it is superseded.
     over: bool = False
 
 

@@ -28,7 +28,7 @@ EXPAND_TOKENS = 600
 _LEAST, _LEAST_QUOTE = 60, 80
 #: Below this width a text's beginning is shown alone.
 _NARROW = 120
-#: What would show everything is told in steps of so many tokens.
+#: The token budget that would show everything is rounded up to a multiple of this.
 _STEP = 50
 #: Stands for the quoted words in the shortened text of their event.
 QUOTATION = "[the quotation]"
@@ -87,10 +87,10 @@ class ExpandResponse(Recalled):
     truncated: bool = False
     #: The arguments with which nothing is.
     more: Mapping[str, int] | None = None
-    #: The grip of the statement that stands in its place, or `RETRACTED`; and why it holds no more.
+    #: The grip of the statement that supersedes it, or `RETRACTED`; and the reason.
     superseded_by: str = ""
     why_superseded: str = ""
-    #: The quoted words give orders to whoever reads them (`model/orders.py`).
+    #: Set if the quoted words read as instructions to the reader (`model/orders.py`).
     flag: str = ""
     pinned: bool = False
 
@@ -124,7 +124,7 @@ def _filed_under(app: App, event: Event) -> str:
 
 
 class _Fitting:
-    """One citation, brought into a budget."""
+    """Cuts one citation to a token budget."""
 
     def __init__(
         self,

@@ -38,12 +38,12 @@ class Listing:
     question: tuple[str, ...]
 
     def cursor(self, shown: int) -> str:
-        """A cursor for what follows behind so many; "" where nothing does."""
+        """Return the cursor of what follows after `shown` children; "" for nothing."""
         end = self.offset + shown
         return offset_cursor(end, *self.question) if end < self.total else ""
 
     def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
-        """As many children as fit, at least one."""
+        """Return as many children as fit `tokens`, at least one."""
 
         def first(count: int) -> Sequence[Child]:
             return self.children[:count]
@@ -90,7 +90,7 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
 
 
 def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
-    """As many bullets as fit, the most durable ones, in their order."""
+    """Return as many bullets as fit `tokens`, the most salient kinds, in their order."""
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
 
     def first(count: int) -> list[Bullet]:
@@ -109,7 +109,7 @@ def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = Fals
 
 
 def _offset(cursor: str, question: tuple[str, ...]) -> int | None:
-    """The place that a cursor names in the answer of a question; None where it belongs to another."""
+    """Return the offset of a cursor; None if it belongs to another question."""
     try:
         return offset_of(cursor, *question)
     except InvalidQuery:

@@ -159,5 +159,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Which of a node's grips hold no more."""
+    """Return the superseded ones of a node's grips."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

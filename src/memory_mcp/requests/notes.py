@@ -1,4 +1,4 @@
-"""A statement of somebody's own, as an event: what `remember` keeps, and what stands in the place of a corrected one."""
+"""Store a statement as an event: what `remember` stores, and what replaces a corrected statement."""
 
 import uuid
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _SESSIONS = "notes:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Its text, whose it is, and the key under which it is stored once."""
+    """The text, author and project of a note, and the key under which it is stored once."""
 
     text: str
     agent: str
@@ -37,7 +37,7 @@ def is_notes(session_id: str) -> bool:
 
 
 def keep(app: App, note: Note) -> tuple[EventId, GripId]:
-    """Store a note, once per key; its event and the grip that quotes it.
+    """Store a note, once per key, and return its event and the grip that quotes it.
 
     Raises:
         NotFound: it was stored under this key before, and was forgotten since.
@@ -66,7 +66,7 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
 
 
 def _cut(text: str) -> int:
-    """Where the quotation ends: whole, or after the last word that fits."""
+    """Return where the quotation ends: at the end of the text, or after the last word that fits."""
     if len(text) <= _QUOTED:
         return len(text)
     space = text.rfind(" ", _QUOTED // 2, _QUOTED)

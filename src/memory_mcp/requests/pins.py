@@ -1,4 +1,4 @@
-"""Pins: what somebody wants to count for more. A node or a grip of the time tree, or a topic."""
+"""Pin or unpin a node, a grip or a topic, so that it ranks higher."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from memory_mcp.requests.times import times_of
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What is pinned, or let go; `by` is who wants that."""
+    """Pin (`on`) or unpin an id; `by` is the author."""
 
     id: str
     on: bool = True
@@ -21,7 +21,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Its canonical id, and whether it is pinned now."""
+    """The canonical id, and whether it is pinned now."""
 
     id: str
     pinned: bool
@@ -38,7 +38,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     """
     by = app.gate.name(request.by)
     if request.id.startswith("topic:"):
-        # A topic is pinned for everybody, whoever sees how much of it.
+        # A topic is pinned in all scopes.
         before = app.storage.toc.pins()
         topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), by)
         _record(app, topic.topic_id, request.on, by, topic.topic_id in before)
@@ -54,7 +54,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
 
 
 def set_pin(app: App, target: str, on: bool, by: str) -> None:
-    """Pin or unpin what has a canonical id, and record the act where that changes anything."""
+    """Pin or unpin a canonical id, and record the act if that changes anything."""
     before = target in app.storage.toc.pins()
     app.storage.toc.set_pin(target, on, by)
     _record(app, target, on, by, before)

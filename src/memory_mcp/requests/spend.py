@@ -31,7 +31,7 @@ class DayOfModel:
     labels: int
     tokens_in: int
     tokens_out: int
-    #: Tokens of these that were counted here, because nobody told them.
+    #: Tokens of these that are estimates, because the provider reported none.
     estimated: int
 
 

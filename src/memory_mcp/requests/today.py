@@ -190,7 +190,7 @@ def _project(app: App, held: Activity) -> ProjectToday:
 
 
 def _next_step(newest: Stretch, left: Sequence[Statement]) -> Statement | None:
-    """Return a request that nobody answered, else the first thing to do, else what is open first."""
+    """Return the unanswered request, else the first to-do, else the first open statement; None for none."""
     if newest.doings.todo and newest.doings.answered:
         return Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
     return left[0] if left else None

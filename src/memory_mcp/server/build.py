@@ -44,12 +44,12 @@ _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
 
 def build_server(app: App, project: str) -> MemoryServer:
-    """The server over an open App, for a client that works on `project` ("" when that is not known)."""
+    """Return a server over an open App, for a client that works on `project` ("" if unknown)."""
     return assemble(Host.of(app), project)
 
 
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
-    """The server over a host, with `more` tools; `project` is that of connections which tell none."""
+    """Return a server over a host, with `more` tools; `project` is used for connections that name none."""
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
     offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
     if host.settings.server.profile == "full":
@@ -85,7 +85,7 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
 
 
 def instructions() -> str:
-    """What an agent is told on connecting."""
+    """Return the instructions that a client receives on connecting."""
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 

@@ -44,13 +44,13 @@ _KINDS = {
 
 
 def describe(error: MemoryMcpError) -> str:
-    """The text of an error: `CODE: message.`, a next step, and whether a retry helps."""
+    """Return the text of an error: `CODE: message.`, a next step, and whether a retry helps."""
     text = str(error) if error.hint else f"{error} {hint_of(error)}".rstrip()
     return f"{neutral(text)} {_RETRY[error.retryable]}"
 
 
 def hint_of(error: MemoryMcpError) -> str:
-    """The error's own next step, else that of its code."""
+    """Return the error's own next step, else that of its code."""
     return error.hint or _HINTS.get(error.code, "")
 
 

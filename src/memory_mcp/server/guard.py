@@ -29,7 +29,7 @@ PROGRESS_SECONDS = 1.0
 
 
 class MemoryServer(MCPServer[Any]):
-    """MCPServer whose tool errors are ours."""
+    """An MCPServer that checks arguments and turns failures into our own errors."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
         super().__init__(name, tools=list(tools), middleware=[_disarmed, hidden], **settings)

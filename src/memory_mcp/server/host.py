@@ -132,7 +132,7 @@ class Host:
         yield self.app() if writing else self._awaited()
 
     def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """Return a response as JSON knows it, with what whoever asks is to know beside it among its notices."""
+        """Return a JSON response with the notices that the caller has to see."""
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:

@@ -138,14 +138,14 @@ async def serve_pipe(server: MemoryServer) -> None:
 
 
 class _Out:
-    """Lines out, one after the other, whoever says them."""
+    """Writes lines to a file, one at a time."""
 
     def __init__(self, file: int) -> None:
         self._file = file
         self._turn = anyio.Lock()
 
     async def say(self, line: bytes) -> None:
-        """All of it; nothing once nobody listens, as reading ends then too."""
+        """Write a whole line; a closed pipe is ignored, since reading ends then too."""
         async with self._turn:
             # A client that neither reads nor goes would else keep this process at its end.
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)

@@ -54,7 +54,7 @@ def _share(app: App, should_stop: Callable[[], bool]) -> str:
 
 @dataclass(slots=True)
 class Awaited:
-    """What somebody waits for: an event that is in the tree, its periods too, and then a change that every index has."""
+    """What a caller waits for: an event and its periods in the tree, then a change in every index."""
 
     #: The number of the last event stored when the waiting began.
     event: int
@@ -112,7 +112,7 @@ class Service:
         self._tender.start()
         self._on_open(app)
         threading.Thread(target=resume, args=(app,), name="forgetting", daemon=True).start()
-        # What came while nobody watched.
+        # Files that came while no process was running.
         app.scheduler.hasten("drain_spool")
         app.scheduler.start()
         return app
@@ -127,7 +127,7 @@ class Service:
             self._deriver.hurry()
 
     def _on_session_end(self) -> None:
-        """The next session of that project may begin in a moment: what it is told waits for no round of its job."""
+        """Derive at once: the next session of the project may begin in a moment and needs its briefing."""
         self._ended += 1
         self._deriver.hurry()
 

@@ -1,4 +1,4 @@
-"""What was recorded holds no more, for the full profile: correct, retract."""
+"""Correct and retract recorded statements (full profile)."""
 
 from typing import Annotated
 
