@@ -194,8 +194,8 @@ class Execution:
                 run.tried.append(_ended(path, winner))
         # In the order of the plan, whichever ended first: the same question has the same answer.
         names = [path.name for path in paths]
-        run.tried.sort(key=lambda t: names.index(LayerName(t.layer)))
-        run.skipped.sort(key=lambda s: names.index(LayerName(s.layer)))
+        run.tried = [tried for name in names for tried in run.tried if tried.layer == name]
+        run.skipped = [skipped for name in names for skipped in run.skipped if skipped.layer == name]
         run.answers = {name: run.answers[name] for name in names if name in run.answers}
         kept = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts and p.answer.hits}
         run.sufficient = winner is not None

@@ -285,7 +285,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
     gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
     bullets = tuple(_bullet(app, gate, before, one, scoped) for one in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
-    kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k])
+    kind = max((b.kind for b in bullets), key=KIND_SALIENCE.__getitem__)
     told = replace(
         before,
         title=f"{name} · {gist}" if name else segment_title(app.calendar, before.start_ms, gist),

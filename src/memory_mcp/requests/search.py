@@ -121,7 +121,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
         given,
-        Trying(app, bind, lambda other: _shown(app, other), began),
+        Trying(app, bind, functools.partial(_shown, app), began),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
