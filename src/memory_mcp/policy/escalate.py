@@ -37,7 +37,7 @@ _LOOK = 0.01
 
 
 def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
-    """What an event must hold: the literal things a question names, else its few words; nothing where there are many."""
+    """Return what an event must contain: the question's literal pieces, else its words if they are few; else nothing."""
     if exact:
         return tuple(exact)
     words = [w.strip(".,;:!?()[]{}\"'`").lower() for w in text.split()]
@@ -92,7 +92,7 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working(self) -> list[int]:
-        """The threads still at work."""
+        """Return the threads still at work."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:

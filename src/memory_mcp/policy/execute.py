@@ -205,7 +205,7 @@ class Execution:
         return _with_themes(run)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
-        """Every path of a plan; what the others visit leaves the best layer enough for its own list."""
+        """Return a path for each layer of a plan; the others leave the best layer enough nodes for its own list."""
         best = next((n for n in BEST if n in plan.paths), None)
         kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
         others = budget if best is None else budget.beside(kept)

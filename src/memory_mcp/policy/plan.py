@@ -174,7 +174,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 
 
 def pool_of(limit: int, offset: int) -> int:
-    """How many hits a layer is asked for: repetitions are folded, and pages are to be cut from one order."""
+    """Return the number of hits to ask a layer for: more than are shown, for folding and further pages."""
     wanted = limit + offset + 1
     return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
 
@@ -209,7 +209,7 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
 def _routed(
     intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
-    """The usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
+    """Return the usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
 
     The chain follows what is live; the tier is a label for people.
     """

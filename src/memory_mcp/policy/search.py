@@ -46,7 +46,7 @@ class Successors(Protocol):
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """The newest decisions that name these terms, at most so many, and what stands in the place of each."""
+        """Return at most `most` of the newest decisions that name these terms, with what supersedes each."""
         ...
 
 
@@ -121,11 +121,11 @@ class Search:
         return Listed(everything, goes_on, self._explained(run, scan), sure, self._is_complete(run), themes)
 
     def _is_complete(self, run: Run) -> bool:
-        """Whether everything that may answer was looked at: nothing ran out, and no layer was cut short."""
+        """Return whether the search was complete: no bound was hit, and no layer failed or timed out."""
         return not self._budget.hit and not any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
 
     def _repeats_the_question(self, hit: Hit) -> bool:
-        """Whether a hit is nothing but the question itself, as a client records it before it asks."""
+        """Return whether a hit is only the question itself, which clients record before they ask."""
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
@@ -169,7 +169,7 @@ class Search:
         return run
 
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
-        """Whether one layer's hits are enough; the question itself, as a client just recorded it, answers nothing."""
+        """Return whether one layer's hits are enough; records of the question itself do not count."""
         hits = [h for h in hits if not self._repeats_the_question(h)]
         if not hits:
             return Verdict(False, 0.0, "found nothing")
@@ -205,11 +205,11 @@ class Search:
         return weighed, found
 
     def _is_enough(self, found: relevance.Evidence) -> bool:
-        """Whether evidence makes a strong answer, as sure as the plan wants it."""
+        """Return whether evidence makes a strong answer, as sure as the plan wants it."""
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """The literal thing that the words shown of some hit hold, "" for none."""
+        """Return the first literal piece of the question that some hit shows; "" for none."""
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 
@@ -229,7 +229,7 @@ class Search:
         return run.hits, scan
 
     def _was_cut(self) -> bool:
-        """Whether a bound ended a walk that might have found more."""
+        """Return whether a bound ended a walk that might have found more."""
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
@@ -272,7 +272,7 @@ class Search:
         return descending([*literal, *(h for h in hits if identity(h) not in known)])
 
     def _fell_back(self, run: Run) -> bool:
-        """Whether what the intent tries first has no part in the answer, because it could not or found nothing.
+        """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.
 
         Side by side, the parts of a layer stand for it, and one that was cancelled or outdone was not given up.
         """
@@ -322,7 +322,7 @@ class Search:
 
 
 def _method(run: Run, scan: Scanned | None) -> str:
-    """What answered: the layers, the scan, or both."""
+    """Return what answered: the layers, the scan, or both."""
     if scan is None or not scan.found:
         return run.method
     return f"scan+{run.method}" if run.hits else "scan"

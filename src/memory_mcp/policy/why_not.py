@@ -67,11 +67,11 @@ class Door(Protocol):
     """Runs calls as the caller would see their results."""
 
     def look(self, arguments: Arguments) -> Seen:
-        """How a call is understood."""
+        """Return how a call is understood."""
         ...
 
     def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
-        """The ids that each result of a call shows; DeadlineExceeded when there is no time for another."""
+        """Return the ids that each result of a call shows; raise DeadlineExceeded when the time is over."""
         ...
 
 
@@ -98,7 +98,7 @@ class _Change:
         return {**told, "bounds": inner} if inner else told
 
     def why(self) -> str:
-        """What they undo, in words."""
+        """Return the reasons of the changes as one sentence."""
         return "; ".join(dict.fromkeys(self.reasons[k] for k in self.values if self.reasons[k]))
 
 
@@ -106,13 +106,13 @@ _NOTHING = _Change({}, {})
 
 
 def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
-    """A call's arguments after a change; a change of bounds leaves those it does not name."""
+    """Return a call's arguments after a change; a change of bounds leaves those it does not name."""
     bounds = {**given.get("bounds", {}), **change.get("bounds", {})}
     return {**given, **change, **({"bounds": bounds} if bounds else {})}
 
 
 def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
-    """Which result shows the target, counted from 0."""
+    """Return which result shows the target, counted from 0."""
     for place, ids in enumerate(shown):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
@@ -156,7 +156,7 @@ class _Tries:
         self._known: dict[str, int | None] = {}
 
     def place(self, change: _Change) -> int | None:
-        """Which result shows the target, None where none does or the call is refused."""
+        """Return which result shows the target, None where none does or the call is refused."""
         arguments = applied(self._given, change.arguments())
         key = json.dumps(arguments, sort_keys=True)
         if key not in self._known:

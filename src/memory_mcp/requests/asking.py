@@ -133,7 +133,7 @@ class Trying:
         )
 
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
-        """See Door."""
+        """See Door; raises DeadlineExceeded when the time is over or the caller has gone."""
         asked = asked_of(self._app, self._scope_of, arguments)
         left = self._left_ms()
         gone = GONE.get()

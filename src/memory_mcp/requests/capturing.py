@@ -110,7 +110,7 @@ def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
 
 
 def in_force(app: App, caller: Caller) -> dict[str, int | None]:
-    """Every project that is paused now and exists for the caller, each with when that ends (UTC ms)."""
+    """Return the paused projects that the caller may see, each with the end of its pause (UTC ms; None: open)."""
     if app.directory is None:
         return {}
     now = app.clock.now_ms()

@@ -47,7 +47,7 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The title of a local day and its segments with their statements and quotations, of a project and an agent."""
+    """Return the title of a local day and its segments with their statements and quotations, of a project and an agent."""
     date, agent = str(asked["day"]), str(asked.get("agent") or "")
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
     cuts = [cut for cut in app.storage.toc.segments_of_days(date, f"{date}~", project) if agent in ("", cut.agent)]

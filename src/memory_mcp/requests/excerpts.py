@@ -71,7 +71,7 @@ class Excerpt:
         return (kept[0][0], min(kept[-1][1], kept[0][0] + room)) if kept else (0, 0)
 
     def _trimmed(self, found: Sequence[tuple[int, int, str]], total: float) -> Sequence[tuple[int, int, str]]:
-        """A stretch without the terms at its ends that stand in it again or weigh little: what follows needs the room."""
+        """Return a stretch without terms at its ends that occur in it again or weigh little."""
         held = Counter(term for _, _, term in found)
         low, high = 0, len(found)
 
@@ -102,7 +102,7 @@ def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None
 
 
 def head_and_tail(text: str, width: int) -> str:
-    """A long text's beginning and end, `width` characters in all, with how much lies between them."""
+    """Return a long text's beginning and end, `width` characters in all, with how much lies between them."""
     text = text.strip()
     if len(text) <= width:
         return text
@@ -127,7 +127,7 @@ def _at_space(text: str, at: int) -> bool:
 
 
 def _between_words(text: str, at: int) -> bool:
-    """Whether no word of letters with spaces between words reaches over this place."""
+    """Return whether a cut here splits no word of a script that puts spaces between words."""
     if not _between_characters(text, at):
         return False
     before, after = text[at - 1], text[at]
@@ -135,7 +135,7 @@ def _between_words(text: str, at: int) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character belongs to a word that must not be cut: of a script that puts spaces between words."""
+    """Return whether a character is part of a word of a script that puts spaces between words."""
     return character == "_" or (character.isalnum() and unicodedata.category(character) != "Lo")
 
 

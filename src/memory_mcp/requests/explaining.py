@@ -72,7 +72,7 @@ class FullExplanation:
 
 
 def lean(why: explain.Explanation, calendar: Calendar) -> Explanation:
-    """What a model needs of an explanation.
+    """Return the part of an explanation that a model needs.
 
     As far as it is long, first what stands in brackets is left out, then layers that only lack another one which is named
     itself, then layers that were tried.

@@ -90,7 +90,7 @@ def _shape(app: App, told: Told, done: bool, note: str) -> Forgotten:
 
 
 def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
-    """What is meant, and what kind of thing that is."""
+    """Return what is to be forgotten, and its kind in words."""
     alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
     timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]
     if len(alone) + bool(timed) != 1 or (request.session and request.project):
@@ -135,7 +135,7 @@ def _of_topic(app: App, given: str) -> Iterator[Event]:
 
 
 def _ranges(app: App, request: Forget) -> list[Range]:
-    """What was said until now; what comes later is another matter."""
+    """Return the ranges that the request names; they end now, so that later events stay."""
     window = times_of(app).window(request.since, request.until)
     now = app.clock.now_ms()
     since = window.start_ms if window and request.since else 0

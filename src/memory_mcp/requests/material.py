@@ -151,7 +151,7 @@ def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
 
 
 def _latest(app: App, scoped: Scoped) -> list[Segment]:
-    """The newest segments of a scope, in order of time."""
+    """Return the newest segments of a scope, in order of time."""
     found: list[Segment] = []
     for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
         found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
@@ -176,7 +176,7 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
 
 
 def _fitting(head: str, lines: Sequence[str], budget: int, factor: float) -> str:
-    """As many lines as fit, fenced; "" where there is none."""
+    """Return as many lines as fit, fenced; "" where there is none."""
     kept: list[str] = []
     for line in lines:
         if estimate_tokens(fence("\n".join([head, *kept, line])), factor) <= budget:

@@ -217,7 +217,7 @@ def _shared(app: App) -> Iterator[Outgoing]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Return whether a host is this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -102,7 +102,7 @@ def _contains(window: TimeWindow | None, ms: int) -> bool:
 
 
 def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
-    """Whether what a node holds lies inside the window, so that its text tells of nothing else."""
+    """Return whether all content of a node lies inside the window."""
     return window is None or (window.start_ms <= held.start_ms and held.end_ms <= window.end_ms)
 
 
@@ -123,7 +123,7 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
 
 
 def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: bool) -> dict[str, Any]:
-    """What a segment's node says; of a segment that is shown in part, only the statements quoted from that part."""
+    """Return title, summary, keywords, bullets and quotes of a segment; of a part, only the bullets quoted from it."""
     if node is None:
         return {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
     grips = app.storage.grips.get_many({g for b in node.bullets for g in b.grip_ids})

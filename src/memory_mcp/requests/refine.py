@@ -212,7 +212,7 @@ def _settled_ms(app: App) -> int:
 
 
 def _goes_on(app: App, node: TocNode) -> bool:
-    """Whether events may still come into a node."""
+    """Return whether events may still come into a node."""
     if (key := segment_key_of(node.node_id)) is None:
         return node.end_ms > _settled_ms(app)
     return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)

@@ -109,7 +109,7 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
 
 
 def _due(app: App, now_ms: int) -> dict[str, int]:
-    """How many nodes of each level, and labels of topics, are still to be asked for."""
+    """Return the number of nodes by level, and of topic labels, that are still due."""
     model, labeller = app.settings.summarizer.name, app.accelerators.labeller()
     found = dict(by_level(app.improver.due(now_ms, model)))
     labels = len(labeller.due(model)) if labeller else 0

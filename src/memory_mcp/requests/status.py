@@ -165,7 +165,7 @@ def _store(app: App, stats: StoreStats, full: bool) -> Store:
 
 
 def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
-    """What the memory holds of one project, and nothing that tells how much there is of others."""
+    """Return the counts of one project; nothing in them depends on other projects."""
     tally, span = app.tree.tally(bound), app.storage.events.span(Scope(project=bound))
     nodes = [node for level in TocLevel if level is not TocLevel.ROOT for node in app.tree.descendants(ROOT, level, bound)]
     return Store(

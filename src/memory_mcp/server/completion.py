@@ -36,7 +36,7 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
 
 
 def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
-    """What may follow `typed` for an argument of this name, newest first."""
+    """Return what may follow `typed` for an argument of this name, newest first."""
     project, bound = kit.scoped(app).project, kit.caller.bound(app)
     if name in ("node_id", "week"):
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS

@@ -55,7 +55,7 @@ def hint_of(error: MemoryMcpError) -> str:
 
 
 def error_result(error: MemoryMcpError) -> CallToolResult:
-    """The error as a tool error, in words alone: clients hold a structured part against the tool's output schema."""
+    """Return the error as a tool error, as text only: clients check structured content against the output schema."""
     return CallToolResult(content=[TextContent(type="text", text=describe(error))], is_error=True)
 
 
@@ -99,7 +99,7 @@ def check_prompt(name: str, known: Iterable[str]) -> None:
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:
-    """What is wrong with the arguments, without the validator's own words, addresses and echoes of the input."""
+    """Return the argument errors in our own words, without the validator's texts and echoes of the input."""
     found = error.errors(include_url=False, include_input=False)
     return InvalidQuery("; ".join(_say(one) for one in found[:_MOST]))
 

@@ -66,7 +66,7 @@ class Host:
 
     @classmethod
     def of(cls, app: App) -> "Host":
-        """A host for an App that is open already."""
+        """Return a host for an App that is open already."""
         return cls(app.settings, lambda: app)
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Host:
             log.exception("opening failed; the next call tries again")
 
     def app(self) -> App:
-        """The App, opened when it is not; raises what opening raised."""
+        """Return the App, opened if necessary; raises what opening raises."""
         with self._opening:
             if self._app is None:
                 self._app = self._opener()
@@ -151,7 +151,7 @@ class Host:
                 del self._running[call]
 
     def _awaited(self) -> App:
-        """The App; waiting for it to be opened does not count against the call's own time."""
+        """Return the App; waiting for it to be opened does not count against the call's own time."""
         if self._app is None:
             began = time.monotonic()
             app = self.app()

@@ -39,7 +39,7 @@ See = Callable[[types.JSONRPCRequest], None]
 
 
 def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
-    """The message of a line, or the line that answers it because it is none; None for an empty one."""
+    """Return the message of a line, or an error line if it is invalid; None for an empty line."""
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
     found = lines.read(line)
     if not found.line:
@@ -159,7 +159,7 @@ class _Out:
 
 
 async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
-    """The lines of a file, the last one without its end among them."""
+    """Yield the lines of a file, an unterminated last one included."""
     splitter = lines.Splitter()
     while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
         for line in splitter.feed(got):

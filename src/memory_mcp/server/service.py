@@ -138,7 +138,7 @@ class Service:
             self._tender.hurry()
 
     def _tend(self) -> float:
-        """One round for the indexes; in how many seconds the next is needed."""
+        """Maintain the indexes once; return in how many seconds the next round is needed."""
         assert self._app is not None
         self._tended = time.monotonic()
         if self._importing or (not self._caught_up and self._deriver.busy):
@@ -150,7 +150,7 @@ class Service:
         return _REST if self._app.accelerators.at_rest else _WATCH
 
     def _derive(self) -> float | None:
-        """As `_derive_now`; the indexes take in what came of it."""
+        """Derive, then let the indexes take in the result; return the seconds until the next run, None for none."""
         assert self._app is not None
         ended = self._ended
         try:
@@ -166,7 +166,7 @@ class Service:
         return again
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
-        """One run of the deriver; in how many seconds another is needed without any write."""
+        """Run the deriver once; return in how many seconds another run is needed without any write."""
         pending = derivation.pending()
         if pending:
             self._unrolled.note(time.monotonic())
@@ -199,7 +199,7 @@ class Service:
         return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
     def import_goes_on(self, key: int) -> bool:
-        """An import has sent something, and more will follow until it has ended; whether it is new."""
+        """Note that an import has sent something and goes on; return whether the import is new."""
         new = key not in self._imports
         self._imports.add(key)
         self._filled = time.monotonic()
@@ -209,7 +209,7 @@ class Service:
         return new
 
     def import_ended(self, key: int) -> None:
-        """The import has sent everything, or its process has gone: what waited for that is due."""
+        """Note that an import has ended; work that waited for it is due."""
         if key in self._imports:
             self._imports.discard(key)
             if not self._deriver.running:
@@ -267,7 +267,7 @@ class Service:
         return app is not None and app.accelerators.busy
 
     def tidy(self) -> None:
-        """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
+        """Rewrite the database file if enough of it is free space; call it while no client is connected."""
         app = self.host.opened
         if app is not None:
             compact_if_worth_it(app.storage, app.backups.before)

@@ -14,7 +14,7 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """A pattern of any of the words, the longer of two first."""
+    """Return a pattern of any of the words, the longer of two first."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -31,13 +31,13 @@ COUNTED = (
 
 
 def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
-    """A template as pattern text: a space is white space, {piece} one of the pieces."""
+    """Return a template as pattern text: a space is white space, {piece} one of the pieces."""
     text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """A template as a pattern, whatever the case."""
+    """Return a template as a pattern, whatever the case."""
     return re.compile(expand(template, pieces), re.I)
 
 
@@ -67,13 +67,13 @@ _HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
 
 
 def head_of(text: str, i: int = 0) -> str:
-    """The letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
+    """Return the letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
     m = _HEAD.match(text, i)
     return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
 
 
 def form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
-    """A form that ends where a word ends; of a head of several words the first counts."""
+    """Return a form that ends where a word ends; of a head of several words the first counts."""
     firsts = frozenset(map(head_of, heads))
     return Form(firsts, expand(f"(?:{template})" + r"(?!\w)", pieces), resolver)
 
@@ -142,7 +142,7 @@ class Language:
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """The forms that may begin with a word, in their order."""
+    """Return the forms that may begin with a word, in their order."""
     found: dict[str, tuple[Form, ...]] = {}
     for one in forms:
         for head in one.heads:
