@@ -21,7 +21,7 @@ from memory_mcp.requests.times import Times, times_of
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedSearch:
     """The parsed arguments of one call."""
 
     query: Query
@@ -38,14 +38,14 @@ class Asked:
 ScopeOf = Callable[[str, str], Scoped]
 
 
-def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
+def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> ParsedSearch:
     """Parse the given arguments of a call; raise InvalidQuery for an invalid one."""
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
     told = [given.get(name, "") for name in ("query", "since", "until", "as_of", "tz", "agent", "role", "speaker")]
     question = (*told, scoped.words, given.get("intent", ""), given.get("mode", ""))
-    return Asked(
+    return ParsedSearch(
         query=Query(
             words(given["query"]),
             SEARCHED.check(given.get("limit", SEARCHED.default)),
@@ -55,7 +55,7 @@ def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
             role_of(given.get("role", "")),
             speaker_of(app, given.get("speaker", ""), scoped),
         ),
-        how=how_of(
+        how=search_options(
             times,
             given.get("intent", ""),
             given.get("mode", ""),
@@ -73,7 +73,7 @@ def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
     )
 
 
-def how_of(
+def search_options(
     times: Times,
     intent: str = "",
     mode: str = "",
@@ -105,7 +105,9 @@ class Trying:
     All changes together may take the time limit that the call names, else the default one.
     """
 
-    def __init__(self, app: App, scope_of: ScopeOf, shown: Callable[[Asked], Sequence[Collection[str]]], began: float) -> None:
+    def __init__(
+        self, app: App, scope_of: ScopeOf, shown: Callable[[ParsedSearch], Sequence[Collection[str]]], began: float
+    ) -> None:
         self._app = app
         self._scope_of = scope_of
         self._shown = shown
@@ -115,7 +117,7 @@ class Trying:
 
     def look(self, arguments: Mapping[str, Any]) -> Seen:
         """See Door."""
-        asked = asked_of(self._app, self._scope_of, arguments)
+        asked = parse_search(self._app, self._scope_of, arguments)
         plan = self._app.plan(asked.query, asked.how)
         self._first = self._first or plan
         return Seen(
@@ -134,7 +136,7 @@ class Trying:
 
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
         """See Door; raises DeadlineExceeded when the time is over or the caller has gone."""
-        asked = asked_of(self._app, self._scope_of, arguments)
+        asked = parse_search(self._app, self._scope_of, arguments)
         left = self._left_ms()
         gone = GONE.get()
         if left < 1 or (gone is not None and gone.is_set()):

@@ -8,7 +8,7 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests.cursors import event_behind, event_cursor
-from memory_mcp.requests.event_shapes import shaped
+from memory_mcp.requests.event_shapes import shape_events
 from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Detail, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -71,7 +71,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     else:
         found, kept_to, scope, question = _page(app, request, caller)
     offsets: dict[str, int] = {event_id_from(event_key(request.event_id)): offset} if request.event_id else {}
-    shown = shaped(app, found[:kept_to], full is Detail.FULL, most, offsets)
+    shown = shape_events(app, found[:kept_to], full is Detail.FULL, most, offsets)
     kept = fitting(app, shown, own_budget)
     shortened = bool(shown) and not kept
     if shortened:

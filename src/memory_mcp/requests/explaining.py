@@ -71,7 +71,7 @@ class FullExplanation:
     why_not: WhyNot | None = None
 
 
-def lean(why: explain.Explanation, calendar: Calendar) -> Explanation:
+def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanation:
     """Return the part of an explanation that a model needs.
 
     As far as it is long, first what stands in brackets is left out, then layers that only lack another one which is named
@@ -92,7 +92,7 @@ def lean(why: explain.Explanation, calendar: Calendar) -> Explanation:
     return _brief(made, {t.layer for t in why.tried})
 
 
-def full(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
+def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
     """Everything that was decided."""
     used = why.used
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}

@@ -54,7 +54,7 @@ class Listing:
         return fullest(first, fits, 1, len(self.children)) or first(1)
 
 
-def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
+def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
     """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
 
     With `full`, all is said of each.
@@ -89,7 +89,7 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
     return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
 
 
-def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
+def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
     """Return as many bullets as fit `tokens`, the most salient kinds, in their order."""
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
 

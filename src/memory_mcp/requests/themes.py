@@ -30,7 +30,7 @@ class Theme:
     topic: str
 
 
-def fitting(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
+def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
     """Return as many themes as fit, the first of them with a legible statement each; and as much of these as fits then.
 
     A third of the themes gives up its statements before another theme is left out.

@@ -131,7 +131,7 @@ class Host:
         """Lend the App that the running call is about; `writing`: one that takes writes."""
         yield self.app() if writing else self._awaited()
 
-    def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
+    def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
         """Return a JSON response with the notices that the caller has to see."""
         return with_loss(app, response)
 

@@ -79,7 +79,7 @@ async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], gi
     """Return what `find` returns for `given`, as compact JSON; failures become errors of the protocol with our text."""
 
     def work(app: App) -> dict[str, Any]:
-        return kit.host.told(app, as_json(find(app, given, kit.caller)))
+        return kit.host.with_notices(app, as_json(find(app, given, kit.caller)))
 
     try:
         return compact(neutral_json(await kit.host.read(work)))

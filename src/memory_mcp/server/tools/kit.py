@@ -50,7 +50,7 @@ class Kit:
     async def ask(self, request: Any) -> CallToolResult:
         """Run a request that only reads and return its response."""
         caller = self.caller
-        return answer(await self.host.read(lambda app: self.host.told(app, as_json(respond(app, request, caller)))))
+        return answer(await self.host.read(lambda app: self.host.with_notices(app, as_json(respond(app, request, caller)))))
 
     async def write(self, request: Any) -> CallToolResult:
         """Run a request that writes, to its end even if the client cancels, and return its response."""
@@ -59,7 +59,7 @@ class Kit:
 
     async def carry_out(self, work: Callable[[App], object]) -> CallToolResult:
         """Run `work`, which writes, and return its value as a tool result."""
-        return answer(await self.host.write(lambda app: self.host.told(app, _plain(work(app)))))
+        return answer(await self.host.write(lambda app: self.host.with_notices(app, _plain(work(app)))))
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """Return the scope of a request of this caller; see `requests.scope.scope_of`."""
