@@ -149,21 +149,12 @@ def test_side_by_side_strong_evidence_on_one_path_cancels_the_others() -> None:
     assert not done.budget.hit
 
 
-def test_the_blocked_read_of_a_cancelled_path_is_interrupted_until_it_ends() -> None:
-    """One interrupt may come between two reads, and is lost."""
+def test_a_blocked_read_is_interrupted_until_its_thread_ends_and_no_longer() -> None:
+    """One interrupt may come between two reads, and is lost; another thread may soon have the same identity."""
     reads = Reads()
     blocked = Made(LayerName.VECTOR, reads.block)
     done = ran(Made(LayerName.BM25, finds(0.9)), blocked, interrupt=reads.interrupt)
     assert outcomes(done.run)["vector"] == "cancelled"
-    assert blocked.ended.wait(PATIENCE)
-    assert len(set(reads.interrupts)) == 1
-
-
-def test_interrupts_end_with_the_thread() -> None:
-    """Another thread may soon have the same identity."""
-    reads = Reads()
-    blocked = Made(LayerName.VECTOR, reads.block)
-    ran(Made(LayerName.BM25, finds(0.9)), blocked, interrupt=reads.interrupt)
     assert blocked.ended.wait(PATIENCE)
     [first] = set(reads.interrupts)
     with identity_taken(first):

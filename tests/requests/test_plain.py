@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import pytest
 
-from memory_mcp.requests.plain import as_json, compact, largest, tokens_of
+from memory_mcp.requests.plain import as_json, compact, fullest, tokens_of
 
 
 class Colour(StrEnum):
@@ -46,5 +46,5 @@ def test_what_it_costs_is_counted_over_the_compact_json() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 7, 41, 42, 43, 1000])
 def test_the_largest_number_that_fits_is_found(most: int) -> None:
-    assert largest(0, most, lambda n: n <= 42) == min(most, 42)
-    assert largest(3, most + 3, lambda _: False) is None
+    assert fullest(int, lambda n: n <= 42, 0, most) == min(most, 42)
+    assert fullest(int, lambda _: False, 3, most + 3) is None

@@ -20,13 +20,13 @@ from tests.fakes import FakeClock
 from tests.toc.helpers import memory
 
 NORWAY = "We agreed that invoices to Norway carry 25 percent VAT."
+QUESTION = "Which VAT percent do invoices to Norway carry?"
 
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[App]:
     opened = memory(a_small_history(1))
-    said = "We agreed that invoices to Norway carry 25 percent VAT."
-    opened.write([draft(said, at="2026-01-21 10:30", session="norway", project=BILLING, source_id="n")], "test")
+    opened.write([draft(NORWAY, at="2026-01-21 10:30", session="norway", project=BILLING, source_id="n")], "test")
     opened.write(
         [draft("Norway again " + "and much more " * 200, at="2026-01-22 10:30", session="long", project=BILLING)], "test"
     )
@@ -36,13 +36,13 @@ def app() -> Iterator[App]:
 
 
 def test_a_prompt_brings_back_what_was_said_about_it_dated_and_cited(app: App) -> None:
-    text = recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
+    text = recall_text(app, QUESTION, BILLING)
     lines = text.splitlines()
     assert (lines[0], lines[-1]) == (OPEN, CLOSE)
     (line,) = [x for x in lines if "We agreed" in x]
-    assert line.startswith('- 2026-01-21 10:30, user said: "We agreed that invoices to Norway carry 25 percent VAT." [grip:')
+    assert line.startswith(f'- 2026-01-21 10:30, user said: "{NORWAY}" [grip:')
     grip = line.rsplit("[", 1)[1].rstrip("]")
-    assert app.evidence.expand(grip).quote == "We agreed that invoices to Norway carry 25 percent VAT."
+    assert app.evidence.expand(grip).quote == NORWAY
 
 
 def test_at_most_three_are_told_and_a_long_one_is_cut(app: App) -> None:
@@ -63,15 +63,13 @@ def test_nothing_is_told_when_nothing_fits(prompt: str, app: App) -> None:
 
 
 def test_no_other_project_is_told_of(app: App) -> None:
-    prompt = "Which VAT percent do invoices to Norway carry?"
-    assert "Norway carry" not in recall_text(app, prompt, SHOP)
-    assert recall_text(app, prompt, "") == ""
-    assert recall_text(app, prompt, "github.com/nobody/nothing") == ""
+    assert "Norway carry" not in recall_text(app, QUESTION, SHOP)
+    assert recall_text(app, QUESTION, "") == ""
+    assert recall_text(app, QUESTION, "github.com/nobody/nothing") == ""
 
 
 def test_the_session_that_asks_is_not_told_its_own_words(app: App) -> None:
-    prompt = "Which VAT percent do invoices to Norway carry?"
-    assert "We agreed" not in recall_text(app, prompt, BILLING, session_id="norway")
+    assert "We agreed" not in recall_text(app, QUESTION, BILLING, session_id="norway")
 
 
 def test_a_search_that_goes_everywhere_by_setting_does_so_here() -> None:
@@ -82,7 +80,7 @@ def test_a_search_that_goes_everywhere_by_setting_does_so_here() -> None:
 
 
 def test_what_was_told_never_becomes_a_memory(app: App) -> None:
-    text = recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
+    text = recall_text(app, QUESTION, BILLING)
     assert text
     gate = Gate()
     assert gate.clean(draft(text), ImportReport()) is None
@@ -98,8 +96,8 @@ def test_with_an_index_on_a_prompt_is_answered_as_without(tmp_path: Path) -> Non
         app.write([*a_small_history(1), draft(NORWAY, at="2026-01-21 10:30", session="norway", project=BILLING)], "test")
         app.derivation.run()
         app.accelerators.settle()
-        assert app.ask(Query("Which VAT percent do invoices to Norway carry?")).why.method == "bm25"
-        assert NORWAY in recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
+        assert app.ask(Query(QUESTION)).why.method == "bm25"
+        assert NORWAY in recall_text(app, QUESTION, BILLING)
         assert recall_text(app, "Please bake a cake for the birthday party", BILLING) == ""
     finally:
         app.close()

@@ -21,7 +21,7 @@ MADE_OF: Mapping[LayerName, frozenset[LayerName]] = {LayerName.HYBRID: frozenset
 
 
 def chain_of(intent: Intent) -> tuple[LayerName, ...]:
-    """An intent's layers by name, the accelerators it takes the best of in their order."""
+    """Return the layers of an intent in order; the best accelerator stands for all of them."""
     return tuple(n for name in CHAINS[intent] for n in ((name,) if name is not None else BEST))
 
 

@@ -61,7 +61,7 @@ class Engine:
         self._pages = Pages()
 
     def statuses(self) -> list[LayerStatus]:
-        """Every layer, usable or not, in one call. A status that cannot be told is that of a layer that is not there."""
+        """Return the status of every layer; one that fails to report counts as unhealthy."""
         found = [_status(layer) for layer in self._parts.layers.values()]
         with self._lock:
             self._known = (time.monotonic(), found)
@@ -73,13 +73,13 @@ class Engine:
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
-        """What would be done, and nothing of it done; `bounds` are the settings' own."""
+        """Return the plan of a question without running it; `bounds` are those of the settings."""
         parts = self._parts
         known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, known)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
-        """Answer a question. Never fails because a layer is missing: agentic search always runs."""
+        """Answer a question; works without any index, since agentic search always runs."""
         with span("intelligent_search"):
             plan = self._ready_plan(query, bounds, how)
             named = frozenset(name for name, value in how.bounds.items() if value is not None)
@@ -97,8 +97,15 @@ class Engine:
             listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
             self._pages.keep(query, how, listed)
             answer = replace(_page(listed, query.limit, how.offset, budget), overview=overview)
-        self._learn(answer)
-        self._forgive(plan)
+        # A moving average: each measured time counts for a tenth.
+        for tried in answer.why.tried:
+            if tried.hits:
+                name = LayerName(tried.layer)
+                self._usual_ms[name] = _AGED * self._usual_ms.get(name, tried.ms) + (1 - _AGED) * tried.ms
+        # A layer that was skipped for being slow is tried again after a while: the cause may be over.
+        for skipped in plan.skipped:
+            if skipped.too_slow:
+                self._usual_ms[LayerName(skipped.layer)] *= _AGED
         return answer
 
     def forget_pages(self) -> None:
@@ -120,19 +127,6 @@ class Engine:
         self._has_planned = True
         return plan
 
-    def _forgive(self, plan: Plan) -> None:
-        """A layer that was passed over for being slow is tried again in time: what made it slow may be over."""
-        for skipped in plan.skipped:
-            if skipped.too_slow:
-                self._usual_ms[LayerName(skipped.layer)] *= _AGED
-
-    def _learn(self, answer: Answer) -> None:
-        """What layers that found something took, each time counting a tenth beside what is known."""
-        for tried in answer.why.tried:
-            if tried.hits:
-                name = LayerName(tried.layer)
-                self._usual_ms[name] = _AGED * self._usual_ms.get(name, tried.ms) + (1 - _AGED) * tried.ms
-
 
 def _status(layer: Layer) -> LayerStatus:
     try:
@@ -142,7 +136,7 @@ def _status(layer: Layer) -> LayerStatus:
 
 
 def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
-    """One page of a list, as far as the token budget goes."""
+    """Return one page of a list, within the token budget."""
     good = listed.hits[offset:]
     kept = within(good[:limit], budget)
     more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
@@ -152,7 +146,7 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """As many hits as the token budget holds, in order; a hit is left out whole, never cut."""
+    """Return the first hits that the token budget has room for; hits are never cut."""
     kept = []
     for hit in hits:
         if not budget.spend(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):

@@ -37,7 +37,7 @@ _LOOK = 0.01
 
 
 def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
-    """What an event must hold: the literal things a question names, else its few words; nothing where there are many."""
+    """Return what an event must contain: the question's literal pieces, else its words if they are few; else nothing."""
     if exact:
         return tuple(exact)
     words = [w.strip(".,;:!?()[]{}\"'`").lower() for w in text.split()]
@@ -83,7 +83,7 @@ class _Scan:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin in threads of their own; whoever calls waits on `woken` for `working` to be empty."""
+        """Start the threads; the caller waits on `woken` until `working()` is empty."""
         context = contextvars.copy_context()
         for number in range(AT_ONCE):
             thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)
@@ -92,7 +92,7 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working(self) -> list[int]:
-        """The threads still at work."""
+        """Return the threads still at work."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:
@@ -158,16 +158,12 @@ def escalate(
         scan.stop(interrupt)
         if "timeout_ms" not in budget.hit:
             budget.hit.append("timeout_ms")
-    _pass_up(error)
+    if isinstance(error, StorageError):
+        raise error
+    if error is not None and not isinstance(error, DeadlineExceeded):
+        log.warning("the scan ended early", exc_info=error)
     listed = [h for place in sorted(read) for h in read[place].hits][: query.limit]
     # The newest first: of events that hold every word nothing else tells them apart.
     hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) for place, h in enumerate(listed))
     ms = round((budget.clock.monotonic() - began) * 1000, 1)
     return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)
-
-
-def _pass_up(error: BaseException | None) -> None:
-    if isinstance(error, StorageError):
-        raise error
-    if error is not None and not isinstance(error, DeadlineExceeded):
-        log.warning("the scan ended early", exc_info=error)

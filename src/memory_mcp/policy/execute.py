@@ -37,22 +37,22 @@ _LOOK = 0.01
 _SHARE = 0.7
 #: Of the nodes that are left, what paths side by side leave to the best layer at most.
 _FOR_BEST = 0.75
-#: Of what is kept, what a layer's time ends before whoever waits for it, so that its partial answer is still heard.
+#: Share of the reserve by which a layer ends before the wait for it does, so that its partial answer still counts.
 _TO_HEAR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is thought of one layer's answer."""
+    """How good one layer's answer is."""
 
-    #: No other layer need be asked: there is evidence enough.
+    #: Whether no further layer is needed.
     sufficient: bool
     #: How sure the layer's answer is to be about the question, 0..1.
     best: float
     reason: str
 
 
-#: Hears of paths that have just ended; whether those still at work are not wanted any more.
+#: Takes all paths and those that have just ended; returns whether the others may be stopped.
 Enough = Callable[[Sequence["_Path"], Sequence["_Path"]], bool]
 #: Judges what a layer found.
 Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
@@ -60,7 +60,7 @@ Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
 
 @dataclass(slots=True)
 class Run:
-    """What came of a plan."""
+    """The outcome of a plan."""
 
     #: What was found, best first.
     hits: tuple[Hit, ...] = ()
@@ -115,7 +115,7 @@ class _Path:
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
     def ran_out(self) -> bool:
-        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer."""
+        """Return whether it ended without hits because time was up or it was stopped; it then counts as no answer."""
         if self.answer is None or self.answer.hits or (self.budget.left_ms() > 0 and not self.budget.cancelled):
             return False
         whole = self.budget.strict or self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms
@@ -165,7 +165,7 @@ class Execution:
         return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """All paths at once, fused. One with enough evidence cancels those that lag."""
+        """Run all paths at once and merge their hits; one with enough evidence cancels the slow ones."""
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 
@@ -192,7 +192,11 @@ class Execution:
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
                 run.tried.append(_ended(path, winner))
-        _in_order(run, [path.name for path in paths])
+        # In the order of the plan, whichever ended first: the same question has the same answer.
+        names = [path.name for path in paths]
+        run.tried = [tried for name in names for tried in run.tried if tried.layer == name]
+        run.skipped = [skipped for name in names for skipped in run.skipped if skipped.layer == name]
+        run.answers = {name: run.answers[name] for name in names if name in run.answers}
         kept = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts and p.answer.hits}
         run.sufficient = winner is not None
         run.arbitration = arbitration(kept)
@@ -201,7 +205,7 @@ class Execution:
         return _with_themes(run)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
-        """Every path of a plan; what the others visit leaves the best layer enough for its own list."""
+        """Return a path for each layer of a plan; the others leave the best layer enough nodes for its own list."""
         best = next((n for n in BEST if n in plan.paths), None)
         kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
         others = budget if best is None else budget.beside(kept)
@@ -241,7 +245,7 @@ class Execution:
         return paths
 
     def _stop(self, paths: Sequence[_Path], woken: threading.Condition) -> None:
-        """End what is still at work: at its next look at the budget, and in the middle of a read."""
+        """Stop the paths still at work, by their budgets and by interrupting their reads."""
         late = [p for p in paths if not p.done]
         for path in late:
             path.budget.cancel()
@@ -249,7 +253,7 @@ class Execution:
             stop(lambda: [p.working for p in late if p.working], woken, self._interrupt)
 
     def _judged(self, path: _Path, judge: Judge, run: Run) -> Verdict | None:
-        """Enter what came of a path; None where it has no answer."""
+        """Record the outcome of a path in `run` and return its verdict; None if it has no answer."""
         if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
             raise path.error
         if path.answer is None or path.ran_out():
@@ -276,15 +280,8 @@ class Execution:
         return verdict
 
 
-def _in_order(run: Run, names: Sequence[LayerName]) -> None:
-    """Tell of layers in the order of the plan, whichever ended first: the same question has the same answer."""
-    run.tried.sort(key=lambda t: names.index(LayerName(t.layer)))
-    run.skipped.sort(key=lambda s: names.index(LayerName(s.layer)))
-    run.answers = {name: run.answers[name] for name in names if name in run.answers}
-
-
 def _with_themes(run: Run) -> Run:
-    """The same, with what layers told besides hits: who told it has part in the answer."""
+    """Return the run with the themes that layers found; those layers count as used."""
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
@@ -293,9 +290,9 @@ def _with_themes(run: Run) -> Run:
 
 
 def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
-    """Whether what is still at work need not be waited for: the walk, and whatever takes far longer than what is sure.
+    """Return whether the paths still at work need not be waited for: the walk, and any that is far slower than `strong`.
 
-    Accelerators that are about as quick are heard, so that who ends first by a hair decides nothing.
+    Accelerators of about the same speed are waited for, so that the order in which they end does not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)
     late = [p for p in paths if not p.done and p.name is not LayerName.AGENTIC]
@@ -303,7 +300,7 @@ def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
 
 
 def _ended(path: _Path, winner: LayerName | None) -> Tried:
-    """A path without an answer."""
+    """Return the record of a path that has no answer."""
     match path.error:
         case None:
             outcome = Outcome.CANCELLED if winner else Outcome.TIMED_OUT
@@ -319,7 +316,7 @@ def _ended(path: _Path, winner: LayerName | None) -> Tried:
 
 
 def _method(plan: Plan, kept: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """What answered: one layer, or the layer that is made of those that did, or their names."""
+    """Return the name of the layer that answered, of the one that is made of those that did, or all names."""
     if not kept:
         return LayerName.AGENTIC if LayerName.AGENTIC in plan.paths else plan.paths[-1]
     if len(kept) == 1:

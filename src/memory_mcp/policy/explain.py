@@ -1,4 +1,4 @@
-"""Why an answer is what it is: a value built by whoever decides, while it decides."""
+"""The explanation of an answer, built while the decisions are made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

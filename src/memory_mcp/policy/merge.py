@@ -13,7 +13,7 @@ _BLOCK, _INSIDE, _FURTHER = 5, 3, 4
 
 
 def identity(hit: Hit) -> str:
-    """What makes two hits the same: the message, or the node of a hit that quotes none."""
+    """Return the identity of a hit: its event's id, or its node's if it quotes none."""
     return hit.event_id or hit.node_id
 
 
@@ -40,7 +40,7 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
 
 
 def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """What several layers found, and what was made of it, in words."""
+    """Return a sentence on how the hits of several layers were merged; "" for fewer than two."""
     lists = {name: hits for name, hits in found.items() if hits}
     if len(lists) < 2:
         return ""

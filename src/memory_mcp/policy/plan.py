@@ -15,7 +15,7 @@ from memory_mcp.policy.tier import Tier, detect
 from memory_mcp.question.intent import AMBIGUOUS, Intent
 from memory_mcp.question.understand import Question, understand
 
-#: Paths run side by side where nobody says how many (2 to 5).
+#: Default number of paths that run side by side (2 to 5).
 PATHS = 3
 #: Share of a time limit that the best accelerator may usually take.
 _OF_TIME = 0.6
@@ -34,7 +34,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What a caller says about the way its question is to be answered; nothing said is left to the policy."""
+    """The caller's options; None leaves a choice to the policy."""
 
     intent: Intent | None = None
     mode: Mode | None = None
@@ -174,7 +174,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 
 
 def pool_of(limit: int, offset: int) -> int:
-    """How many hits a layer is asked for: repetitions are folded, and pages are to be cut from one order."""
+    """Return the number of hits to ask a layer for: more than are shown, for folding and further pages."""
     wanted = limit + offset + 1
     return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
 
@@ -209,7 +209,7 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
 def _routed(
     intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
-    """The usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
+    """Return the usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
 
     The chain follows what is live; the tier is a label for people.
     """
@@ -266,7 +266,7 @@ def _bounds(
     else:
         changes["beam_width"] = max(changes.get("beam_width", PATHS), 2) if settings.beam_width < 2 else settings.beam_width
     bounds = settings.with_(**changes)
-    # Results count as visited; whoever asks for more of them than the intent's usual bound is not cut short by it.
+    # Results count as visited nodes: a limit above the intent's bound raises that bound.
     if "max_nodes_visited" not in own:
         bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, wanted))
     bounds = bounds.with_(**given)

@@ -94,7 +94,7 @@ def rank(
 
 
 def identity(hit: Hit) -> str:
-    """The id that a hit is shown under."""
+    """Return the id that a hit is shown under."""
     return hit.grip_id or hit.node_id or hit.event_id
 
 
@@ -133,19 +133,19 @@ def _valued(
 
 
 def _even(score: float) -> float:
-    """A score on a scale on which equal quotients are equally far apart: below the first, scores are small and close."""
+    """Return a score on a logarithmic scale from 0 to 1, as scores below the first are small and close."""
     return min(max(1 + math.log(max(score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0)
 
 
 def _ids(hit: Hit) -> set[GripId]:
-    """The grips a hit leads to."""
+    """Return all grips of a hit."""
     return {*hit.grip_ids, *([GripId(hit.grip_id)] if hit.grip_id else [])}
 
 
 def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
-    """The same order, but a superseded hit waits until the one that superseded it has been named, if it is there at all.
+    """Return hits in the same order, but each superseded one after its successor, if that is among them.
 
-    What was retracted comes last.
+    Retracted hits come last.
     """
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
     waiting: dict[int, list[int]] = {}
@@ -170,7 +170,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
-    """The same order, with scores of what holds no more that are below those of what it stands behind."""
+    """Return hits in the same order, with superseded ones scored below those that they stand behind."""
     if not any(hit.superseded_by for hit in placed):
         return list(placed)
     holding = [hit.score for hit in placed if hit.superseded_by != RETRACTED]
@@ -186,7 +186,7 @@ def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
 
 
 def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
-    """Each hit that says what a better one says is folded into it: its grips go along, and the better one counts it."""
+    """Return hits without repetitions: each is folded into a better hit, which takes its grips and counts it."""
     kept: list[Hit] = []
     runs: list[frozenset[str]] = []
     folded: dict[int, int] = {}
@@ -218,7 +218,7 @@ def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettin
 
 
 def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset[str]) -> bool:
-    """Whether `hit` adds nothing to `better`: the same quotation, the same node, or nearly the same words."""
+    """Return whether `hit` adds nothing to `better`: the same quotation, the same node, or nearly the same words."""
     if better.superseded_by and not hit.superseded_by:
         # What still holds is not hidden behind what does not.
         return False

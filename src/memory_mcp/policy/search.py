@@ -1,4 +1,4 @@
-"""One question on its way: run its plan, judge, prefer the time it names, escalate, rank, explain."""
+"""Answer one question: run its plan, judge, prefer the time it names, escalate, rank, explain."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
@@ -18,7 +18,7 @@ from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
 from memory_mcp.policy.merge import by_time, descending, identity, preferred
 from memory_mcp.policy.pages import Listed
-from memory_mcp.policy.plan import Mode, Plan, Skipped
+from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
@@ -39,14 +39,14 @@ _TO_SCAN = 50.0
 
 
 class Successors(Protocol):
-    """What stands in the place of what holds no more, and what was decided last."""
+    """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
         """`hits`, each superseded one behind the statement that stands in its place."""
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """The newest decisions that name these terms, at most so many, and what stands in the place of each."""
+        """Return at most `most` of the newest decisions that name these terms, with what supersedes each."""
         ...
 
 
@@ -68,12 +68,12 @@ class Parts:
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
     usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
-    #: What stands in the place of what holds no more, and what was decided last.
+    #: Finds what supersedes a statement, and what was decided last.
     successors: Successors
 
 
 class Search:
-    """One question on its way."""
+    """The state of answering one question."""
 
     def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, question: str, budget: Budget) -> None:
         self._parts = parts
@@ -88,21 +88,18 @@ class Search:
         self._confidence: Confidence | None = None
         self._sure = 0.0
 
-    def _seek(self) -> None:
-        """Look for all words, unless those that are judged are nowhere: what asks for patterns alone answers nothing."""
-        plan = self._plan
-        if plan.judged != plan.text and not any(self._weigh().counts.values()):
-            self._asked = replace(self._asked, text=plan.judged)
-
     def _weigh(self) -> Weighed:
-        """The words that results are judged by, weighed once."""
+        """Return the weighted words that results are judged by; computed once."""
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
         return self._weighed
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
-        """The whole story; `before` is what earlier pages of the same question listed."""
-        self._seek()
+        """Return the full list of results; `before` is what earlier pages of the same question listed."""
+        plan = self._plan
+        # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
+        if plan.judged != plan.text and not any(self._weigh().counts.values()):
+            self._asked = replace(self._asked, text=plan.judged)
         run = self._run_in_time()
         themes = before.themes if before is not None else run.themes
         hits, scan = self._escalated(run)
@@ -114,7 +111,7 @@ class Search:
         everything = (*earlier, *good)
         # A list that was asked for no further may go on behind what was left out of it.
         goes_on = bool(good) and len(hits) >= self._asked.limit
-        # A project that holds nothing is told by whoever knows what else there is to search.
+        # The notice of an empty project is given where the other scopes are known.
         holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
         if not everything and not offset and (run.tried or scan) and not holds_nothing:
             self._notices.append(self._nothing(run, scan))
@@ -124,11 +121,11 @@ class Search:
         return Listed(everything, goes_on, self._explained(run, scan), sure, self._is_complete(run), themes)
 
     def _is_complete(self, run: Run) -> bool:
-        """Whether everything that may answer was looked at: nothing ran out, and no layer was cut short."""
+        """Return whether the search was complete: no bound was hit, and no layer failed or timed out."""
         return not self._budget.hit and not any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
 
     def _repeats_the_question(self, hit: Hit) -> bool:
-        """Whether a hit is nothing but the question itself, as a client records it before it asks."""
+        """Return whether a hit is only the question itself, which clients record before they ask."""
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
@@ -172,7 +169,7 @@ class Search:
         return run
 
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
-        """Whether one layer's hits are enough; the question itself, as a client just recorded it, answers nothing."""
+        """Return whether one layer's hits are enough; records of the question itself do not count."""
         hits = [h for h in hits if not self._repeats_the_question(h)]
         if not hits:
             return Verdict(False, 0.0, "found nothing")
@@ -201,22 +198,18 @@ class Search:
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
-            self._cover(weighed, first)
+            missing = [h.node_id for h in first if h.node_id and h.level == TocLevel.SEGMENT and h.node_id not in self._covered]
+            if missing:
+                self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
             found = relevance.evidence(weighed, first, self._covered, is_literal)
         return weighed, found
 
     def _is_enough(self, found: relevance.Evidence) -> bool:
-        """Whether evidence makes a strong answer, as sure as the plan wants it."""
+        """Return whether evidence makes a strong answer, as sure as the plan wants it."""
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
-    def _cover(self, weighed: Weighed, hits: Sequence[Hit]) -> None:
-        """Read which of the question's terms the hits' segments hold; of a period only the words shown count."""
-        missing = [h.node_id for h in hits if h.node_id and h.level == TocLevel.SEGMENT and h.node_id not in self._covered]
-        if missing:
-            self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
-
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """The literal thing that the words shown of some hit hold, "" for none."""
+        """Return the first literal piece of the question that some hit shows; "" for none."""
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 
@@ -236,11 +229,11 @@ class Search:
         return run.hits, scan
 
     def _was_cut(self) -> bool:
-        """Whether a bound ended a walk that might have found more."""
+        """Return whether a bound ended a walk that might have found more."""
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
-        """What was searched in vain."""
+        """Return the notice that nothing was found, with what was searched."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
         if not self._is_complete(run):
             return f"no result in the time and bounds given: searched {searched}"
@@ -264,7 +257,7 @@ class Search:
         return preferred(*by_time(ranked), plan.window)
 
     def _decided(self, of: str) -> Sequence[Hit]:
-        """What was decided of this, the newest that holds first, and behind it what holds no more."""
+        """Return the decisions about this, valid ones first, newest first."""
         asked, window = self._asked, self._plan.window
         named = term_set(particular(of))
         found = self._parts.successors.decided(asked.project, named, window, asked.limit)
@@ -278,14 +271,8 @@ class Search:
         known = {identity(h) for h in literal}
         return descending([*literal, *(h for h in hits if identity(h) not in known)])
 
-    def _passed_over(self, run: Run) -> list[Skipped]:
-        """Layers that could not be used, as far down the chain as it was gone."""
-        chain = chain_of(self._plan.intent)
-        last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
-        return [s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last]
-
     def _fell_back(self, run: Run) -> bool:
-        """Whether what the intent tries first has no part in the answer, because it could not or found nothing.
+        """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.
 
         Side by side, the parts of a layer stand for it, and one that was cancelled or outdone was not given up.
         """
@@ -303,6 +290,8 @@ class Search:
         notices = [*self._notices]
         if budget.spent.exceeded:
             notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
+        chain = chain_of(self._plan.intent)
+        last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return Explanation(
             intent=plan.intent,
             confidence=plan.confidence,
@@ -312,7 +301,7 @@ class Search:
             why_mode=plan.why_mode,
             method=_method(run, scan),
             fallback=self._fell_back(run),
-            skipped=(*self._passed_over(run), *run.skipped),
+            skipped=(*[s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last], *run.skipped),
             tried=tuple(run.tried),
             bounds_hit=tuple(budget.hit),
             exceeded=budget.spent.exceeded,
@@ -333,7 +322,7 @@ class Search:
 
 
 def _method(run: Run, scan: Scanned | None) -> str:
-    """What answered: the layers, the scan, or both."""
+    """Return what answered: the layers, the scan, or both."""
     if scan is None or not scan.found:
         return run.method
     return f"scan+{run.method}" if run.hits else "scan"

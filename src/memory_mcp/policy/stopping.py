@@ -1,4 +1,4 @@
-"""The end of a search's time: what is kept of it for the answer, and threads that nobody waits for any more."""
+"""What happens when a search is out of time: the reserve for its answer, and ending its threads."""
 
 import atexit
 import contextlib
@@ -20,7 +20,7 @@ _TO_ANSWER, _OF_LIMIT = 4.0, 0.25
 
 
 def reserve_ms(budget: Budget) -> float:
-    """What of a search's time is kept for putting its answer together; nothing where the limit is soft."""
+    """Return the milliseconds reserved for putting the answer together; 0 for a soft limit."""
     return min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
 
 
@@ -34,7 +34,7 @@ class _Abandoned:
     until: float
 
     def interrupted(self) -> bool:
-        """Interrupt them once; False when none works any more, or it took too long."""
+        """Interrupt the threads once; return False if none is left, or after `_GIVE_UP` seconds."""
         with self.woken:
             threads = self.working()
             for thread in threads:
@@ -43,7 +43,7 @@ class _Abandoned:
 
 
 class _Stopping:
-    """One thread that ends others: to begin a thread would cost whoever is late more than a millisecond."""
+    """One thread that ends others: starting a new thread takes more than a millisecond, which a late search lacks."""
 
     def __init__(self) -> None:
         self._new: queue.SimpleQueue[_Abandoned | None] = queue.SimpleQueue()
@@ -70,19 +70,19 @@ class _Stopping:
             going = [one for one in going if one.interrupted()]
 
     def _end(self, thread: threading.Thread) -> None:
-        """End it with the process: libraries that are unloaded beside a running thread report what they think is lost."""
+        """End the thread with the process: libraries that are unloaded beside a running thread report leaks."""
         self._new.put(None)
         thread.join(_GIVE_UP)
 
 
 _stopping = _Stopping()
 
-#: How the names of threads begin that search for somebody: a layer, or a slice of the scan.
+#: Prefixes of the names of searching threads: of a layer, and of a slice of the scan.
 LAYER, SCAN = "layer ", "scan "
 
 
 def at_work() -> int:
-    """Count the threads of this process that search, those included that nobody waits for any more."""
+    """Return the number of searching threads of this process, abandoned ones included."""
     return sum(thread.name.startswith((LAYER, SCAN)) for thread in threading.enumerate())
 
 

@@ -22,7 +22,7 @@ class Tier(IntEnum):
 
 
 def detect(statuses: Sequence[LayerStatus]) -> Tier:
-    """The tier that follows from which layers are enabled and healthy."""
+    """Return the tier that follows from which layers are enabled and healthy."""
     usable = {s.name for s in statuses if s.usable}
     topics, vector, bm25 = (n in usable for n in (LayerName.TOPICS, LayerName.VECTOR, LayerName.BM25))
     if vector and bm25:

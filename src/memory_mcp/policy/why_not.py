@@ -64,14 +64,14 @@ class Seen:
 
 
 class Door(Protocol):
-    """Answers calls as whoever asked would see them answered."""
+    """Runs calls as the caller would see their results."""
 
     def look(self, arguments: Arguments) -> Seen:
-        """How a call is understood."""
+        """Return how a call is understood."""
         ...
 
     def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
-        """The ids that each result of a call shows; DeadlineExceeded when there is no time for another."""
+        """Return the ids that each result of a call shows; raise DeadlineExceeded when the time is over."""
         ...
 
 
@@ -98,7 +98,7 @@ class _Change:
         return {**told, "bounds": inner} if inner else told
 
     def why(self) -> str:
-        """What they undo, in words."""
+        """Return the reasons of the changes as one sentence."""
         return "; ".join(dict.fromkeys(self.reasons[k] for k in self.values if self.reasons[k]))
 
 
@@ -106,13 +106,13 @@ _NOTHING = _Change({}, {})
 
 
 def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
-    """A call's arguments after a change; a change of bounds leaves those it does not name."""
+    """Return a call's arguments after a change; a change of bounds leaves those it does not name."""
     bounds = {**given.get("bounds", {}), **change.get("bounds", {})}
     return {**given, **change, **({"bounds": bounds} if bounds else {})}
 
 
 def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
-    """Which result shows the target, counted from 0."""
+    """Return which result shows the target, counted from 0."""
     for place, ids in enumerate(shown):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
@@ -156,7 +156,7 @@ class _Tries:
         self._known: dict[str, int | None] = {}
 
     def place(self, change: _Change) -> int | None:
-        """Which result shows the target, None where none does or the call is refused."""
+        """Return which result shows the target, None where none does or the call is refused."""
         arguments = applied(self._given, change.arguments())
         key = json.dumps(arguments, sort_keys=True)
         if key not in self._known:
@@ -244,7 +244,13 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
     ways = [*_ways(given, seen)]
     for way in ways:
         yield way(change)
-    yield from _worded(target, door.look(applied(given, change.arguments())).text, change, ways)
+    text = door.look(applied(given, change.arguments())).text
+    words = [" ".join(target.words[:count]) for count in _ADDED if target.words]
+    texts = [*(f"{text} {added}".strip() for added in words), *words[1:]]
+    for wording, added in zip(texts, [*words, *words[1:]], strict=True):
+        yield change.plus(f'the question holds too few of its words; "{added}" are among them', query=wording)
+    for wording in texts[-2:] if ways else ():
+        yield ways[-1](change.plus("the question holds too few of its words", query=wording))
 
 
 def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
@@ -314,13 +320,3 @@ def _listed(target: Target, change: _Change) -> Iterator[_Change]:
         reason = "a period is listed by an overview of its time"
         own = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit, "agent": ""}
         yield change.plus(reason, **own)
-
-
-def _worded(target: Target, text: str, change: _Change, ways: Sequence[Callable[[_Change], _Change]]) -> Iterator[_Change]:
-    """The question with words of the target, at last those alone."""
-    words = [" ".join(target.words[:count]) for count in _ADDED if target.words]
-    texts = [*(f"{text} {added}".strip() for added in words), *words[1:]]
-    for wording, added in zip(texts, [*words, *words[1:]], strict=True):
-        yield change.plus(f'the question holds too few of its words; "{added}" are among them', query=wording)
-    for wording in texts[-2:] if ways else ():
-        yield ways[-1](change.plus("the question holds too few of its words", query=wording))

@@ -48,7 +48,7 @@ class _Clause:
 
 
 def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], terms: Deadlines) -> Deadline | None:
-    """The shortest deadline of a query; none where nothing else would be left to ask."""
+    """Return the shortest deadline of a query; None if nothing else would be left to ask."""
     units = [i for i, word in enumerate(query) if word.key in terms.units]
     found = [
         each for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:]) for each in _at_unit(text, query, i, terms)
@@ -59,7 +59,7 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
 
 
 def _hurried(found: Found) -> Deadline:
-    """What a phrase of hurry sets: of "find ... quickly" the last words, the others belong to the demand."""
+    """Return what a phrase of hurry sets: of "find ... quickly" the last words, the others belong to the demand."""
     start = end = found.at[-1]
     while start - 1 in found.at:
         start -= 1
@@ -79,7 +79,7 @@ def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> l
 
 
 def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
-    """Where the amount before a unit begins, and the amount: the product of its numbers."""
+    """Return where the amount before a unit begins, and the amount: the product of its numbers."""
     amount, start, i = 1.0, unit, unit - 1
     while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
         word = query[i]
@@ -114,7 +114,7 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 
 
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
-    """Which words set the deadline; None: the duration is none."""
+    """Return the first and last place (exclusive) of the deadline; None if the duration sets none."""
     before, after = clause.before, clause.after
     if (after and after[0] in terms.ago) or _is_a_least(before, terms):
         return None
@@ -140,12 +140,12 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
 
 
 def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
-    """What lasts longer than something, where nothing denies or drops it: "tests that need more than 5 s"."""
+    """Return whether a duration is a minimum that nothing denies or drops: "tests that need more than 5 s"."""
     return bool(terms.over & {*before[-_BESIDE:]}) and not terms.denied & {*before}
 
 
 def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
-    """Where a limit begins that is added to what is asked, in the same clause: "list the threads but stop after 1 s"."""
+    """Return where a limit begins that is added to what is asked, in the same clause: "list the threads but stop after 1 s"."""
     before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
         return None
@@ -162,13 +162,13 @@ def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | No
 
 
 def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
-    """The words that say what kind of sentence it is: the first, and the one behind "can you"."""
+    """Return the words that say what kind of sentence it is: the first, and the one behind "can you"."""
     is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
     return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
 
 
 def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
-    """Whether words ask for something, and for nothing that lasts."""
+    """Return whether words ask for something, and not for a thing that lasts."""
     opening = _opening(query, told, terms)
     if opening & terms.asks:
         return not terms.measured & {*told[-2:]}
@@ -176,7 +176,7 @@ def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
-    """A limit between a demand and what is demanded: "let me know in 2 s which port it is"."""
+    """Return whether a limit stands between a demand and what is demanded: "let me know in 2 s which port it is"."""
     told = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -186,7 +186,7 @@ def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -
 
 
 def _run(keys: Iterable[str], terms: Deadlines) -> int:
-    """How many words from a duration on still belong to the deadline."""
+    """Return how many words from a duration on still belong to the deadline."""
     count = 0
     for key in keys:
         if key not in terms.limits and key not in terms.inside and key not in terms.next:
@@ -222,7 +222,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
-    """A clause of its own before what is asked, nearly all of whose words go with limits: "don't think longer than 1 s, what"."""
+    """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what"."""
     before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
@@ -237,7 +237,7 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
-    """Whether the clause that ends here has only words that go with a limit: "please be quick"."""
+    """Return whether the clause that ends here has only words that go with a limit: "please be quick"."""
     clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
     return {*clause} <= terms.limits | terms.company
 
@@ -250,7 +250,7 @@ def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadline
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
-    """A limit that opens the query, or closes it and says of nothing else that it lasts so long."""
+    """Return whether a limit opens the query, or closes it without being the length of something else."""
     before, after = clause.before, clause.after
     limits = before[start - clause.first :]
     if start == 0:

@@ -97,7 +97,7 @@ def _common() -> _Common:
 
 
 def pieces(text: str) -> list[Piece]:
-    """The literal pieces of a text in reading order; they do not overlap."""
+    """Return the literal pieces of a text in reading order; they do not overlap."""
     if not _ANY_QUOTE.search(text):
         return _code_in(text, 0, len(text))
     found: list[Piece] = []
@@ -150,7 +150,7 @@ def _trimmed(chunk: str) -> tuple[int, int]:
 
 
 def _exported(text: str, start: int, end: int) -> Piece | None:
-    """A package's name with one of its members, `strings.Builder`, in a text too short for two sentences."""
+    """Return a package member such as `strings.Builder`; None in a text long enough for two sentences."""
     if not _MEMBER.fullmatch(text, start, end) or len(text) > _MAX_CHUNK or len(text.split()) > _WORDS_BESIDE:
         return None
     return Piece("identifier", text[start:end], start, end)
@@ -170,7 +170,7 @@ def _piece(chunk: str, start: int) -> Piece | None:
 
 
 def _kind(chunk: str) -> str:
-    """What kind of code a chunk is; empty: none."""
+    """Return the kind of code of a chunk; "" for none."""
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""
     if _URL.fullmatch(chunk):
@@ -222,7 +222,7 @@ def _looks_written(part: str) -> bool:
 
 
 def _is_file(chunk: str) -> bool:
-    """A file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two sentences without a space between."""
+    """Return whether a chunk is a file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two joined sentences."""
     if chunk in _common().file_names:
         return True
     if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common().names:

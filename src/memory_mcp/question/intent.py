@@ -67,7 +67,7 @@ class Classified:
 
 
 def classify(text: str, timeout_ms: int | None = None) -> Classified:
-    """What a query wants; `timeout_ms` is the caller's own deadline. Never fails."""
+    """Classify a query; `timeout_ms` is the caller's own deadline. Never raises."""
     literal = pieces(text)
     query = words(text, literal)
     reading = read_by(query)
@@ -77,7 +77,9 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     asked = [each for each in found if each.phrase.group != "hurry" and not _overlaps(each, deadline)]
     pasted = _is_command(text, query, literal, reading) or ("?" not in text and bool(_ERROR.match(text)))
     scores = _scores(asked, literal, pasted)
-    signals = _signals(text, query, asked, literal)
+    said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
+    said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
+    signals = tuple(dict.fromkeys(said))
     intent, confidence = _decide(scores)
     limits = [ms for ms in (timeout_ms, deadline.ms if deadline else None) if ms is not None]
     if limits:
@@ -92,7 +94,7 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
 
 
 def last_of(text: str) -> str | None:
-    """What the query wants the latest decision of, "" for anything; None where it asks for none."""
+    """Return the subject of the latest decision asked for, "" for any; None if the query asks for none."""
     query = words(text, pieces(text))
     asked = latest(query, read_by(query))
     if not asked:
@@ -122,13 +124,13 @@ def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -
 
 
 def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], reading: Table) -> bool:
-    """A pasted command line: flags, and no word that only sentences have."""
+    """Return whether the query is a pasted command line: flags, and no word that only sentences have."""
     has_flag = any(piece.kind == "flag" for piece in literal) or _SHORT_FLAG.search(text)
     return bool(has_flag) and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
 
 
 def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
-    """The intent of most weight, the default before others; how sure: its share beside the next one's."""
+    """Return the intent of most weight and its confidence: its share of its own and the next weight."""
     seen = sorted(scores.values(), reverse=True)
     intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
     if seen[0] == 0:
@@ -143,14 +145,8 @@ def _sure_of(deadline: Deadline | None, hurry: Sequence[Found]) -> float:
     return _SURE_OF_HURRY if is_hurry else _SURE_OF_DEADLINE
 
 
-def _signals(text: str, query: Sequence[Word], asked: Sequence[Found], literal: Sequence[Piece]) -> tuple[str, ...]:
-    said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
-    said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
-    return tuple(dict.fromkeys(said))
-
-
 def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
-    """The words at these places as written, with an ellipsis where some are left out."""
+    """Return the words at these places as written, with an ellipsis where some are left out."""
     said = text[query[at[0]].start : query[at[0]].end]
     for before, place in itertools.pairwise(at):
         between = text[query[before].end : query[place].start] if place == before + 1 else " … "

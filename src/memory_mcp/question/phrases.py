@@ -128,7 +128,7 @@ class Table:
 
 @cache
 def table(language: str) -> Table:
-    """The table of a language."""
+    """Return the table of a language."""
     source = files("memory_mcp.question") / "signals" / f"{language}.toml"
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
@@ -157,7 +157,7 @@ def table(language: str) -> Table:
 
 
 def is_general(text: str) -> bool:
-    """Whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
+    """Return whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
 
     By whole words, not by their stems: *important* names nothing, *imports* do. One language must know all of them,
     beside English, which questions mix with any other.
@@ -236,7 +236,7 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
 
 
 def read_by(found: Sequence[Word]) -> Table:
-    """The table that reads a query: of the language most of whose marks it holds, then most of whose other words."""
+    """Return the table of a query's language: most marks of that language in the query, then most other known words."""
     keys = {word.key for word in found}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())
@@ -245,7 +245,7 @@ def read_by(found: Sequence[Word]) -> Table:
 
 
 def find(query: Sequence[Word], reading: Table) -> list[Found]:
-    """The phrases of a query, none of them inside another: the longer says more."""
+    """Return the phrases of a query; one inside a longer one is left out."""
     return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
 
 
@@ -292,7 +292,7 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
 
 
 def _clause_end(query: Sequence[Word], at: int) -> int:
-    """The place after the last word of a clause, or after the last that a phrase from `at` on may take."""
+    """Return the place after the last word of a clause, or after the last that a phrase from `at` on may take."""
     end, clause = at + 1, query[at].clause
     last = min(len(query), at + _REACH)
     while end < last and query[end].clause == clause:

@@ -40,7 +40,7 @@ def fold(text: str) -> str:
 
 
 def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
-    """The words of a text in order; a literal piece is one word, whatever it holds."""
+    """Return the words of a text in order; a literal piece is one word, whatever it holds."""
     found: list[Word] = []
     clause = at = 0
     for piece in literal:

@@ -1,4 +1,4 @@
-"""The arguments of intelligent_search in, what is asked of the policy and how out."""
+"""Arguments of intelligent_search in, the query and options for the policy out."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,8 +21,8 @@ from memory_mcp.requests.times import Times, times_of
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One call, understood."""
+class ParsedSearch:
+    """The parsed arguments of one call."""
 
     query: Query
     how: How
@@ -38,14 +38,14 @@ class Asked:
 ScopeOf = Callable[[str, str], Scoped]
 
 
-def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
-    """A call from its arguments, those left out not among them; InvalidQuery where they make no sense."""
+def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> ParsedSearch:
+    """Parse the given arguments of a call; raise InvalidQuery for an invalid one."""
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
     told = [given.get(name, "") for name in ("query", "since", "until", "as_of", "tz", "agent", "role", "speaker")]
     question = (*told, scoped.words, given.get("intent", ""), given.get("mode", ""))
-    return Asked(
+    return ParsedSearch(
         query=Query(
             words(given["query"]),
             SEARCHED.check(given.get("limit", SEARCHED.default)),
@@ -55,7 +55,7 @@ def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
             role_of(given.get("role", "")),
             speaker_of(app, given.get("speaker", ""), scoped),
         ),
-        how=how_of(
+        how=search_options(
             times,
             given.get("intent", ""),
             given.get("mode", ""),
@@ -73,7 +73,7 @@ def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
     )
 
 
-def how_of(
+def search_options(
     times: Times,
     intent: str = "",
     mode: str = "",
@@ -83,7 +83,7 @@ def how_of(
     offset: int = 0,
     has_moment: bool = True,
 ) -> How:
-    """What the caller said: the six bounds (the smaller of a bound and its shorthand), and the rest."""
+    """Return the caller's options; `token_budget` and `timeout_ms` lower the bounds of the same meaning."""
     asked = bounds or Bounds()
     changes = dict(asked.stops())
     for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
@@ -100,12 +100,14 @@ def how_of(
 
 
 class Trying:
-    """A call with changed arguments, as the caller would see it answered; see the Door of `why_not`.
+    """Runs a call with changed arguments, as the `Door` of `why_not` requires.
 
-    A call that names its time is not kept longer by changes that are tried; another has its usual time for them.
+    All changes together may take the time limit that the call names, else the default one.
     """
 
-    def __init__(self, app: App, scope_of: ScopeOf, shown: Callable[[Asked], Sequence[Collection[str]]], began: float) -> None:
+    def __init__(
+        self, app: App, scope_of: ScopeOf, shown: Callable[[ParsedSearch], Sequence[Collection[str]]], began: float
+    ) -> None:
         self._app = app
         self._scope_of = scope_of
         self._shown = shown
@@ -115,7 +117,7 @@ class Trying:
 
     def look(self, arguments: Mapping[str, Any]) -> Seen:
         """See Door."""
-        asked = asked_of(self._app, self._scope_of, arguments)
+        asked = parse_search(self._app, self._scope_of, arguments)
         plan = self._app.plan(asked.query, asked.how)
         self._first = self._first or plan
         return Seen(
@@ -133,8 +135,8 @@ class Trying:
         )
 
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
-        """See Door."""
-        asked = asked_of(self._app, self._scope_of, arguments)
+        """See Door; raises DeadlineExceeded when the time is over or the caller has gone."""
+        asked = parse_search(self._app, self._scope_of, arguments)
         left = self._left_ms()
         gone = GONE.get()
         if left < 1 or (gone is not None and gone.is_set()):

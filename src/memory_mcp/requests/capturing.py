@@ -72,7 +72,10 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]
     before = [p._replace(end=now) for p in known if p not in left]
     # A pause that is given another end goes on without a gap.
-    pauses.write(directory, [*left, *before, pauses.Pause(_names(app, project), now, None if not lasts else now + lasts)])
+    names = app.storage.projects.names
+    others = {alias.old for alias in names.aliases if names.of(alias.old) == project} - {project}
+    paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
+    pauses.write(directory, [*left, *before, paused])
     app.storage.audit.record(Act("pause", now, request.by, project))
     return _told(app, directory, project, caller)
 
@@ -91,7 +94,8 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
         ended = [p for p in known if p.end is None or p.end > now]
     if not ended and any(p.covers(pauses.ALL, now) for p in known):
         raise InvalidQuery(
-            f"recording of {_called(project)} is not paused by itself", "All projects are paused; say project * to resume them."
+            f"recording of {'all projects' if project == pauses.ALL else project} is not paused by itself",
+            "All projects are paused; say project * to resume them.",
         )
     if not ended:
         return _told(app, directory, project, caller)
@@ -106,7 +110,7 @@ def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
 
 
 def in_force(app: App, caller: Caller) -> dict[str, int | None]:
-    """Every project that is paused now and exists for the caller, each with when that ends (UTC ms)."""
+    """Return the paused projects that the caller may see, each with the end of its pause (UTC ms; None: open)."""
     if app.directory is None:
         return {}
     now = app.clock.now_ms()
@@ -146,13 +150,6 @@ def _project(app: App, given: str, caller: Caller) -> str:
     return project
 
 
-def _names(app: App, project: str) -> tuple[str, ...]:
-    """The project, and every name that it is recorded under."""
-    names = app.storage.projects.names
-    others = {alias.old for alias in names.aliases if names.of(alias.old) == project}
-    return (project, *sorted(others - {project}))
-
-
 def _milliseconds(duration: str) -> int:
     if not duration.strip():
         return 0
@@ -160,7 +157,3 @@ def _milliseconds(duration: str) -> int:
     if not found or not int(found[1]):
         raise InvalidQuery(f"{duration!r} is no duration", "Say it as 30m, 2h or 1d.")
     return int(found[1]) * _UNITS_MS[found[2]]
-
-
-def _called(project: str) -> str:
-    return "all projects" if project == pauses.ALL else project

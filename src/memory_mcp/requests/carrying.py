@@ -9,8 +9,6 @@ from typing import Any
 from memory_mcp.app import App
 from memory_mcp.ingest.frames import pack
 from memory_mcp.model.event import Event, carried
-from memory_mcp.model.grip import Grip, quote_of
-from memory_mcp.model.ids import GripId
 from memory_mcp.requests.scope import known_project
 from memory_mcp.requests.times import times_of
 
@@ -49,7 +47,7 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The title of a local day and its segments with their statements and quotations, of a project and an agent."""
+    """Return the title of a local day and its segments with their statements and quotations, of a project and an agent."""
     date, agent = str(asked["day"]), str(asked.get("agent") or "")
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
     cuts = [cut for cut in app.storage.toc.segments_of_days(date, f"{date}~", project) if agent in ("", cut.agent)]
@@ -66,16 +64,4 @@ def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
         for cut in cuts
         if cut.node_id in nodes
     ]
-    return {"segments": segments, "quotes": _quotes(app, grips)}
-
-
-def _quotes(app: App, ids: set[GripId]) -> dict[str, str]:
-    grips: dict[GripId, Grip] = app.storage.grips.get_many(ids)
-    events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
-    found: dict[str, str] = {}
-    for grip_id, grip in grips.items():
-        first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
-        if first is not None and last is not None:
-            other = None if grip.event_id_start == grip.event_id_end else last.text
-            found[grip_id] = quote_of(first.text, other, grip.span_start, grip.span_end)
-    return found
+    return {"segments": segments, "quotes": app.evidence.quotes(list(app.storage.grips.get_many(grips).values()))}

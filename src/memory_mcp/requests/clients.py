@@ -9,7 +9,7 @@ from pathlib import Path
 from memory_mcp.app import App
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.install.base import Place
-from memory_mcp.install.status import ClientStatus, statuses
+from memory_mcp.install.status import statuses
 from memory_mcp.requests.scope import Caller
 
 
@@ -18,7 +18,7 @@ class ListClients:
     """Those that were found, or whose configuration names the memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClientFound:
     """One program: whether it starts the memory, and how many of its hooks hand over what happens."""
 
@@ -48,17 +48,11 @@ def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
         found = statuses(Place(sys.platform, os.environ, home, home))
     except MemoryMcpError as error:
         return ClientList(clients=[], problem=error.message)
-    return ClientList(clients=[_found(one) for one in found if one.found or one.configured or one.recording])
-
-
-def _found(one: ClientStatus) -> ClientFound:
-    gone = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
-    on, of = max(one.hooks.values(), default=(0, 0))
-    return ClientFound(
-        client=one.client,
-        title=one.title,
-        uses_memory=one.configured,
-        hooks_on=on,
-        hooks=of,
-        problems=[*gone, *one.unreadable],
-    )
+    clients = []
+    for one in found:
+        if one.found or one.configured or one.recording:
+            gone = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
+            on, of = max(one.hooks.values(), default=(0, 0))
+            problems = [*gone, *one.unreadable]
+            clients.append(ClientFound(one.client, one.title, one.configured, on, of, problems))
+    return ClientList(clients=clients)

@@ -1,11 +1,11 @@
-"""What was recorded holds no more: another statement in its place, or none. Nothing stored is changed, and both stay readable."""
+"""Supersede a recorded statement by another, or retract it; both stay stored and readable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.events.evidence import Expanded, unknown_grip
+from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Trust
 from memory_mcp.model.ids import GripId, digest
@@ -13,7 +13,7 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.notes import Note, keep
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.scope import Caller, visible_evidence
 
 #: Who is named as the author of what a person typed on a terminal and confirmed.
 PERSON = "person"
@@ -25,7 +25,7 @@ CORRECTS = "corrects"
 
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """A quotation that is wrong or holds no more, and what holds instead; `by` is who says so."""
+    """Replace the statement of a grip; `by` is the author of the correction."""
 
     grip_id: str
     text: str
@@ -40,7 +40,7 @@ class Correct:
 
 @dataclass(frozen=True, slots=True)
 class Retract:
-    """A quotation that holds no more, with nothing in its place."""
+    """Retract the statement of a grip without a replacement."""
 
     grip_id: str
     reason: str = ""
@@ -85,7 +85,7 @@ class Audited:
 
 
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
-    """Record a statement in the place of another, which is shown as superseded from now on.
+    """Record a statement that supersedes another, which is shown as superseded from now on.
 
     Raises:
         InvalidQuery: the text is empty, or nothing of it may be stored.
@@ -94,7 +94,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     """
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
-    old = _seen(app, request.grip_id, caller)
+    old = visible_evidence(app, caller, request.grip_id)
     project, author = old.excerpt[0].project, _author(request)
     note = Note(
         text=request.text,
@@ -115,13 +115,13 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
 
 
 def retract(app: App, request: Retract, caller: Caller) -> Corrected:
-    """Record that a statement holds no more.
+    """Record that a statement is retracted.
 
     Raises:
         NotFound: there is no such quotation.
 
     """
-    old = _seen(app, request.grip_id, caller)
+    old = visible_evidence(app, caller, request.grip_id)
     app.derivation.run()
     _supersede(app, old, None, request)
     return Corrected(superseded=old.grip_id, project=old.excerpt[0].project)
@@ -146,19 +146,12 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     )
 
 
-def _seen(app: App, grip_id: str, caller: Caller) -> Expanded:
-    found = app.evidence.expand(grip_id, 0, 0)
-    if not caller.sees(app, found.excerpt[0].project):
-        raise unknown_grip(grip_id)
-    return found
-
-
 def _author(request: Correct | Retract) -> str:
     return PERSON if request.is_person else request.by
 
 
 def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
-    """Record it of every grip that holds the statement; a call that is sent again finds it recorded."""
+    """Record the change for every grip that quotes the statement; a repeated call changes nothing."""
     now, author = app.clock.now_ms(), _author(request)
     reason = app.gate.words(request.reason[:MAX_REASON])
     known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
@@ -171,7 +164,7 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
 
 
 def _same(app: App, old: Expanded) -> list[GripId]:
-    """The grips that quote the statement: its own, those that lie in it or hold it, and those of the same message told twice."""
+    """Return all grips that quote the statement: overlapping ones, and those of duplicates of its message."""
     ids = {e.event_id for e in old.excerpt}
     pairs = app.storage.events.duplicates(ids)
     told = ids | set(pairs) | set(pairs.values())

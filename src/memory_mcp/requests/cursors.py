@@ -1,4 +1,4 @@
-"""Where a page ended, as a text that tells nothing and cannot be bent: bound to its question, checked on return."""
+"""Opaque page cursors, bound to their question by a checksum."""
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
@@ -10,28 +10,28 @@ _CHECK_CHARS = 10
 
 
 def offset_cursor(offset: int, *question: str) -> str:
-    """A cursor for the page that begins at `offset` of this question's answer."""
+    """Return the cursor of the page that begins at `offset` in the results of a question."""
     body = encode(offset, _OFFSET_CHARS)
     return (body + _check(body, question)).lower()
 
 
 def offset_of(cursor: str, *question: str) -> int:
-    """The offset a cursor stands for, 0 for none; InvalidQuery when it is damaged or belongs to another question."""
+    """Return the offset of a cursor, 0 for ""; raise InvalidQuery if it is damaged or belongs to another question."""
     return decode(_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
 
 
 def event_cursor(event_id: EventId, *question: str) -> str:
-    """A cursor for the page that begins behind an event."""
+    """Return the cursor of the page that begins after an event."""
     return (event_id + _check(event_id, question)).lower()
 
 
 def event_of(cursor: str, *question: str) -> EventId:
-    """The event behind which a page begins; InvalidQuery as for `offset_of`."""
+    """Return the event after which a page begins; raises as `offset_of`."""
     return event_id_from(event_key(_body(cursor, _EVENT_CHARS, question)))
 
 
 def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
-    """Return the place in the order of events behind which a page begins; None for no cursor.
+    """Return the sort key of the event after which a page begins; None for no cursor.
 
     Raises:
         InvalidQuery: as for `offset_of`, or the event is not stored any more.

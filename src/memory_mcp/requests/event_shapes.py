@@ -19,7 +19,7 @@ class QuotedSpan:
     grip_id: str
     start: int
     end: int
-    #: Whether it holds no more.
+    #: Whether it is superseded.
     over: bool = False
 
 
@@ -39,7 +39,7 @@ class FullEvent(Event):
     quotes: Sequence[QuotedSpan] = ()
 
 
-def shaped(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
+def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
     """Return events in the order given.
 
     Args:

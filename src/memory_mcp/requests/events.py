@@ -8,7 +8,7 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
 from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests.cursors import event_behind, event_cursor
-from memory_mcp.requests.event_shapes import shaped
+from memory_mcp.requests.event_shapes import shape_events
 from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Detail, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -71,7 +71,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     else:
         found, kept_to, scope, question = _page(app, request, caller)
     offsets: dict[str, int] = {event_id_from(event_key(request.event_id)): offset} if request.event_id else {}
-    shown = shaped(app, found[:kept_to], full is Detail.FULL, most, offsets)
+    shown = shape_events(app, found[:kept_to], full is Detail.FULL, most, offsets)
     kept = fitting(app, shown, own_budget)
     shortened = bool(shown) and not kept
     if shortened:
@@ -102,22 +102,17 @@ def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
     question = ("get_events", scoped.words, request.since, request.until, request.session_id, *named)
     after = event_behind(app, request.cursor, question)
     if request.node_id:
-        found: Sequence[Stored] = _of_segment(app, request.node_id, scoped)
+        node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
+        key = segment_key_of(node.node_id)
+        segment = app.storage.toc.segments([key]).get(key) if key is not None else None
+        if segment is None:
+            raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
+        found: Sequence[Stored] = app.storage.events.in_segment(segment)
         found = [one for one in found if after is None or one.order > after][: limit + 1]
     else:
         found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
     words = _whose(app, caller, found) or scoped.words if is_session else scoped.words
     return found, limit, words, question
-
-
-def _of_segment(app: App, given: str, scoped: Scoped) -> Sequence[Stored]:
-    """Return a segment's events, once its scope is known to hold it."""
-    node = app.tree.node(times_of(app).node_id(given), scoped.project)
-    key = segment_key_of(node.node_id)
-    segment = app.storage.toc.segments([key]).get(key) if key is not None else None
-    if segment is None:
-        raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
-    return app.storage.events.in_segment(segment)
 
 
 def _around(app: App, request: GetEvents, caller: Caller) -> _Found:

@@ -71,7 +71,7 @@ class Excerpt:
         return (kept[0][0], min(kept[-1][1], kept[0][0] + room)) if kept else (0, 0)
 
     def _trimmed(self, found: Sequence[tuple[int, int, str]], total: float) -> Sequence[tuple[int, int, str]]:
-        """A stretch without the terms at its ends that stand in it again or weigh little: what follows needs the room."""
+        """Return a stretch without terms at its ends that occur in it again or weigh little."""
         held = Counter(term for _, _, term in found)
         low, high = 0, len(found)
 
@@ -91,14 +91,18 @@ class Excerpt:
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
     """The part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`; ellipses mark cuts."""
     first, last = kept or (end, start)
-    start = start if start <= 0 else _forward(text, start, min(first, end))
-    end = end if end >= len(text) else _back(text, end, max(last, start))
+    if start > 0:
+        most = min(first, end)
+        start = _nearest(text, range(start, most + 1), most)
+    if end < len(text):
+        least = max(last, start)
+        end = _nearest(text, range(end, least - 1, -1), least)
     piece = text[start:end].strip()
     return f"{ELLIPSIS if start > 0 else ''}{piece}{ELLIPSIS if end < len(text) else ''}"
 
 
 def head_and_tail(text: str, width: int) -> str:
-    """A long text's beginning and end, `width` characters in all, with how much lies between them."""
+    """Return a long text's beginning and end, `width` characters in all, with how much lies between them."""
     text = text.strip()
     if len(text) <= width:
         return text
@@ -109,22 +113,13 @@ def head_and_tail(text: str, width: int) -> str:
     return f"{head}{note}{tail}"
 
 
-def _forward(text: str, start: int, most: int) -> int:
-    """The nearest good place to begin at or behind `start`, at most `most`."""
-    for reach, good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
-        for at in range(start, min(start + reach, most) + 1):
-            if good(text, at):
+def _nearest(text: str, places: range, otherwise: int) -> int:
+    """Return the first good place to cut: at white space, else between words, else between characters."""
+    for reach, is_good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
+        for at in places[: reach + 1]:
+            if is_good(text, at):
                 return at
-    return next((at for at in range(start, most + 1) if _between_characters(text, at)), most)
-
-
-def _back(text: str, end: int, least: int) -> int:
-    """The nearest good place to end at or before `end`, at least `least`."""
-    for reach, good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
-        for at in range(end, max(end - reach, least) - 1, -1):
-            if good(text, at):
-                return at
-    return next((at for at in range(end, least - 1, -1) if _between_characters(text, at)), least)
+    return next((at for at in places if _between_characters(text, at)), otherwise)
 
 
 def _at_space(text: str, at: int) -> bool:
@@ -132,7 +127,7 @@ def _at_space(text: str, at: int) -> bool:
 
 
 def _between_words(text: str, at: int) -> bool:
-    """Whether no word of letters with spaces between words reaches over this place."""
+    """Return whether a cut here splits no word of a script that puts spaces between words."""
     if not _between_characters(text, at):
         return False
     before, after = text[at - 1], text[at]
@@ -140,7 +135,7 @@ def _between_words(text: str, at: int) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character belongs to a word that must not be cut: of a script that puts spaces between words."""
+    """Return whether a character is part of a word of a script that puts spaces between words."""
     return character == "_" or (character.isalnum() and unicodedata.category(character) != "Lo")
 
 

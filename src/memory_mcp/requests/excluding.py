@@ -119,7 +119,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
     now = _with(said, {name: ", ".join(after)})
     held = app.settings.ingest
-    # In force before it is written: whoever looks at the file then finds nothing new in it.
+    # Applied before it is written, so that a watcher of the file finds nothing new.
     _record_by(app, now)
     try:
         store(app.settings_file, f"ingest.{name}", getattr(now, name))

@@ -6,11 +6,11 @@ first; long texts are shortened, tool output more than words.
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import Expanded, unknown_grip
+from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
@@ -18,9 +18,9 @@ from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
-from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.scope import Caller, visible_evidence
 
 #: Tokens of a response where the caller names no budget.
 EXPAND_TOKENS = 600
@@ -28,7 +28,7 @@ EXPAND_TOKENS = 600
 _LEAST, _LEAST_QUOTE = 60, 80
 #: Below this width a text's beginning is shown alone.
 _NARROW = 120
-#: What would show everything is told in steps of so many tokens.
+#: The token budget that would show everything is rounded up to a multiple of this.
 _STEP = 50
 #: Stands for the quoted words in the shortened text of their event.
 QUOTATION = "[the quotation]"
@@ -87,10 +87,10 @@ class ExpandResponse(Recalled):
     truncated: bool = False
     #: The arguments with which nothing is.
     more: Mapping[str, int] | None = None
-    #: The grip of the statement that stands in its place, or `RETRACTED`; and why it holds no more.
+    #: The grip of the statement that supersedes it, or `RETRACTED`; and the reason.
     superseded_by: str = ""
     why_superseded: str = ""
-    #: The quoted words give orders to whoever reads them (`model/orders.py`).
+    #: Set if the quoted words read as instructions to the reader (`model/orders.py`).
     flag: str = ""
     pinned: bool = False
 
@@ -105,10 +105,8 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """
     before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
-    found = app.evidence.expand(request.grip_id, before, after)
+    found = visible_evidence(app, caller, request.grip_id, before, after)
     project = found.excerpt[0].project
-    if not caller.sees(app, project):
-        raise unknown_grip(request.grip_id)
     app.count_opening(found.grip_id)
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
     node_id = next((s.node_id for s in segments.values()), "") or _filed_under(app, found.excerpt[0])
@@ -126,7 +124,7 @@ def _filed_under(app: App, event: Event) -> str:
 
 
 class _Fitting:
-    """One citation, brought into a budget."""
+    """Cuts one citation to a token budget."""
 
     def __init__(
         self,
@@ -178,24 +176,19 @@ class _Fitting:
         needed = min(-(-cost // _STEP) * _STEP, TOKENS.most)
         base = replace(self._bare, truncated=True, more={"token_budget": needed})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
-        longest = 2 * max(len(e.text) for e in self._all())
+        longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
+
+        def fits(response: ExpandResponse) -> bool:
+            return tokens_of(response, self._factor) <= budget
+
+        def quoted(width: int) -> ExpandResponse:
+            return replace(silent, grip=replace(silent.grip, quote=_headed(self._found.quote, width)))
+
         for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
-            make = functools.partial(self._around, shown, count)
-            width = largest(_LEAST, longest, lambda w, make=make: self._fits(make(w), budget))  # type: ignore[misc]
-            if width is not None:
-                return make(width)
-        quoted = functools.partial(self._with_quote, silent)
-        width = largest(_LEAST_QUOTE, len(self._found.quote), lambda w: self._fits(quoted(w), budget))
-        return quoted(width or _LEAST_QUOTE)
-
-    def _fits(self, response: ExpandResponse, budget: int) -> bool:
-        return tokens_of(response, self._factor) <= budget
-
-    def _all(self) -> Sequence[Event]:
-        return (*self._found.before, *self._found.excerpt, *self._found.after)
-
-    def _with_quote(self, response: ExpandResponse, width: int) -> ExpandResponse:
-        return replace(response, grip=replace(response.grip, quote=_headed(self._found.quote, width)))
+            found = fullest(functools.partial(self._around, shown, count), fits, _LEAST, longest)
+            if found is not None:
+                return found
+        return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
 
     def _around(self, response: ExpandResponse, count: int, width: int | None) -> ExpandResponse:
         """Return a response with its nearest neighbours; `width` is that of a message's text, None for whole texts."""

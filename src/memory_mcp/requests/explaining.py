@@ -71,12 +71,13 @@ class FullExplanation:
     why_not: WhyNot | None = None
 
 
-def lean(why: explain.Explanation, calendar: Calendar) -> Explanation:
-    """What a model needs of an explanation.
+def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanation:
+    """Return the part of an explanation that a model needs.
 
     As far as it is long, first what stands in brackets is left out, then layers that only lack another one which is named
     itself, then layers that were tried.
     """
+    value = window(why.window, why.window_words, calendar)
     made = Explanation(
         intent=why.intent,
         tier_used=int(why.tier),
@@ -85,13 +86,13 @@ def lean(why: explain.Explanation, calendar: Calendar) -> Explanation:
         skipped=_skipped(why),
         bounds_hit=why.bounds_hit,
         scope=why.scope,
-        window=_to_minutes(window(why.window, why.window_words, calendar)),
+        window=None if value is None else replace(value, since=value.since[:16], until=value.until[:16]),
         notices=why.notices,
     )
     return _brief(made, {t.layer for t in why.tried})
 
 
-def full(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
+def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
     """Everything that was decided."""
     used = why.used
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
@@ -121,11 +122,6 @@ def full(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplan
         notices=why.notices,
         path=tuple(_step(asdict(s)) for s in why.path),
     )
-
-
-def _to_minutes(value: Window | None) -> Window | None:
-    """Return a window in local time, without seconds and zone."""
-    return None if value is None else replace(value, since=value.since[:16], until=value.until[:16])
 
 
 def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:

@@ -90,7 +90,7 @@ def _shape(app: App, told: Told, done: bool, note: str) -> Forgotten:
 
 
 def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
-    """What is meant, and what kind of thing that is."""
+    """Return what is to be forgotten, and its kind in words."""
     alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
     timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]
     if len(alone) + bool(timed) != 1 or (request.session and request.project):
@@ -98,7 +98,14 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
     if request.value:
         return Wanted(values=[request.value]), "value"
     if request.event:
-        return _event(app, request.event), "event"
+        event = app.storage.events.find(event_id_from(event_key(request.event)))
+        if event is None:
+            raise NotFound(f"no such event: {request.event}", "query events and grips name events.")
+        pairs = app.storage.events.duplicates([event.event_id])
+        events = app.storage.events.get_many({event.event_id, *pairs, *pairs.values()})
+        # A line that says something is recognized wherever it is said again.
+        lines = [line.strip() for line in event.text.splitlines()]
+        return Wanted(values=[line for line in lines if len(key_of(line)) >= _LINE], events=list(events.values())), "event"
     if request.topic:
         return Wanted(events=list(_of_topic(app, request.topic))), "topic"
     return Wanted(ranges=_ranges(app, request)), " ".join(timed)
@@ -117,17 +124,6 @@ def _refuse_common(app: App, wanted: Wanted) -> None:
         )
 
 
-def _event(app: App, given: str) -> Wanted:
-    """One event: what it says is known again, line by line, as far as a line says something."""
-    event = app.storage.events.find(event_id_from(event_key(given)))
-    if event is None:
-        raise NotFound(f"no such event: {given}", "query events and grips name events.")
-    pairs = app.storage.events.duplicates([event.event_id])
-    events = app.storage.events.get_many({event.event_id, *pairs, *pairs.values()})
-    lines = [line.strip() for line in event.text.splitlines()]
-    return Wanted(values=[line for line in lines if len(key_of(line)) >= _LINE], events=list(events.values()))
-
-
 def _of_topic(app: App, given: str) -> Iterator[Event]:
     topic = parse_topic_id(given)
     known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
@@ -139,13 +135,13 @@ def _of_topic(app: App, given: str) -> Iterator[Event]:
 
 
 def _ranges(app: App, request: Forget) -> list[Range]:
-    """What was said until now; what comes later is another matter."""
+    """Return the ranges that the request names; they end now, so that later events stay."""
     window = times_of(app).window(request.since, request.until)
     now = app.clock.now_ms()
     since = window.start_ms if window and request.since else 0
     until = min(window.end_ms - 1, now) if window and request.until else now
     if request.session:
-        if not _has_session(app, request.session):
+        if not app.storage.events.window(Scope(), request.session, limit=1):
             raise NotFound(f"no such session: {request.session}", "`memory-mcp query events` shows session ids.")
         return [Range(since, until, session=request.session)]
     if not request.project:
@@ -157,10 +153,6 @@ def _ranges(app: App, request: Forget) -> list[Range]:
             raise InvalidQuery("that time holds everything that is stored", hint)
         return [Range(since, until)]
     return list(_of_project(app, known_project(app, request.project), since, until))
-
-
-def _has_session(app: App, session: str) -> bool:
-    return bool(app.storage.events.window(Scope(), session, limit=1))
 
 
 def _of_project(app: App, project: str, since: int, until: int) -> Iterator[Range]:

@@ -125,7 +125,7 @@ class TopicGraphStatus:
     behind: int | None = None
     #: Whether segments are compared by vectors too, and not by shared words alone; None where there is no graph.
     by_meaning: bool | None = None
-    #: Topics left out because nobody spoke of them for long.
+    #: Topics left out because they were not mentioned for long.
     pruned: int = 0
     size_bytes: int = 0
     last_commit_at: str = ""
@@ -145,7 +145,7 @@ class RebuiltIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedIndex:
-    """What an index holds no more, by level."""
+    """How many documents were left out of an index, by level."""
 
     success: bool
     pruned: Mapping[str, int]

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.jobs.scheduler import JobStatus
 from memory_mcp.requests.scope import Caller
 
 
@@ -80,7 +79,24 @@ class JobPaused:
 def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
     """Return every job with its schedule, its last run and its next one."""
     caller.refuse_all(app, "the list of jobs")
-    return JobList(jobs=[_job(app, status) for status in app.scheduler.statuses()])
+    return JobList(
+        jobs=[
+            Job(
+                name=status.name,
+                help=status.help,
+                schedule=status.schedule,
+                paused=status.paused,
+                running=status.running,
+                last_started=_iso(app, status.last_started),
+                last_seconds=status.last_seconds,
+                last_result=status.last_result,
+                next_run=_iso(app, status.next_run),
+                runs=status.runs,
+                failures=status.failures,
+            )
+            for status in app.scheduler.statuses()
+        ]
+    )
 
 
 def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
@@ -122,22 +138,6 @@ def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
 def _paused(app: App, name: str) -> JobPaused:
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
     return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
-
-
-def _job(app: App, status: JobStatus) -> Job:
-    return Job(
-        name=status.name,
-        help=status.help,
-        schedule=status.schedule,
-        paused=status.paused,
-        running=status.running,
-        last_started=_iso(app, status.last_started),
-        last_seconds=status.last_seconds,
-        last_result=status.last_result,
-        next_run=_iso(app, status.next_run),
-        runs=status.runs,
-        failures=status.failures,
-    )
 
 
 def _iso(app: App, ms: int | None) -> str | None:

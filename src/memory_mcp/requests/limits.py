@@ -1,4 +1,4 @@
-"""What a request may ask for, and what it gets when it does not say: numbers, texts, and names from a list."""
+"""Ranges and defaults of what a request may ask for: numbers, texts, and names from a list."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,14 +12,14 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a number may be, and what it is when not given."""
+    """The default, least and greatest value of a number."""
 
     default: int
     least: int = 1
     most: int = 100
 
     def check(self, value: int, name: str = "limit") -> int:
-        """Return `value`; InvalidQuery outside the range."""
+        """Return `value`; raise InvalidQuery if it lies outside the range."""
         if value < self.least:
             raise InvalidQuery(f"{name} must be at least {self.least}")
         if value > self.most:
@@ -60,7 +60,7 @@ MAX_QUERY = 4000
 
 
 class Detail(StrEnum):
-    """How much a response says."""
+    """Level of detail of a response."""
 
     LEAN = "lean"
     FULL = "full"
@@ -68,7 +68,7 @@ class Detail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a search stops; None leaves a bound to the settings."""
+    """Limits at which a search stops; None stands for the value of the settings."""
 
     max_depth: int | None = None
     max_nodes_visited: int | None = None
@@ -89,7 +89,7 @@ class Bounds:
             raise InvalidQuery(f"min_confidence must be 0 to 1, not {self.min_confidence}")
 
     def stops(self) -> Mapping[str, int | None]:
-        """Return the six bounds by their names."""
+        """Return the six bounds by name, without `min_confidence`."""
         return {name: value for name, value in asdict(self).items() if name in BOUNDS}
 
 
@@ -98,7 +98,7 @@ BOUNDS = tuple(f.name for f in fields(Bounds) if f.name != "min_confidence")
 
 
 def choice(known: Iterable[E], name: str, given: str) -> E | None:
-    """Return the member that is given by its value, None for ""; InvalidQuery where it is none of those known."""
+    """Return the member with the value `given`, None for ""; raise InvalidQuery for any other text."""
     if not given:
         return None
     members = list(known)
@@ -110,7 +110,7 @@ def choice(known: Iterable[E], name: str, given: str) -> E | None:
 
 
 def words(text: str) -> str:
-    """Return a query; InvalidQuery when it is empty or too long."""
+    """Return a query unchanged; raise InvalidQuery if it is empty or longer than `MAX_QUERY` characters."""
     if not text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     if len(text) > MAX_QUERY:

@@ -15,7 +15,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
-from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, Told, child, full_child, lessened
 from memory_mcp.toc.quiet import quiet
@@ -38,18 +38,23 @@ class Listing:
     question: tuple[str, ...]
 
     def cursor(self, shown: int) -> str:
-        """A cursor for what follows behind so many; "" where nothing does."""
+        """Return the cursor of what follows after `shown` children; "" for nothing."""
         end = self.offset + shown
         return offset_cursor(end, *self.question) if end < self.total else ""
 
     def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
-        """As many children as fit, at least one."""
-        most = len(self.children)
-        fits = largest(1, most, lambda count: tokens_of(self.children[:count], factor) <= tokens) if most else 0
-        return self.children[: fits or 1]
+        """Return as many children as fit `tokens`, at least one."""
+
+        def first(count: int) -> Sequence[Child]:
+            return self.children[:count]
+
+        def fits(children: Sequence[Child]) -> bool:
+            return tokens_of(children, factor) <= tokens
+
+        return fullest(first, fits, 1, len(self.children)) or first(1)
 
 
-def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
+def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
     """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
 
     With `full`, all is said of each.
@@ -76,21 +81,25 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
         children = _children(app, rows[offset:end], scoped, full=True)
     else:
         first = _children(app, rows[: PAGE.default], scoped)
-        told = _detail(first, app.settings.retrieval.token_factor)
+        factor = app.settings.retrieval.token_factor
+        told = next((t for t in Told if tokens_of([lessened(one, t) for one in first], factor) <= _ROOM), Told.TITLES)
         page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
         children = [lessened(one, told) for one in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
     return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
 
 
-def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
-    """As many bullets as fit, the most durable ones, in their order."""
+def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
+    """Return as many bullets as fit `tokens`, the most salient kinds, in their order."""
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
 
     def first(count: int) -> list[Bullet]:
         return [bullets[i] for i in sorted(ranked[:count])]
 
-    return first(largest(0, len(bullets), lambda count: tokens_of(first(count), factor) <= tokens) or 0)
+    def fits(shown: list[Bullet]) -> bool:
+        return tokens_of(shown, factor) <= tokens
+
+    return fullest(first, fits, 0, len(bullets)) or []
 
 
 def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
@@ -99,14 +108,8 @@ def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = Fals
     return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]
 
 
-def _detail(first: Sequence[Child], factor: float) -> Told:
-    """How much can be said of each child so that all of the first fit."""
-    fitting = (told for told in Told if tokens_of([lessened(one, told) for one in first], factor) <= _ROOM)
-    return next(fitting, Told.TITLES)
-
-
 def _offset(cursor: str, question: tuple[str, ...]) -> int | None:
-    """The place that a cursor names in the answer of a question; None where it belongs to another."""
+    """Return the offset of a cursor; None if it belongs to another question."""
     try:
         return offset_of(cursor, *question)
     except InvalidQuery:

@@ -58,8 +58,10 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
     wanted = query_terms(asked)
     lines: dict[str, str] = {}
     for hit in hits:
-        own, told = (hit.grip_ids[0], _line(app, hit, wanted)), beside.pop(hit.node_id, [])
-        settled = [said for said in told if said[0] != own[0]][:_BESIDE]
+        grip_id, who = hit.grip_ids[0], named(hit.speaker) or hit.role or "recorded"
+        quote = quoted(snippet(hit.quote, wanted, _WIDTH), _WIDTH)
+        own = (grip_id, f"- {_moment(app, hit.timestamp)} {who}: {quote} {grip_id}")
+        settled = [said for said in beside.pop(hit.node_id, []) if said[0] != grip_id][:_BESIDE]
         for grip, line in [*settled, own] if decisions else [own, *settled]:
             lines.setdefault(grip, line)
     text = _fitting(head, list(lines.values()), budget, app.settings.retrieval.token_factor)
@@ -149,7 +151,7 @@ def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
 
 
 def _latest(app: App, scoped: Scoped) -> list[Segment]:
-    """The newest segments of a scope, in order of time."""
+    """Return the newest segments of a scope, in order of time."""
     found: list[Segment] = []
     for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
         found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
@@ -173,14 +175,8 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
     return made
 
 
-def _line(app: App, hit: Hit, wanted: Sequence[str]) -> str:
-    who = named(hit.speaker) or hit.role or "recorded"
-    words = quoted(snippet(hit.quote, wanted, _WIDTH), _WIDTH)
-    return f"- {_moment(app, hit.timestamp)} {who}: {words} {hit.grip_ids[0]}"
-
-
 def _fitting(head: str, lines: Sequence[str], budget: int, factor: float) -> str:
-    """As many lines as fit, fenced; "" where there is none."""
+    """Return as many lines as fit, fenced; "" where there is none."""
     kept: list[str] = []
     for line in lines:
         if estimate_tokens(fence("\n".join([head, *kept, line])), factor) <= budget:

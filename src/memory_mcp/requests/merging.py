@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Which of some events are stored here, by their numbers: under their ids, or the same but for what was taken out."""
+    """Return the numbers of those events that are stored here, by id or with parts redacted or forgotten."""
     drafts = [
         EventDraft(
             session_id=str(told["session_id"]),
@@ -37,7 +37,7 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of projects that people gave there, as far as nothing is said of them here; before events are stored."""
+    """Store project names that people gave there and that are not set here; call it before the events."""
     names = app.storage.projects.names
     said = {alias.old for alias in names.aliases}
     aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, asked["project_alias"])]
@@ -57,10 +57,15 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Pins, corrections, labels, and texts that agents wrote; behind the events, which they speak of. Says what was taken."""
+    """Store pins, corrections, labels and texts of agents; call it after the events. Returns the counts by kind."""
+    rows = _unforgotten(app, asked["pin"])
+    pinned = app.storage.toc.pins()
+    new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
+    for target, by in new.items():
+        app.storage.toc.set_pin(target, True, by)
     taken = {
         "ids": _lead(app, asked["segment_cut"]),
-        "pins": _pins(app, _unforgotten(app, asked["pin"])),
+        "pins": len(new),
         "corrections": _superseded(app, asked["superseded"]),
         "labels": _labels(app, _unforgotten(app, asked["topic_label"])),
         "texts": _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"]),
@@ -73,7 +78,7 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
-    """The rows that tell nothing of what was forgotten here: a name or a label is not taken in by half."""
+    """Return the rows without any forgotten text; a row is never taken in part."""
     clean = app.gate.tombstones.clean
     return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
@@ -94,14 +99,6 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
         with app.derivation.publishing:
             toc.recut((), leads)
     return len(leads)
-
-
-def _pins(app: App, rows: Sequence[Row]) -> int:
-    pinned = app.storage.toc.pins()
-    new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
-    for target, by in new.items():
-        app.storage.toc.set_pin(target, True, by)
-    return len(new)
 
 
 def _superseded(app: App, rows: Sequence[Row]) -> int:

@@ -10,7 +10,7 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
-from memory_mcp.requests.listing import listed, most_telling
+from memory_mcp.requests.listing import list_children, most_salient
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -92,7 +92,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened))
-    listing = listed(app, opened, scoped, limit, request.cursor)
+    listing = list_children(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
     node = replace(whole, summary="", bullets=[], keywords=[]) if request.cursor else whole
     bare = Browsed(
@@ -114,7 +114,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     left = room - tokens_of(shown, factor)
     return replace(
         bare,
-        node=replace(node, bullets=most_telling(node.bullets, left, factor)),
+        node=replace(node, bullets=most_salient(node.bullets, left, factor)),
         children=shown,
         next_cursor=listing.cursor(len(shown)),
     )
@@ -125,7 +125,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     limit, full = PAGE.check(request.limit), choice(Detail, "detail", request.detail) is Detail.FULL
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    listing = listed(app, opened, scoped, limit, request.cursor, full)
+    listing = list_children(app, opened, scoped, limit, request.cursor, full)
     return WholeNode(
         node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened)),
         children=listing.children,
@@ -159,5 +159,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Which of a node's grips hold no more."""
+    """Return the superseded ones of a node's grips."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

@@ -1,4 +1,4 @@
-"""A statement of somebody's own, as an event: what `remember` keeps, and what stands in the place of a corrected one."""
+"""Store a statement as an event: what `remember` stores, and what replaces a corrected statement."""
 
 import uuid
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _SESSIONS = "notes:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Its text, whose it is, and the key under which it is stored once."""
+    """The text, author and project of a note, and the key under which it is stored once."""
 
     text: str
     agent: str
@@ -37,21 +37,12 @@ def is_notes(session_id: str) -> bool:
 
 
 def keep(app: App, note: Note) -> tuple[EventId, GripId]:
-    """Store a note, once per key; its event and the grip that quotes it.
+    """Store a note, once per key, and return its event and the grip that quotes it.
 
     Raises:
         NotFound: it was stored under this key before, and was forgotten since.
 
     """
-    stored = _stored(app, note)
-    found = app.storage.events.find(stored)
-    if found is None:
-        raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
-    return stored, span_grip_id(stored, 0, _cut(found.text))
-
-
-def _stored(app: App, note: Note) -> EventId:
-    """Its event id, known before it is written so that it can be the key's answer."""
     now = app.clock.now_ms()
     source_id = note.source_id or f"note:{uuid.uuid4().hex}"
     made = event_id(now, TOOL, source_id)
@@ -67,11 +58,15 @@ def _stored(app: App, note: Note) -> EventId:
         metadata={**note.metadata, **({"kind": note.kind} if note.kind else {})},
     )
     outcome = app.write([draft], TOOL, note.trust, Request(f"remember:{note.key}", made) if note.key else None)
-    return EventId(outcome.replay) if outcome.replay is not None else (*outcome.new, *outcome.known)[0]
+    stored = EventId(outcome.replay) if outcome.replay is not None else (*outcome.new, *outcome.known)[0]
+    found = app.storage.events.find(stored)
+    if found is None:
+        raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
+    return stored, span_grip_id(stored, 0, _cut(found.text))
 
 
 def _cut(text: str) -> int:
-    """Where the quotation ends: whole, or after the last word that fits."""
+    """Return where the quotation ends: at the end of the text, or after the last word that fits."""
     if len(text) <= _QUOTED:
         return len(text)
     space = text.rfind(" ", _QUOTED // 2, _QUOTED)

@@ -16,7 +16,7 @@ from memory_mcp.ingest.redact import MARK_BEGIN, MARK_PATTERN
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.requests import capturing
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.sharing.place import SharePlace
 from memory_mcp.storage.values import Scope
 
@@ -146,10 +146,28 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     now = app.clock.now_ms()
     capture, loss = app.gate.capture, app.storage.loss
     paused, problem = _paused(app, caller)
+    recent: dict[str, int] = {}
+    for one in app.storage.events.sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
+        recent[one.agent] = recent.get(one.agent, 0) + one.events
+    found = newest_first(app.storage.projects.agents())
+    rules = app.storage.events.marks(MARK_BEGIN, MARK_PATTERN)
+    span = app.storage.events.span(Scope())
     return Overview(
         now=app.calendar.iso(now),
-        clients=_clients(app, now),
-        redacted=_redacted(app),
+        clients=[
+            ClientSeen(
+                agent=one.name or NO_NAME,
+                events=one.events,
+                events_last_day=recent.get(one.name, 0),
+                last=app.calendar.iso(one.end_ms),
+            )
+            for one in found
+        ],
+        redacted=Redacted(
+            total=sum(rules.values()),
+            rules=dict(sorted(rules.items(), key=lambda item: (-item[1], item[0]))),
+            since=app.calendar.iso(span.start_ms) if span else "",
+        ),
         disk=None if app.directory is None else _disk(app.settings, app.directory),
         outgoing=[*_outgoing(app.settings), *_shared(app)],
         paused=paused,
@@ -157,32 +175,6 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
         excluded=Excluded(projects=capture.projects, paths=capture.paths, tools=capture.tools),
         backups=_backups(app),
         lost=None if loss is None else LostEvents(events=loss.events, told=loss.told, way_back=loss.way_back),
-    )
-
-
-def _clients(app: App, now: int) -> list[ClientSeen]:
-    recent: dict[str, int] = {}
-    for one in app.storage.events.sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
-        recent[one.agent] = recent.get(one.agent, 0) + one.events
-    found = sorted(app.storage.projects.agents(), key=lambda one: (-one.end_ms, one.name))
-    return [
-        ClientSeen(
-            agent=one.name or NO_NAME,
-            events=one.events,
-            events_last_day=recent.get(one.name, 0),
-            last=app.calendar.iso(one.end_ms),
-        )
-        for one in found
-    ]
-
-
-def _redacted(app: App) -> Redacted:
-    rules = app.storage.events.marks(MARK_BEGIN, MARK_PATTERN)
-    span = app.storage.events.span(Scope())
-    return Redacted(
-        total=sum(rules.values()),
-        rules=dict(sorted(rules.items(), key=lambda item: (-item[1], item[0]))),
-        since=app.calendar.iso(span.start_ms) if span else "",
     )
 
 
@@ -225,7 +217,7 @@ def _shared(app: App) -> Iterator[Outgoing]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Return whether a host is this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

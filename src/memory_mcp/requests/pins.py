@@ -1,19 +1,18 @@
-"""Pins: what somebody wants to count for more. A node or a grip of the time tree, or a topic."""
+"""Pin or unpin a node, a grip or a topic, so that it ranks higher."""
 
 from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.events.evidence import unknown_grip
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import ROOT, parse_topic_id
-from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.requests.times import times_of
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What is pinned, or let go; `by` is who wants that."""
+    """Pin (`on`) or unpin an id; `by` is the author."""
 
     id: str
     on: bool = True
@@ -22,7 +21,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Its canonical id, and whether it is pinned now."""
+    """The canonical id, and whether it is pinned now."""
 
     id: str
     pinned: bool
@@ -39,18 +38,23 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     """
     by = app.gate.name(request.by)
     if request.id.startswith("topic:"):
-        # A topic is pinned for everybody, whoever sees how much of it.
+        # A topic is pinned in all scopes.
         before = app.storage.toc.pins()
         topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), by)
         _record(app, topic.topic_id, request.on, by, topic.topic_id in before)
         return Pinned(id=topic.topic_id, pinned=request.on)
-    target = _grip(app, request.id, caller) if request.id.startswith("grip:") else _node(app, request.id, caller)
+    if request.id.startswith("grip:"):
+        target: str = visible_evidence(app, caller, request.id).grip_id
+    else:
+        target = app.tree.node(times_of(app).node_id(request.id), caller.bound(app)).node_id
+        if target == ROOT:
+            raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment, grip or topic.")
     set_pin(app, target, request.on, by)
     return Pinned(id=target, pinned=request.on)
 
 
 def set_pin(app: App, target: str, on: bool, by: str) -> None:
-    """Pin or unpin what has a canonical id, and record the act where that changes anything."""
+    """Pin or unpin a canonical id, and record the act if that changes anything."""
     before = target in app.storage.toc.pins()
     app.storage.toc.set_pin(target, on, by)
     _record(app, target, on, by, before)
@@ -59,17 +63,3 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
     if on != before:
         app.storage.audit.record(Act("pin" if on else "unpin", app.clock.now_ms(), by, target))
-
-
-def _grip(app: App, given: str, caller: Caller) -> str:
-    found = app.evidence.expand(given, 0, 0)
-    if not caller.sees(app, found.excerpt[0].project):
-        raise unknown_grip(given)
-    return found.grip_id
-
-
-def _node(app: App, given: str, caller: Caller) -> str:
-    node = app.tree.node(times_of(app).node_id(given), caller.bound(app))
-    if node.node_id == ROOT:
-        raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment, grip or topic.")
-    return node.node_id

@@ -1,4 +1,4 @@
-"""A response as JSON values, and what it costs whoever reads it: one form for both doors. Pure."""
+"""A response as JSON values, and its size in bytes and tokens: one form for both doors. Pure."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -6,13 +6,15 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_mcp.model.tokens import estimate_tokens
 
+T = TypeVar("T")
+
 
 def as_json(value: Any) -> Any:
-    """Dataclasses as objects, in the order of their fields. A field that holds its default, or nothing, is left out."""
+    """Return a value as JSON values: dataclasses as objects, without fields that hold their default or are empty."""
     if isinstance(value, _PLAIN) and not isinstance(value, Enum):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -36,7 +38,7 @@ _PLAIN = (str, int, float, bool)
 
 @cache
 def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Name, whether it is always told, and default of each field of a dataclass."""
+    """Return name, whether it is required, and default of each field of a dataclass."""
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
@@ -45,29 +47,37 @@ def _is_empty(value: Any) -> bool:
 
 
 def compact(value: Any) -> str:
-    """The JSON that an agent reads, without white space."""
+    """Return a value as JSON text without white space."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a response in its compact JSON form."""
+    """Return the bytes of a response as compact JSON in UTF-8."""
     text = encode_basestring(value) if type(value) is str else compact(value)
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of(value: Any, factor: float) -> int:
-    """Tokens of a response in its compact JSON form."""
+    """Return the estimated tokens of a response as compact JSON; `factor` scales the estimate."""
     return estimate_tokens(compact(value), factor)
 
 
-def largest(least: int, most: int, fits: Callable[[int], bool]) -> int | None:
-    """The largest number from `least` to `most` that fits, where every smaller one fits too; None if `least` does not."""
-    if not fits(least):
+def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, most: int) -> T | None:
+    """Return what is made of the largest number from `least` to `most` that fits; None if not even `least` does.
+
+    Found by bisection: where a number fits, every smaller one must fit too.
+    """
+    found = make(least)
+    if not fits(found):
         return None
-    if fits(most):
-        return most
+    if fits(whole := make(most)):
+        return whole
     low, high = least, most
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        made = make(middle)
+        if fits(made):
+            low, found = middle, made
+        else:
+            high = middle
+    return found

@@ -9,7 +9,7 @@ from memory_mcp.layers.base import Query
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy.plan import Mode, Plan, layers_named
 from memory_mcp.requests import limits, shapes
-from memory_mcp.requests.asking import how_of
+from memory_mcp.requests.asking import search_options
 from memory_mcp.requests.limits import TIMEOUT, Bounds
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import Skipped, Window
@@ -77,7 +77,7 @@ def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
     """Return the plan of a question; InvalidQuery for an unknown layer, intent, mode or time."""
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
-    how = how_of(times, request.intent, request.mode, request.bounds, None, timeout)
+    how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
     query = limits.words(request.query)
     plan = app.plan(Query(query), replace(how, without=layers_named(request.without)))
     return Planned(
@@ -100,7 +100,7 @@ def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classifi
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     query = limits.words(request.query)
-    return Classified(**_understood(app.plan(Query(query), how_of(times, timeout_ms=timeout)), query, times.calendar))
+    return Classified(**_understood(app.plan(Query(query), search_options(times, timeout_ms=timeout)), query, times.calendar))
 
 
 def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:

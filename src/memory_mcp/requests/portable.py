@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.events.evidence import quotes_in
 from memory_mcp.ingest.frames import pack
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, carried
-from memory_mcp.model.grip import Grip, quote_of
+from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -101,7 +102,7 @@ def _contains(window: TimeWindow | None, ms: int) -> bool:
 
 
 def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
-    """Whether what a node holds lies inside the window, so that its text tells of nothing else."""
+    """Return whether all content of a node lies inside the window."""
     return window is None or (window.start_ms <= held.start_ms and held.end_ms <= window.end_ms)
 
 
@@ -122,7 +123,7 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
 
 
 def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: bool) -> dict[str, Any]:
-    """What a segment's node says; of a segment that is shown in part, only the statements quoted from that part."""
+    """Return title, summary, keywords, bullets and quotes of a segment; of a part, only the bullets quoted from it."""
     if node is None:
         return {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
     grips = app.storage.grips.get_many({g for b in node.bullets for g in b.grip_ids})
@@ -148,13 +149,9 @@ def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]
     """Return the quoted words by grip, with who said them and when."""
     events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
     found = {}
-    for grip_id, grip in grips.items():
-        first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
-        if first is not None and last is not None:
-            other = None if grip.event_id_start == grip.event_id_end else last.text
-            words = quote_of(first.text, other, grip.span_start, grip.span_end)
-            when = _stamp(app, grip.timestamp)
-            found[str(grip_id)] = {"text": words, "when": when, "role": first.role.value, "speaker": first.speaker}
+    for grip_id, text in quotes_in(grips.values(), events).items():
+        first, when = events[grips[grip_id].event_id_start], _stamp(app, grips[grip_id].timestamp)
+        found[str(grip_id)] = {"text": text, "when": when, "role": first.role.value, "speaker": first.speaker}
     return found
 
 

@@ -1,6 +1,7 @@
 """Which projects and agents there are, and saying that two projects are one or that one is two; all of it can be taken back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
@@ -10,7 +11,7 @@ from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.scope import Caller, known_project
-from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope
 
 #: Agents that one project names, and projects that one agent names.
@@ -128,7 +129,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     """Return a page of projects."""
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
-    found = [one for one in _newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
+    found = [one for one in newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
     names = app.storage.projects.names
     split_from = {names.of(s.new): names.of(s.project) for s in names.splits}
     page = [
@@ -160,7 +161,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
             last=app.calendar.iso(one.end_ms),
             projects=one.others[:_NAMED],
         )
-        for one in _newest_first(_agents(app, caller.bound(app)))
+        for one in newest_first(_agents(app, caller.bound(app)))
     ]
     return AgentList(agents=agents)
 
@@ -181,7 +182,9 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     if names.of(new) == old or old == new:
         raise InvalidQuery(f"{new} is shown as {old}", f"Take that back first: memory-mcp project undo {new}")
     alias = Alias(old, new, PERSON, app.clock.now_ms())
-    return _recorded_as(app, "alias", request.by, _changed(app, old, lambda: app.storage.projects.add_alias(alias), undo=old))
+    with _refiling(app):
+        app.storage.projects.add_alias(alias)
+    return _recorded_as(app, "alias", request.by, _as_it_is(app, old, undo=old))
 
 
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
@@ -206,9 +209,12 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
         raise InvalidQuery(
             f"there is a project {new} already", "Name the part otherwise (--name), or use project alias afterwards."
         )
-    changed = _changed(app, new, lambda: app.storage.projects.add_splits(splits), undo=new)
+    with _refiling(app):
+        app.storage.projects.add_splits(splits)
+    changed = _as_it_is(app, new, undo=new)
     if not changed.sessions:
-        _changed(app, new, lambda: app.storage.projects.drop_splits(new))
+        with _refiling(app):
+            app.storage.projects.drop_splits(new)
         what = f"began in {folder}" if folder else f"is called {', '.join(request.sessions)}"
         raise NotFound(f"no session of {project} {what}", "`memory-mcp query events --project P` shows its sessions.")
     return _recorded_as(app, "split", request.by, changed)
@@ -235,18 +241,15 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
     if len(found) > 1:
         raise InvalidQuery(f"{given!r} may be {' or '.join(found[:_NAMED])}", "Give the whole name.")
     (name,) = found
-    what = "undo alias" if name in aliases else "undo split"
-    return _recorded_as(app, what, request.by, _taken_back(app, name, aliases.get(name)))
-
-
-def _taken_back(app: App, name: str, alias: Alias | None) -> ProjectChanged:
-    projects = app.storage.projects
-    if alias is None:
-        return _changed(app, name, lambda: projects.drop_splits(name))
-    if alias.author == GUESS:
-        refused = replace(alias, author=REFUSED, at_ms=app.clock.now_ms())
-        return _changed(app, name, lambda: projects.add_alias(refused))
-    return _changed(app, name, lambda: projects.drop_alias(name))
+    alias = aliases.get(name)
+    with _refiling(app):
+        if alias is None:
+            projects.drop_splits(name)
+        elif alias.author == GUESS:
+            projects.add_alias(replace(alias, author=REFUSED, at_ms=app.clock.now_ms()))
+        else:
+            projects.drop_alias(name)
+    return _recorded_as(app, "undo alias" if alias else "undo split", request.by, _as_it_is(app, name))
 
 
 def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
@@ -276,12 +279,12 @@ def _recorded(app: App, given: str) -> str:
     return found[0] if len(found) == 1 else known_project(app, given)
 
 
-def _changed(app: App, project: str, change: Callable[[], None], undo: str = "") -> ProjectChanged:
-    """Change a rule and file everything again by it."""
+@contextmanager
+def _refiling(app: App) -> Iterator[None]:
+    """File everything again by the rules that the body changes."""
     with app.derivation.publishing:
-        change()
+        yield
         app.derivation.run()
-    return _as_it_is(app, project, undo)
 
 
 def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
@@ -292,7 +295,3 @@ def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
 
 def _activity(app: App, project: str) -> Activity | None:
     return next((one for one in app.storage.projects.activity() if one.name == project), None)
-
-
-def _newest_first(found: Sequence[Activity]) -> list[Activity]:
-    return sorted(found, key=lambda one: (-one.end_ms, one.name))

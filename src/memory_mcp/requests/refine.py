@@ -30,7 +30,7 @@ from memory_mcp.summarize.kinds import cues_of, kind_of
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR, without_date
 from memory_mcp.toc.build import salience_of, segment_title, with_others
-from memory_mcp.toc.refining import Due, Refining
+from memory_mcp.toc.refining import Refining
 from memory_mcp.toc.rollup import period_name
 
 #: Longest texts, characters, and most bullets of a node and grips of a bullet.
@@ -127,7 +127,19 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
     return DueNodes(
-        due=[_due_node(d, nodes[d.node_id], scoped.project) for d in found[:limit] if d.node_id in nodes],
+        due=[
+            DueNode(
+                node_id=d.node_id,
+                level=level_of(d.node_id),
+                title=nodes[d.node_id].title,
+                events=d.events,
+                tokens=d.tokens,
+                session_id=d.session_id,
+                project=d.project if scoped.project is None else "",
+            )
+            for d in found[:limit]
+            if d.node_id in nodes
+        ],
         more=True if len(found) > limit else None,
         scope=scoped.words,
         notices=[] if found else ["nothing is due: what is over and holds enough has an agent's words, or there is no such"],
@@ -200,22 +212,10 @@ def _settled_ms(app: App) -> int:
 
 
 def _goes_on(app: App, node: TocNode) -> bool:
-    """Whether events may still come into a node."""
+    """Return whether events may still come into a node."""
     if (key := segment_key_of(node.node_id)) is None:
         return node.end_ms > _settled_ms(app)
     return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)
-
-
-def _due_node(due: Due, node: TocNode, project: str | None) -> DueNode:
-    return DueNode(
-        node_id=due.node_id,
-        level=level_of(due.node_id),
-        title=node.title,
-        events=due.events,
-        tokens=due.tokens,
-        session_id=due.session_id,
-        project=due.project if project is None else "",
-    )
 
 
 def _statement(given: object, place: str) -> Statement:
@@ -285,7 +285,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
     gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
     bullets = tuple(_bullet(app, gate, before, one, scoped) for one in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
-    kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k])
+    kind = max((b.kind for b in bullets), key=KIND_SALIENCE.__getitem__)
     told = replace(
         before,
         title=f"{name} · {gist}" if name else segment_title(app.calendar, before.start_ms, gist),

@@ -4,7 +4,8 @@ Of a segment its title and bullets, what came before, and its events with the gr
 children's titles and bullets. Long texts are shortened first, the agent's and the user's last; then whole parts are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
@@ -16,7 +17,7 @@ from memory_mcp.model.ids import ROOT, EventId, NodeId, segment_key_of
 from memory_mcp.model.toc import KIND_SALIENCE, TocNode, shown_author
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import MATERIAL
-from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Bullet
@@ -108,24 +109,16 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
         bullets=_bullets(node),
         scope=scoped.words,
     )
-    page = _Page(app, budget)
+    factor = app.settings.retrieval.token_factor
+
+    def fits(material: Material) -> bool:
+        return tokens_of(material, factor) <= budget
+
     show = _segment if node.level is TocLevel.SEGMENT else _period
-    return show(app, page, plain, node.node_id, scoped)
+    return show(app, fits, plain, node.node_id, scoped)
 
 
-class _Page:
-    """A budget of tokens."""
-
-    def __init__(self, app: App, budget: int) -> None:
-        self._factor = app.settings.retrieval.token_factor
-        self._budget = budget
-
-    def holds(self, material: Material) -> bool:
-        """Whether a response is within the budget."""
-        return tokens_of(material, self._factor) <= self._budget
-
-
-def _segment(app: App, page: _Page, plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
     key = segment_key_of(node_id)
     assert key is not None
     cut = app.storage.toc.segments([key])[key]
@@ -140,14 +133,17 @@ def _segment(app: App, page: _Page, plain: Material, node_id: NodeId, scoped: Sc
 
     spoken = [e for e in events if not _is_tool(e)]
     for kept in (events, spoken):
-        if kept and (chars := largest(_LEAST, _MOST, lambda n, kept=kept: page.holds(shown(kept, n)))) is not None:  # type: ignore[misc]
-            return shown(kept, chars)
+        if kept and (found := fullest(functools.partial(shown, kept), fits, _LEAST, _MOST)) is not None:
+            return found
     ends = spoken or events
-    count = largest(0, len(ends), lambda n: page.holds(shown(_ends(ends, n), _LEAST)))
-    return shown(_ends(ends, count or 0), _LEAST)
+
+    def ends_shown(count: int) -> Material:
+        return shown(_ends(ends, count), _LEAST)
+
+    return fullest(ends_shown, fits, 0, len(ends)) or ends_shown(0)
 
 
-def _period(app: App, page: _Page, plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
     ids = app.tree.children(node_id, scoped.project)
     nodes = app.tree.nodes(ids, scoped.project)
     children = [nodes[i] for i in ids if i in nodes]
@@ -155,16 +151,15 @@ def _period(app: App, page: _Page, plain: Material, node_id: NodeId, scoped: Sco
     def shown(kept: Sequence[TocNode], most: int) -> Material:
         return replace(plain, children=[_part(n, most) for n in kept], left_out=len(children) - len(kept))
 
-    most = largest(0, _BULLETS, lambda n: page.holds(shown(children, n)))
-    if most is not None:
-        return shown(children, most)
+    found = fullest(functools.partial(shown, children), fits, 0, _BULLETS)
+    if found is not None:
+        return found
     busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
 
-    def busy(count: int) -> list[TocNode]:
-        return [children[i] for i in sorted(busiest[:count])]
+    def busiest_shown(count: int) -> Material:
+        return shown([children[i] for i in sorted(busiest[:count])], 0)
 
-    count = largest(0, len(children), lambda n: page.holds(shown(busy(n), 0)))
-    return shown(busy(count or 0), 0)
+    return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
 
 
 def _lines(app: App, events: Iterable[Event], grips: Mapping[EventId, Sequence[Grip]], chars: int) -> list[Line]:

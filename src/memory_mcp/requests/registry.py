@@ -1,4 +1,4 @@
-"""The requests, by the names of their tools; what only a command asks is named like one. One line each."""
+"""All requests by the name of their tool, one line each; those that only commands use are named alike."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ from memory_mcp.requests.scope import Caller
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is asked, and what answers it."""
+    """A request type and the function that handles it."""
 
     request: type[Any]
     handle: Callable[[App, Any, Caller], Any]
@@ -116,7 +116,7 @@ REQUESTS: Mapping[str, Entry] = {
     "share_status": Entry(share.ShareStatus, share.share_status),
     "share_off": Entry(share.ShareOff, share.share_off),
 }
-#: Requests that change something.
+#: Names of the requests that change stored data or settings.
 WRITING = frozenset(
     {
         *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
@@ -129,15 +129,15 @@ _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
-    """Return the response of any request; raises what its handler raises."""
+    """Run the handler of a request and return its response; raises what the handler raises."""
     return _HANDLERS[type(request)](app, request, caller)
 
 
 def reading(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Return the request of that name, which changes nothing.
+    """Return a read-only request made from its name and arguments.
 
     Raises:
-        InvalidQuery: there is none such, or an argument is missing, unknown or of another type.
+        InvalidQuery: no read-only request has that name, or an argument is missing, unknown or of another type.
 
     """
     if name not in REQUESTS or name in WRITING:
@@ -162,6 +162,6 @@ def reading(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:
-    """Return the response of any request as JSON knows it, with what is missing of the memory; raises what its handler raises."""
+    """Run a request and return its response as JSON values, with the notice of lost events; raises what its handler raises."""
     shaped: dict[str, Any] = as_json(respond(app, request, caller))
     return with_loss(app, shaped)

@@ -1,4 +1,4 @@
-"""What responses share: the mark of recalled words, and keeping to a budget of tokens."""
+"""What responses share: the mark of recalled words, the notice of lost events, and the token budget."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,23 +20,23 @@ class Recalled:
 
 
 def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
-    """Return a response as JSON knows it, with what is missing of the memory among its notices; whoever asks is told."""
+    """Return a JSON response, with a notice where acknowledged events are missing from the memory."""
     loss = app.storage.loss
     return {**response, "notices": [*response.get("notices", ()), loss_notice(loss)]} if loss else response
 
 
 def loss_notice(loss: Loss) -> str:
-    """Say what is missing, and what a person does about it."""
+    """Return how much is missing and how a person gets it back, as one sentence."""
     return f"{loss.told}; to get them back: {loss.way_back}"
 
 
 def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
-    """Return as many values as a budget holds, in order; one is left out whole, never cut.
+    """Return the first values whose tokens together fit a budget; values are never cut.
 
     Args:
-        app: Its settings have the budget of requests that name none.
-        values: Parts of a response.
-        token_budget: The request's own budget; 0 for none.
+        app: Its settings hold the default budget.
+        values: Parts of a response, in order.
+        token_budget: The request's own budget; 0 for the default.
 
     """
     left, kept = budget_of(app, token_budget), list[T]()
@@ -49,5 +49,5 @@ def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
 
 
 def budget_of(app: App, token_budget: int) -> int:
-    """Return the tokens that a response may have."""
+    """Return the most tokens of a response: the request's own budget, or the default for 0."""
     return token_budget or app.settings.retrieval.bounds.max_token_budget

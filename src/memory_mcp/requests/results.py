@@ -12,7 +12,7 @@ from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.orders import flag_of
 from memory_mcp.requests.excerpts import Excerpt, cut_out
-from memory_mcp.requests.plain import largest, size_of
+from memory_mcp.requests.plain import fullest, size_of
 
 #: Characters of a quotation where the caller names no budget, and the fewest worth showing.
 QUOTE, LEAST_QUOTE = 300, 80
@@ -48,7 +48,7 @@ class Result:
     outside: bool = False
     #: The grip of the statement that stands in its place now.
     superseded_by: str = ""
-    #: Its words give orders to whoever reads them (`model/orders.py`).
+    #: Set if its words read as instructions to the reader (`model/orders.py`).
     flag: str = ""
     why_superseded: str = ""
     bm25_score: float | None = None
@@ -117,9 +117,9 @@ _ANY = "…"
 
 
 class Sizes:
-    """Bytes of a response, in compact JSON, with one list of results or another.
+    """Computes the bytes of a response, in compact JSON, for different lists of results.
 
-    Widths of quotations are tried out one after the other: all else is put in its form once for each number of results.
+    While widths of quotations are tried, the rest of the response is encoded only once per number of results.
     """
 
     def __init__(self, whole: Callable[[Lean], object]) -> None:
@@ -128,7 +128,7 @@ class Sizes:
         self._around: dict[int, int] = {}
 
     def of(self, lean: Lean) -> int:
-        """With these results."""
+        """Return the bytes of the response with these results."""
         count = len(lean.results)
         if count not in self._around:
             bare = replace(lean, results=tuple(replace(r, quote=r.quote and _ANY) for r in lean.results))
@@ -141,7 +141,7 @@ def _quoted(lean: Lean) -> int:
 
 
 def full_result(hit: Hit, calendar: Calendar) -> FullResult:
-    """A hit with everything that is known of it: a node, a grip in one, or an event that is not in the tree yet."""
+    """Return a hit with all its fields: a node, a grip of one, or an event that is not in the tree yet."""
     return FullResult(
         id=(hit.grip_id if hit.node_id else "") or hit.node_id or hit.event_id,
         kind=("grip" if hit.grip_id else hit.level) if hit.node_id else "event",
@@ -166,7 +166,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
 
 
 class LeanResults:
-    """Hits that are brought into a budget: quotations give way first, then the last results."""
+    """Hits that are cut to a budget: first the quotations are shortened, then the last results dropped."""
 
     def __init__(
         self,
@@ -202,23 +202,20 @@ class LeanResults:
         self._excerpts = [Excerpt("" if repeats[i] else hits[i].quote, weights) for i in self.places]
 
     def fitting(self, fits: Callable[[Lean], bool], most: int | None = QUOTE) -> Lean:
-        """As many results as fit with a legible quotation each, and as much of each quotation as fits then.
+        """Return as many results as fit with a legible quotation each, and as much of each quotation as then fits.
 
         Args:
-            fits: Whether some results are not too much.
+            fits: Whether some results are within the budget.
             most: Longest quotation in characters; None for no limit.
 
         """
         longest = max((len(e.text) for e in self._excerpts), default=0)
         most = max(min(most or longest, longest), LEAST_QUOTE)
         for count in range(len(self._bare), 0, -1):
-            width = largest(LEAST_QUOTE, most, functools.partial(self._fits, fits, count))
-            if width is not None:
-                return self._cut(count, width)
+            found = fullest(functools.partial(self._cut, count), fits, LEAST_QUOTE, most)
+            if found is not None:
+                return found
         return Lean((), 0)
-
-    def _fits(self, fits: Callable[[Lean], bool], count: int, width: int) -> bool:
-        return fits(self._cut(count, width))
 
     def _cut(self, count: int, width: int) -> Lean:
         pairs = zip(self._bare[:count], self._excerpts, strict=False)
@@ -240,13 +237,13 @@ def brief(
 
 
 def _repeats(hit: Hit, before: Sequence[Hit]) -> bool:
-    """Whether a hit only says again, word for word, what an earlier one says."""
+    """Return whether an earlier hit has the same quotation, word for word."""
     words = hit.quote.split()
     return len(hit.quote) >= _TELLING and any(other.quote.split() == words for other in before)
 
 
 def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None) -> list[Result]:
-    """Return results without what the results before say of them."""
+    """Return results without titles, sessions and projects that repeat those of the result before."""
     made: list[Result] = []
     titled: set[str] = set()
     session, place = "", project or ""
@@ -265,7 +262,7 @@ def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None
 
 
 def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
-    """Return a result without its quotation."""
+    """Return the lean result of a hit, its quotation still empty."""
     period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     return Result(
@@ -283,6 +280,6 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
 
 
 def _title(title: str) -> str:
-    """A title without the time before it, which the result says anyway, cut where it is long."""
+    """Return a title without its leading time, at most `_TITLE` characters long."""
     words = title.partition(_DOT)[2] if title[:4].isdigit() and _DOT in title else title
     return words if len(words) <= _TITLE else cut_out(words, 0, _TITLE)

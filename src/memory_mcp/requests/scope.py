@@ -1,4 +1,4 @@
-"""A request's project and scope in, the project that it is bound to out; the one rule of matching project names."""
+"""Which project a request is limited to, and the one rule of matching project names."""
 
 import re
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.requests.limits import choice
 from memory_mcp.scope import is_place
 from memory_mcp.storage.values import Scope
@@ -18,7 +19,7 @@ _NAMED = 10
 
 
 class ScopeName(StrEnum):
-    """What a request may say about its scope."""
+    """Values of a request's `scope`."""
 
     PROJECT = "project"
     ALL = "all"
@@ -26,17 +27,17 @@ class ScopeName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a door knows of who asks."""
+    """The client that sends a request, as the MCP server or the command line knows it."""
 
-    #: The project that the caller works on; "" when it is not known.
+    #: The project that the caller works on; "" if unknown.
     project: str = ""
-    #: What the last failed run of the process's background deriver said.
+    #: Error of the last failed run of the background deriver; "" for none.
     deriver_error: str = ""
-    #: Whether nothing but that project exists for the caller: `server.scope_lock`.
+    #: Whether the caller may see that project alone (`server.scope_lock`).
     locked: bool = False
 
     def bound(self, app: App) -> str | None:
-        """Return the only project that exists for the caller, None where all do; InvalidQuery where it is not known."""
+        """Return the only project that the caller may see, None for all; raise InvalidQuery if that project is unknown."""
         if not self.locked:
             return None
         if own := _meant(app, self.project):
@@ -45,24 +46,24 @@ class Caller:
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: App, project: str) -> bool:
-        """Whether what belongs to a project exists for the caller."""
+        """Return whether the caller may see a project."""
         own = self.bound(app)
         return own is None or app.storage.projects.names.of(project) == own
 
     def elsewhere(self, app: App, project: str) -> str:
-        """Return a project as an answer names it: "" where it is the caller's own, or where that is not known."""
+        """Return the name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
         shown = app.storage.projects.names.of(project)
         return "" if not self.project or shown == _meant(app, self.project) else shown
 
     def refuse_all(self, app: App, what: str) -> None:
-        """Refuse, with InvalidQuery, what concerns every project, where the caller is bound to one."""
+        """Raise InvalidQuery if the caller is limited to one project; `what` concerns all."""
         if self.bound(app) is not None:
             raise InvalidQuery(f"{what} concerns more than the project of this connection", _LOCKED)
 
 
 @dataclass(frozen=True, slots=True)
 class Scoped:
-    """The project that a request is bound to (None: all), and whether only the default bound it."""
+    """The project that a request is limited to (None: all), and whether that is only the default."""
 
     project: str | None
     by_default: bool = False
@@ -73,11 +74,11 @@ class Scoped:
 
     @property
     def words(self) -> str:
-        """The scope as responses name it."""
+        """The scope as responses show it."""
         return ALL_PROJECTS if self.project is None else self.project
 
     def notices(self, app: App, found: bool) -> list[str]:
-        """Return what a response says of its scope: that it was widened; without results, how much it held."""
+        """Return notices about the scope: that it was widened, or, without results, how many events it has."""
         if self.widened_from:
             return [f"nothing is stored of project {self.widened_from} yet; every project was searched"]
         if found or self.project is None:
@@ -90,20 +91,20 @@ class Scoped:
 
 
 def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
-    """Return the scope of a request: its project, else the caller's, else everything.
+    """Return the scope of a request: its project, else the caller's, else all projects.
 
-    A caller's project that holds nothing bounds nothing, unless the request says that it is to.
+    If the caller's project is empty, all projects are searched, unless the request asks for its project.
 
     Args:
-        app: The memory that is asked.
-        project: A project's name or its last parts; "" when the request names none.
-        scope: A value of ScopeName; "" for the caller's project where the settings want that.
-        caller: Who asks.
-        widens: Whether everything is meant where the caller's project holds nothing; not of a request that writes.
+        app: The open memory.
+        project: A project's name or its last parts; "" for none.
+        scope: A value of ScopeName; "" for the default of the settings.
+        caller: The client.
+        widens: Whether an empty project of the caller is widened to all; False for requests that write.
 
     Raises:
-        InvalidQuery: the project is unknown or ambiguous, the caller's is wanted and not known, or another is wanted of a
-            connection that is bound to its own.
+        InvalidQuery: the project is unknown or ambiguous, the caller's is asked for and unknown, or the caller is limited
+            to another project.
 
     """
     wanted, bound = choice(ScopeName, "scope", scope), caller.bound(app)
@@ -111,21 +112,16 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
         if wanted is ScopeName.ALL or (project and not _is_named(app, bound, project)):
             raise _refused(bound)
         return Scoped(bound, by_default=not project, locked=True)
-    return _scope_of(app, project, wanted, _meant(app, caller.project), widens)
-
-
-def _scope_of(app: App, project: str, wanted: ScopeName | None, caller: str, widens: bool) -> Scoped:
     if project:
         return Scoped(known_project(app, project))
-    if wanted is ScopeName.ALL:
-        return Scoped(None)
-    if wanted is ScopeName.PROJECT and not caller:
+    own = _meant(app, caller.project)
+    if wanted is ScopeName.PROJECT and not own:
         raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
     if wanted is ScopeName.PROJECT:
-        return Scoped(caller, by_default=True)
-    if not caller or app.settings.server.scope != ScopeName.PROJECT:
+        return Scoped(own, by_default=True)
+    if wanted is ScopeName.ALL or not own or app.settings.server.scope != ScopeName.PROJECT:
         return Scoped(None)
-    return Scoped(None, widened_from=caller) if widens and not _holds(app, caller) else Scoped(caller, by_default=True)
+    return Scoped(None, widened_from=own) if widens and not _holds(app, own) else Scoped(own, by_default=True)
 
 
 def known_project(app: App, name: str) -> str:
@@ -147,6 +143,19 @@ def known_project(app: App, name: str) -> str:
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {', '.join(known[:_NAMED]) or 'none yet'}.")
 
 
+def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
+    """Return a citation with so many events around it.
+
+    Raises:
+        NotFound: there is no such citation, or the caller may not see its project.
+
+    """
+    found = app.evidence.expand(grip_id, before, after)
+    if not caller.sees(app, found.excerpt[0].project):
+        raise unknown_grip(grip_id)
+    return found
+
+
 def project_to_store(app: App, name: str, caller: Caller) -> str:
     """Return the project of that name as it is stored, else the name itself.
 
@@ -165,17 +174,17 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
 
 
 def _is_named(app: App, own: str, name: str) -> bool:
-    """Whether a name means the project `own`: what else it may mean is not looked at."""
+    """Return whether a name can mean the project `own`."""
     return app.storage.projects.names.of(name) == own or own.endswith("/" + name.strip("/"))
 
 
 def _refused(own: str) -> InvalidQuery:
-    """The same whether another project of that name exists or not."""
+    """Return the error for another project; it does not reveal whether that project exists."""
     return InvalidQuery(f"this connection is bound to project {own}", f"Leave out project and scope. {_LOCKED}")
 
 
 def _meant(app: App, caller: str) -> str:
-    """Return the caller's project as it is shown; one that is named by its last parts alone is the only one they fit."""
+    """Return the shown name of the caller's project; last parts of a name that fit one project stand for that one."""
     caller = app.storage.projects.names.of(caller)
     if not caller or is_place(caller) or _holds(app, caller):
         return caller
@@ -184,7 +193,7 @@ def _meant(app: App, caller: str) -> str:
 
 
 def _holds(app: App, project: str) -> bool:
-    """Whether anything is stored of a project; what came a moment ago is not in the tree yet."""
+    """Return whether a project has events, also such that are not in the tree yet."""
     return bool(app.tree.tally(project).events or app.storage.events.sessions(Scope(project=project), 1))
 
 

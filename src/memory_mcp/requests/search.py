@@ -13,7 +13,7 @@ from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
 from memory_mcp.model.tokens import tokens_in
 from memory_mcp.policy.engine import Answer
 from memory_mcp.requests import explaining
-from memory_mcp.requests.asking import Asked, Trying, asked_of
+from memory_mcp.requests.asking import ParsedSearch, Trying, parse_search
 from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt, term_weights
 from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
@@ -22,7 +22,7 @@ from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import Brief, FullResult, Lean, LeanResults, Quote, Result, Sizes, brief, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.themes import Theme, fitting
+from memory_mcp.requests.themes import Theme, fit_themes
 
 #: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget.
 ANSWER_TOKENS = 900
@@ -112,7 +112,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     def bind(project: str, scope: str) -> Scoped:
         return scope_of(app, project, scope, caller)
 
-    asked = asked_of(app, bind, given)
+    asked = parse_search(app, bind, given)
     response, _ = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
     if not request.why_not:
         return response
@@ -121,13 +121,13 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
         given,
-        Trying(app, bind, lambda other: _shown(app, other), began),
+        Trying(app, bind, functools.partial(_shown, app), began),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
 
 
-def _shown(app: App, asked: Asked) -> list[set[str]]:
+def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
     """Return what each result of a call names, and the event that it quotes."""
     response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
@@ -138,7 +138,7 @@ def _shown(app: App, asked: Asked) -> list[set[str]]:
 class _Shaping:
     """An answer of the policy, brought into the shape and size that was asked for."""
 
-    def __init__(self, app: App, found: Answer, asked: Asked) -> None:
+    def __init__(self, app: App, found: Answer, asked: ParsedSearch) -> None:
         self._app = app
         self._found = found
         self._asked = asked
@@ -149,7 +149,9 @@ class _Shaping:
         share = _OVERVIEW if found.overview else _PARTICULAR
         most = int(share * self._budget)
         themes = found.themes if found.overview else found.themes[: asked.query.limit]
-        self._themes = fitting(themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most)
+        self._themes = fit_themes(
+            themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
+        )
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return the response, and the hits that its results stand for."""
@@ -211,8 +213,10 @@ class _Shaping:
         """Return the response with these results, which stand for the first `hits` hits, and what comes next."""
         found, asked = self._found, self._asked
         more = bool(results) and (found.has_more or hits < len(found.hits))
-        why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=self._bounds_hit(hits))
-        full = explaining.full(why, asked.query.text, asked.calendar) if asked.full else None
+        hit = self._found.why.bounds_hit
+        cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
+        why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
+        full = explaining.full_explanation(why, asked.query.text, asked.calendar) if asked.full else None
         return SearchResponse(
             themes=self._themes,
             results=tuple(results),  # type: ignore[arg-type]
@@ -220,13 +224,8 @@ class _Shaping:
             complete=found.complete,
             also=also,
             next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
-            explanation=full or explaining.lean(why, asked.calendar),
+            explanation=full or explaining.lean_explanation(why, asked.calendar),
         )
-
-    def _bounds_hit(self, hits: int) -> tuple[str, ...]:
-        hit = self._found.why.bounds_hit
-        cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
-        return (*hit, _TOKEN_BOUND) if cut else hit
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
         """Return the policy's notices, and what this response lacks."""

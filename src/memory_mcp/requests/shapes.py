@@ -1,6 +1,6 @@
 """Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -11,6 +11,7 @@ from memory_mcp.model.ids import ROOT, GripId
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
 from memory_mcp.requests.times import EARLIEST_MS
+from memory_mcp.storage.values import Activity
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR
 from memory_mcp.text import terms
@@ -22,12 +23,12 @@ NAMES_SHOWN = 20
 NO_NAME = "(none)"
 #: Keywords of a node that a reader is shown: a period has more, for those who search it.
 KEYWORDS_SHOWN = 24
-#: Where everything holds.
+#: No grip is superseded.
 NONE_OVER: Mapping[GripId, Superseded] = {}
 
 
 class Told(Enum):
-    """How much a parent says of each child: characters of its summary, and keywords."""
+    """How much a list shows of each child: characters of its summary, and number of keywords."""
 
     ALL = (120, 3)
     SOME = (80, 0)
@@ -35,12 +36,12 @@ class Told(Enum):
 
     @property
     def summary(self) -> int:
-        """Characters."""
+        """Most characters of the summary."""
         return self.value[0]
 
     @property
     def keywords(self) -> int:
-        """How many."""
+        """Most keywords."""
         return self.value[1]
 
 
@@ -140,8 +141,13 @@ class Skipped:
     reason: str
 
 
+def newest_first(found: Iterable[Activity]) -> list[Activity]:
+    """Return projects or agents, the one with the newest event first."""
+    return sorted(found, key=lambda one: (-one.end_ms, one.name))
+
+
 def child(node: TocNode, children: int = 0) -> Child:
-    """Return a node as its parent lists it: its title without the terms, and all that is told beside it."""
+    """Return a node as its parent lists it: title without terms, summary, keywords and counts."""
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]
     said = set(terms(title))
@@ -183,7 +189,7 @@ def _short(text: str, width: int) -> str:
 def node(
     value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Superseded] = NONE_OVER
 ) -> Node:
-    """Return a whole node. `previous` and `following` are its neighbours in time; `over` are grips that hold no more."""
+    """Return a whole node; `previous` and `following` are its neighbours in time, `over` the superseded grips."""
     return Node(
         node_id=value.node_id,
         level=value.level,

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
 from memory_mcp.model.audit import Act
-from memory_mcp.model.event import Event
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.sharing import client, run
 from memory_mcp.sharing.leaving import Leaving, rules_of, way_of
-from memory_mcp.sharing.place import Ledger, SharedProject, SharePlace, Sharing, mark_of
+from memory_mcp.sharing.place import SharedProject, SharePlace, Sharing, mark_of
 from memory_mcp.sharing.position import Position, followed
 from memory_mcp.sharing.publishing import OUT
 
@@ -157,20 +156,16 @@ def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
     if before.projects and not kept:
         notes = [*notes, f"nothing is published there yet; {len(before.projects)} projects were shared with {before.url}"]
     place.keep_key(key)
-    _keep_role(place, space, member, role)
-    place.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), kept))
-    _record(app, "share", request.by, url)
-    app.scheduler.hasten("share")
-    return ShareChanged(url=url, space=space, projects=sorted(kept), member=member, role=role, notes=notes)
-
-
-def _keep_role(place: SharePlace, space: str, member: str, role: str) -> None:
-    # A run keeps it as well; until the first one ends it is asked for by `share add`.
+    # A run stores the role as well; until the first one ends `share add` reads it from here.
     progress = place.progress()
     progress.roles.pop(space, None)
     if role:
         progress.roles[space] = [member, role]
     place.keep_progress(progress)
+    place.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), kept))
+    _record(app, "share", request.by, url)
+    app.scheduler.hasten("share")
+    return ShareChanged(url=url, space=space, projects=sorted(kept), member=member, role=role, notes=notes)
 
 
 def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
@@ -353,17 +348,13 @@ def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tup
         seq = 0 if leaving.others() else _looked_at(app, sharing, space)
         while events := app.storage.events.after(seq, _PAGE):
             for one in events:
-                _count(found, leaving, ledger, one.event)
+                leaves, waits = leaving.project_of(one.event), leaving.waits(one.event)
+                name = leaves or waits
+                if name and one.event.event_id not in ledger:
+                    before = found.get(name, (0, 0))
+                    found[name] = (before[0] + bool(leaves), before[1] + bool(waits))
             seq = events[-1].seq
     return found
-
-
-def _count(found: dict[str, tuple[int, int]], leaving: Leaving, ledger: Ledger, event: Event) -> None:
-    leaves, waits = leaving.project_of(event), leaving.waits(event)
-    name = leaves or waits
-    if name and event.event_id not in ledger:
-        before = found.get(name, (0, 0))
-        found[name] = (before[0] + bool(leaves), before[1] + bool(waits))
 
 
 def _looked_at(app: App, sharing: Sharing, space: str) -> int:

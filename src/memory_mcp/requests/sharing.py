@@ -139,16 +139,12 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
             report.dropped["no project"] += 1
         elif (clean := app.gate.clean(draft, report)) is not None:
             fresh.append(clean)
-            _note_name(draft, clean, done)
+            before, now = (one.carried.event_id if one.carried else "" for one in (draft, clean))
+            if before != now:
+                done.renamed[before] = now
     stored = app.append(fresh, SOURCE)
     done.stored, done.known = len(stored.new), done.known + len(stored.known)
     done.left_out.update(report.dropped)
-
-
-def _note_name(draft: EventDraft, clean: EventDraft, done: Received) -> None:
-    before, now = (one.carried.event_id if one.carried else "" for one in (draft, clean))
-    if before != now:
-        done.renamed[before] = now
 
 
 def _compare(own: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:

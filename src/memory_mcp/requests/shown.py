@@ -26,7 +26,7 @@ from memory_mcp.requests.search import SearchRequest, search
 
 #: Children of a node, or events of a segment or a session, on a page.
 ROWS = Range(60, most=1000)
-#: What is no text of anybody's: it stays as it is, so that it still leads somewhere.
+#: Fields with ids and times, which stay as they are so that links still work.
 _IDS = frozenset(
     {"origin", "node_id", "grip_id", "grip_ids", "grip", "node", "event_id", "event_id_start", "event_id_end", "superseded_by"}
     | {"next_cursor", "folded_cursor", "parents", "previous", "next", "when", "start", "end", "level", "kind", "role", "type"}

@@ -31,7 +31,7 @@ class DayOfModel:
     labels: int
     tokens_in: int
     tokens_out: int
-    #: Tokens of these that were counted here, because nobody told them.
+    #: Tokens of these that are estimates, because the provider reported none.
     estimated: int
 
 
@@ -80,6 +80,9 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
     due = _due(app, now) if settings.is_on else {}
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
+    found: dict[tuple[str, str], list[Spent]] = {}
+    for row in rows:
+        found.setdefault((app.calendar.day_of(row.at_ms), row.model), []).append(row)
     return Spend(
         provider=settings.provider,
         model=settings.name if settings.is_on else "",
@@ -87,7 +90,18 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
         spent_today=settings.daily_tokens - left,
         left_today=max(0, left),
         written=sum(row.outcome is Outcome.OK for row in rows),
-        days=_days(app, rows),
+        days=[
+            DayOfModel(
+                day=day,
+                model=model,
+                asked=len(several),
+                labels=sum(is_topic_id(row.node_id) for row in several),
+                tokens_in=sum(row.tokens_in for row in several),
+                tokens_out=sum(row.tokens_out for row in several),
+                estimated=sum(row.tokens_in + row.tokens_out for row in several if row.estimated),
+            )
+            for (day, model), several in sorted(found.items(), reverse=True)
+        ],
         failures=[Failure(outcome=o, reason=r, count=n) for (o, r), n in reasons.most_common()],
         due=[Due(level=level, count=count) for level, count in due.items()],
         last_run=job.last_result if settings.is_on else "",
@@ -95,27 +109,8 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
 
 
 def _due(app: App, now_ms: int) -> dict[str, int]:
-    """How many nodes of each level, and labels of topics, are still to be asked for."""
+    """Return the number of nodes by level, and of topic labels, that are still due."""
     model, labeller = app.settings.summarizer.name, app.accelerators.labeller()
     found = dict(by_level(app.improver.due(now_ms, model)))
     labels = len(labeller.due(model)) if labeller else 0
     return found | ({"topic label": labels} if labels else {})
-
-
-def _days(app: App, rows: Sequence[Spent]) -> list[DayOfModel]:
-    """By day and model, the newest day first."""
-    found: dict[tuple[str, str], list[Spent]] = {}
-    for row in rows:
-        found.setdefault((app.calendar.day_of(row.at_ms), row.model), []).append(row)
-    return [
-        DayOfModel(
-            day=day,
-            model=model,
-            asked=len(several),
-            labels=sum(is_topic_id(row.node_id) for row in several),
-            tokens_in=sum(row.tokens_in for row in several),
-            tokens_out=sum(row.tokens_out for row in several),
-            estimated=sum(row.tokens_in + row.tokens_out for row in several if row.estimated),
-        )
-        for (day, model), several in sorted(found.items(), reverse=True)
-    ]

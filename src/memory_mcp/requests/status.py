@@ -92,7 +92,18 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
-    layers = [_layer(s, full) for s in statuses]
+    layers = [
+        LayerInfo(
+            name=s.name,
+            enabled=s.enabled,
+            healthy=s.healthy,
+            count=s.count,
+            reason=s.reason,
+            enable_with=s.enable_with,
+            contract=asdict(CONTRACTS[s.name]) if full else {},
+        )
+        for s in statuses
+    ]
     if bound is not None:
         # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
         own = app.tree.tally(bound).segments
@@ -131,18 +142,6 @@ def _paused(app: App, caller: Caller) -> Iterator[str]:
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
 
 
-def _layer(status: LayerStatus, full: bool) -> LayerInfo:
-    return LayerInfo(
-        name=status.name,
-        enabled=status.enabled,
-        healthy=status.healthy,
-        count=status.count,
-        reason=status.reason,
-        enable_with=status.enable_with,
-        contract=asdict(CONTRACTS[status.name]) if full else {},
-    )
-
-
 def _lag(app: App, stats: StoreStats, error: str) -> Lag:
     behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
     return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
@@ -166,7 +165,7 @@ def _store(app: App, stats: StoreStats, full: bool) -> Store:
 
 
 def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
-    """What the memory holds of one project, and nothing that tells how much there is of others."""
+    """Return the counts of one project; nothing in them depends on other projects."""
     tally, span = app.tree.tally(bound), app.storage.events.span(Scope(project=bound))
     nodes = [node for level in TocLevel if level is not TocLevel.ROOT for node in app.tree.descendants(ROOT, level, bound)]
     return Store(

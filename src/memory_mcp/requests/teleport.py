@@ -32,7 +32,7 @@ _FEW = 5
 _KEYWORDS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Jump:
     """What is looked for, and what a document must be."""
 
@@ -92,7 +92,17 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
     """
     scoped = scope_of(app, request.project, request.scope, caller)
     detail = choice(Detail, "detail", request.detail)
-    found = _found(app, request, _filters(app, scoped, request))
+    filters = Filters(
+        doc_type=choice(DocType, "doc_type", request.doc_type),
+        level=choice(LEVELS, "level", request.level),
+        window=times_of(app).window(request.since, request.until),
+        project=scoped.project,
+        agent=request.agent or None,
+        speaker=speaker_of(app, request.speaker, scoped),
+        role=role_of(request.role),
+        kind=choice(MemoryKind, "kind", request.kind),
+    )
+    found = _found(app, request, filters)
     made = TeleportResponse(
         results=(),
         partial=found.partial if isinstance(request, HybridSearch) else None,
@@ -101,7 +111,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         notices=(*found.notices, *scoped.notices(app, bool(found.hits))),
     )
     if detail is Detail.FULL:
-        return replace(made, results=_full(app, request, found.hits))
+        return replace(made, results=tuple(fitting(app, (_full_result(hit, request, app.calendar) for hit in found.hits), 0)))
     return replace(made, results=_lean(app, request, scoped, made, found.hits))
 
 
@@ -115,24 +125,6 @@ def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
             raise InvalidQuery(f"min_similarity must be at {'least 0.0' if least < 0 else 'most 1.0'}")
         return app.teleport(LayerName.VECTOR).teleport(query, filters, limit, least)
     return app.teleport(LayerName.BM25).teleport(query, filters, limit)
-
-
-def _filters(app: App, scoped: Scoped, request: Jump) -> Filters:
-    return Filters(
-        doc_type=choice(DocType, "doc_type", request.doc_type),
-        level=choice(LEVELS, "level", request.level),
-        window=times_of(app).window(request.since, request.until),
-        project=scoped.project,
-        agent=request.agent or None,
-        speaker=speaker_of(app, request.speaker, scoped),
-        role=role_of(request.role),
-        kind=choice(MemoryKind, "kind", request.kind),
-    )
-
-
-def _full(app: App, request: Jump, hits: Sequence[Hit]) -> tuple[FullResult, ...]:
-    """Return as many results as the settings' tokens hold, with everything that is known of each."""
-    return tuple(fitting(app, (_full_result(hit, request, app.calendar) for hit in hits), 0))
 
 
 def _full_result(hit: Hit, request: Jump, calendar: Calendar) -> FullResult:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from memory_mcp.layers.base import Theme as Found
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.requests.plain import largest
+from memory_mcp.requests.plain import fullest
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.vocabulary import keys_of
 
@@ -30,7 +30,7 @@ class Theme:
     topic: str
 
 
-def fitting(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
+def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
     """Return as many themes as fit, the first of them with a legible statement each; and as much of these as fits then.
 
     A third of the themes gives up its statements before another theme is left out.
@@ -39,14 +39,10 @@ def fitting(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Th
     for count in range(len(whole), 0, -1):
         for shown in dict.fromkeys((count, -(-2 * count // 3))):
             themes = (*whole[:shown], *(replace(t, quote="", grip="") for t in whole[shown:count]))
-            width = largest(_LEAST, _QUOTE, functools.partial(_fits, fits, themes))
-            if width is not None:
-                return _cut(themes, width)
+            fitted = fullest(functools.partial(_cut, themes), fits, _LEAST, _QUOTE)
+            if fitted is not None:
+                return fitted
     return ()
-
-
-def _fits(fits: Callable[[tuple[Theme, ...]], bool], themes: Sequence[Theme], width: int) -> bool:
-    return fits(_cut(themes, width))
 
 
 def _theme(found: Found, calendar: Calendar) -> Theme:

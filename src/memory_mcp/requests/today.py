@@ -9,7 +9,7 @@ from memory_mcp.requests.limits import PROJECTS
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
-from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME
+from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope, SessionInfo
 from memory_mcp.toc.statements import Said, Stretch, facts_of, open_of, results_of, rules_of, title_of
 from memory_mcp.toc.told import latest_cuts, stretches
@@ -120,12 +120,27 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     now = app.clock.now_ms()
     window = TimeWindow(now - _DAY_MS, now + 1)
     sessions = app.storage.events.sessions(Scope(project=scoped.project, window=window), _SESSIONS)
+    by_agent: dict[str, list[SessionInfo]] = {}
+    for one in sessions:
+        by_agent.setdefault(one.agent, []).append(one)
+    found = []
+    for agent, several in by_agent.items():
+        projects = dict.fromkeys(one.project for one in several if one.project)
+        found.append(
+            ClientToday(
+                agent=agent or NO_NAME,
+                events=sum(one.events for one in several),
+                sessions=len({one.session_id for one in several}),
+                last=app.calendar.iso(max(one.end_ms for one in several)),
+                projects=list(projects)[:NAMES_SHOWN],
+            )
+        )
     return Today(
         now=app.calendar.iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
         projects=[_project(app, one) for one in _recent(app, scoped.project)[:limit]],
-        clients=_clients(app, sessions),
+        clients=sorted(found, key=lambda one: one.last, reverse=True),
     )
 
 
@@ -133,8 +148,7 @@ def _recent(app: App, project: str | None) -> list[Activity]:
     """Return the projects of the last days that hold anything, the latest first."""
     days = app.storage.toc.days_with(project, *EVERY_DAY)[-_DAYS:]
     found = [one for one in app.storage.projects.activity() if project is None or one.name == project]
-    found = [one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0]]
-    return sorted(found, key=lambda one: (-one.end_ms, one.name))
+    return newest_first(one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0])
 
 
 def _project(app: App, held: Activity) -> ProjectToday:
@@ -176,7 +190,7 @@ def _project(app: App, held: Activity) -> ProjectToday:
 
 
 def _next_step(newest: Stretch, left: Sequence[Statement]) -> Statement | None:
-    """Return a request that nobody answered, else the first thing to do, else what is open first."""
+    """Return the unanswered request, else the first to-do, else the first open statement; None for none."""
     if newest.doings.todo and newest.doings.answered:
         return Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
     return left[0] if left else None
@@ -200,22 +214,3 @@ def _statement(of: Stretch, said: Said, label: str) -> Statement:
     return Statement(
         text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise, node_id=of.node_id
     )
-
-
-def _clients(app: App, sessions: Iterable[SessionInfo]) -> list[ClientToday]:
-    by_agent: dict[str, list[SessionInfo]] = {}
-    for one in sessions:
-        by_agent.setdefault(one.agent, []).append(one)
-    found = []
-    for agent, several in by_agent.items():
-        projects = dict.fromkeys(one.project for one in several if one.project)
-        found.append(
-            ClientToday(
-                agent=agent or NO_NAME,
-                events=sum(one.events for one in several),
-                sessions=len({one.session_id for one in several}),
-                last=app.calendar.iso(max(one.end_ms for one in several)),
-                projects=list(projects)[:NAMES_SHOWN],
-            )
-        )
-    return sorted(found, key=lambda one: one.last, reverse=True)

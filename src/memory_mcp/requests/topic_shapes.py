@@ -184,12 +184,12 @@ def related_of(one: Related) -> RelatedTopic:
 
 
 def local_day(app: App, ms: int) -> str:
-    """The local day of a moment."""
+    """Return the local day of a moment."""
     return app.calendar.day_of(ms)
 
 
 def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:
-    """A cursor for the page that begins at `end`; "" where nothing is left."""
+    """Return a cursor for the page that begins at `end`; "" where nothing is left."""
     return offset_cursor(end, *question) if end < total else ""
 
 
@@ -198,6 +198,6 @@ def _title(node: TocNode) -> str:
 
 
 def _is_told(text: str, title: set[str]) -> bool:
-    """Whether more than half of what a text names stands in a title."""
+    """Return whether more than half of what a text names stands in a title."""
     said = keys_of(text)
     return 2 * len(said & title) > len(said)

@@ -8,7 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.indexes.topics.base import View
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
-from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
@@ -136,10 +136,16 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
     def made(count: int, step: tuple[int, int, int]) -> FoundTopics:
         return replace(bare, topics=[one.shown(*step) for one in found[:count]])
 
+    def fits(response: FoundTopics) -> bool:
+        return tokens_of(response, factor) <= tokens
+
+    def shortest(count: int) -> FoundTopics:
+        return made(count, _STEPS[-1])
+
     for step in _STEPS:
-        if tokens_of(whole := made(len(found), step), factor) <= tokens:
+        if fits(whole := made(len(found), step)):
             return whole
-    return made(largest(1, len(found), lambda count: tokens_of(made(count, _STEPS[-1]), factor) <= tokens) or 1, _STEPS[-1])
+    return fullest(shortest, fits, 1, len(found)) or shortest(1)
 
 
 def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found: int) -> list[str]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.app import App
 from memory_mcp.layers.base import Hit, Query
-from memory_mcp.layers.base import Step as LayerStep
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import ROOT
@@ -96,16 +95,28 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     if len(kept) < len(results):
         budget.hit.append(_TOKEN_BOUND)
     budget.spent.tokens = sum(tokens_of(r, retrieval.token_factor) for r in kept)
+    grips = [grip for result in kept for grip in result.grip_ids]
     return Navigated(
         query=query,
-        path=[_step(step) for step in found.path],
+        path=[
+            Step(
+                node_id=step.node_id,
+                label=step.label,
+                searched=step.searched,
+                searched_level=step.searched_level,
+                matched=step.matched,
+                score=round(step.score, 3),
+                decision=step.decision,
+            )
+            for step in found.path
+        ],
         results=kept,
         bounds=_used(budget),
         bounds_hit=tuple(budget.hit),
         scope=scoped.words,
         window=shapes.window(found.window, found.window_words, app.calendar),
         notices=_notices(app, found, len(kept), scoped, budget),
-        next=_offer(kept),
+        next=f"expand_grip {grips[0]} shows the conversation around the best match" if grips else "",
     )
 
 
@@ -116,18 +127,6 @@ def _evidence(hit: Hit, calendar: Calendar) -> FullResult:
         return found
     grips = dict.fromkeys((hit.grip_id, *found.grip_ids))
     return replace(found, id=hit.node_id, kind=hit.level, grip_ids=tuple(grips))
-
-
-def _step(step: LayerStep) -> Step:
-    return Step(
-        node_id=step.node_id,
-        label=step.label,
-        searched=step.searched,
-        searched_level=step.searched_level,
-        matched=step.matched,
-        score=round(step.score, 3),
-        decision=step.decision,
-    )
 
 
 def _used(budget: Budget) -> dict[str, BoundUse]:
@@ -147,8 +146,3 @@ def _notices(app: App, found: "LayerAnswer", kept: int, scoped: Scoped, budget: 
     if budget.hit:
         more.append(f"stopped by {', '.join(budget.hit)}; there may be more")
     return [*found.notices, *more, *scoped.notices(app, bool(found.hits))]
-
-
-def _offer(results: Sequence[FullResult]) -> str:
-    grips = [grip for result in results for grip in result.grip_ids]
-    return f"expand_grip {grips[0]} shows the conversation around the best match" if grips else ""

@@ -10,12 +10,12 @@ from memory_mcp.requests import limits
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, choice
 from memory_mcp.requests.response import Recalled, fitting
-from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
 
 if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
     from memory_mcp.layers.agentic.match import FieldMatch
-    from memory_mcp.layers.agentic.search import ChildrenResult, NodeResult
+    from memory_mcp.layers.agentic.search import NodeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,15 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     found = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset)
     kept = fitting(app, map(_node_match, found.results), budget)
     more = found.next_offset is not None or len(kept) < len(found.results)
+    told = [] if offset else scoped.notices(app, bool(found.results))
+    if found.results and not kept:
+        told.append("the next result does not fit the token budget; raise token_budget to see it")
     return FoundChildren(
         results=kept,
         has_more=more,
         next_cursor=offset_cursor(offset + len(kept), *question) if more and kept else "",
         scope=scoped.words,
-        notices=_notices(app, found, len(kept), scoped, offset),
+        notices=told,
     )
 
 
@@ -126,13 +129,6 @@ def _fields(names: Sequence[str] | None) -> list[str]:
 
     found = [choice(FIELDS, f"fields.{place}", name) for place, name in enumerate(names or ())]
     return [name for name in found if name is not None]
-
-
-def _notices(app: App, found: "ChildrenResult", kept: int, scoped: Scoped, offset: int) -> list[str]:
-    told = [] if offset else scoped.notices(app, bool(found.results))
-    if found.results and not kept:
-        told.append("the next result does not fit the token budget; raise token_budget to see it")
-    return told
 
 
 def _match(value: "FieldMatch") -> Match:

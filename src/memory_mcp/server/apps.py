@@ -54,7 +54,8 @@ async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResul
 @cache
 def page(name: str) -> str:
     """Return a page as HTML."""
-    style, bridge, own = (_file(f) for f in ("view.css", "view.js", f"{name}.js"))
+    views = files("memory_mcp.server") / "views"
+    style, bridge, own = ((views / f).read_text(encoding="utf-8") for f in ("view.css", "view.js", f"{name}.js"))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -62,7 +63,3 @@ def page(name: str) -> str:
         '<main id="view" aria-live="polite"><p class="soft">Waiting for the answer…</p></main>\n'
         f"<script>\n{bridge}{own}</script>\n</body>\n</html>\n"
     )
-
-
-def _file(name: str) -> str:
-    return files("memory_mcp.server").joinpath("views", name).read_text(encoding="utf-8")

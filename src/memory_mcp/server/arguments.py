@@ -1,4 +1,4 @@
-"""The arguments that several tools share, with what agents are told about them. Optional texts are "" when not given."""
+"""Arguments that several tools share, with their descriptions. Optional texts are "" when not given."""
 
 from typing import Annotated, Literal
 

@@ -44,16 +44,31 @@ _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
 
 def build_server(app: App, project: str) -> MemoryServer:
-    """The server over an open App, for a client that works on `project` ("" when that is not known)."""
+    """Return a server over an open App, for a client that works on `project` ("" if unknown)."""
     return assemble(Host.of(app), project)
 
 
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
-    """The server over a host, with `more` tools; `project` is that of connections which tell none."""
+    """Return a server over a host, with `more` tools; `project` is used for connections that name none."""
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
+    offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
+    if host.settings.server.profile == "full":
+        from memory_mcp.server.tools.capturing import CaptureTools
+        from memory_mcp.server.tools.correcting import Correcting
+        from memory_mcp.server.tools.curate import Curate
+        from memory_mcp.server.tools.decide import Decide
+        from memory_mcp.server.tools.forget import Forgets
+        from memory_mcp.server.tools.full import Full
+        from memory_mcp.server.tools.indexes import Indexes
+        from memory_mcp.server.tools.loop import Loop
+        from memory_mcp.server.tools.projects import Projects
+        from memory_mcp.server.tools.topics import TopicSteps
+
+        groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets, CaptureTools)
+        offered += [tool for group in groups for tool in group(kit).tools()]
     server = MemoryServer(
         "memory-mcp",
-        [*_tools(kit, host.settings.server.profile), *(tool for group in more for tool in group(kit))],
+        [*offered, *(tool for group in more for tool in group(kit))],
         title="Memory",
         description="Long-term memory for coding agents: a time tree of cited evidence",
         instructions=instructions(),
@@ -69,27 +84,8 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
     return server
 
 
-def _tools(kit: Kit, profile: str) -> list[Tool]:
-    offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
-    if profile == "full":
-        from memory_mcp.server.tools.capturing import CaptureTools
-        from memory_mcp.server.tools.correcting import Correcting
-        from memory_mcp.server.tools.curate import Curate
-        from memory_mcp.server.tools.decide import Decide
-        from memory_mcp.server.tools.forget import Forgets
-        from memory_mcp.server.tools.full import Full
-        from memory_mcp.server.tools.indexes import Indexes
-        from memory_mcp.server.tools.loop import Loop
-        from memory_mcp.server.tools.projects import Projects
-        from memory_mcp.server.tools.topics import TopicSteps
-
-        groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets, CaptureTools)
-        offered += [tool for group in groups for tool in group(kit).tools()]
-    return offered
-
-
 def instructions() -> str:
-    """What an agent is told on connecting."""
+    """Return the instructions that a client receives on connecting."""
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 

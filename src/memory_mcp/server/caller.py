@@ -1,4 +1,4 @@
-"""Who calls: the client's name in either era, the project it works on, and the key of a call that may be sent again."""
+"""The calling client: its name, its project, and the idempotency key of a call."""
 
 import re
 from contextvars import ContextVar
@@ -33,14 +33,14 @@ CALLER: ContextVar[Caller] = ContextVar("caller", default=_NOBODY)
 
 
 def agent_of(ctx: "Context") -> str:
-    """The client's name in lower case, fit for an id; "agent" when it gives none."""
+    """Return the client's name in lower case, fit for an id; "agent" if it gives none."""
     params = ctx.request_context.session.client_params
     name = params.client_info.name if params is not None else ""
     return _ODD.sub("-", name.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
 
 
 def request_key(ctx: "Context", given: str) -> str:
-    """The caller's own key, else the relay's; "" for neither."""
+    """Return the caller's own key, else the relay's; "" for neither."""
     if given:
         return given
     relayed = (ctx.request_context.meta or {}).get(KEY) if CALLER.get().relayed else None

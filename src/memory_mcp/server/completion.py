@@ -36,7 +36,7 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
 
 
 def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
-    """What may follow `typed` for an argument of this name, newest first."""
+    """Return what may follow `typed` for an argument of this name, newest first."""
     project, bound = kit.scoped(app).project, kit.caller.bound(app)
     if name in ("node_id", "week"):
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS
@@ -47,7 +47,12 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
             found = [i.rpartition(":")[2] for i in found]
         return [i for i in found if i.startswith(typed)]
     if name == "topic_id":
-        return _topics(app, project, typed)
+        # Areas, then topics, by importance; a word of a label completes to the topic's id.
+        if not app.topics().status().usable:
+            return []
+        graph, view = app.topics().graph(), app.topics().view(project)
+        topics = [*graph.top(view, _TOPICS)[0], *graph.top(view, _TOPICS, areas=False)[0]]
+        return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]
     if name == "session_id":
         sessions = app.storage.events.sessions(Scope(project=project), _SESSIONS)
         return [s.session_id for s in sessions if s.session_id.startswith(typed)]
@@ -57,12 +62,3 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
     if name == "agent":
         return [a for a in tally.agents if a.startswith(typed.lower())]
     return []
-
-
-def _topics(app: App, project: str | None, typed: str) -> list[str]:
-    """Return ids of areas, then of topics, by importance; a word of a label stands for its id."""
-    if not app.topics().status().usable:
-        return []
-    graph, view = app.topics().graph(), app.topics().view(project)
-    topics = [*graph.top(view, _TOPICS)[0], *graph.top(view, _TOPICS, areas=False)[0]]
-    return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]

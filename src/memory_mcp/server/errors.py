@@ -44,18 +44,18 @@ _KINDS = {
 
 
 def describe(error: MemoryMcpError) -> str:
-    """The text of an error: `CODE: message.`, a next step, and whether a retry helps."""
+    """Return the text of an error: `CODE: message.`, a next step, and whether a retry helps."""
     text = str(error) if error.hint else f"{error} {hint_of(error)}".rstrip()
     return f"{neutral(text)} {_RETRY[error.retryable]}"
 
 
 def hint_of(error: MemoryMcpError) -> str:
-    """The error's own next step, else that of its code."""
+    """Return the error's own next step, else that of its code."""
     return error.hint or _HINTS.get(error.code, "")
 
 
 def error_result(error: MemoryMcpError) -> CallToolResult:
-    """The error as a tool error, in words alone: clients hold a structured part against the tool's output schema."""
+    """Return the error as a tool error, as text only: clients check structured content against the output schema."""
     return CallToolResult(content=[TextContent(type="text", text=describe(error))], is_error=True)
 
 
@@ -86,7 +86,9 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
     names = list(known)
     for name in given:
         if name not in names:
-            raise _unknown(name, names)
+            near = get_close_matches(name.rsplit(".", 1)[-1], names, n=1)
+            takes = f"Arguments are {', '.join(names)}." if names else "It takes no arguments."
+            raise InvalidQuery(f"unknown argument {name!r}", f"Did you mean {near[0]!r}?" if near else takes)
 
 
 def check_prompt(name: str, known: Iterable[str]) -> None:
@@ -96,14 +98,8 @@ def check_prompt(name: str, known: Iterable[str]) -> None:
         raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
 
 
-def _unknown(name: str, known: list[str]) -> InvalidQuery:
-    near = get_close_matches(name.rsplit(".", 1)[-1], known, n=1)
-    takes = f"Arguments are {', '.join(known)}." if known else "It takes no arguments."
-    return InvalidQuery(f"unknown argument {name!r}", f"Did you mean {near[0]!r}?" if near else takes)
-
-
 def bad_arguments(error: ValidationError) -> InvalidQuery:
-    """What is wrong with the arguments, without the validator's own words, addresses and echoes of the input."""
+    """Return the argument errors in our own words, without the validator's texts and echoes of the input."""
     found = error.errors(include_url=False, include_input=False)
     return InvalidQuery("; ".join(_say(one) for one in found[:_MOST]))
 

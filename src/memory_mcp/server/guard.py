@@ -29,7 +29,7 @@ PROGRESS_SECONDS = 1.0
 
 
 class MemoryServer(MCPServer[Any]):
-    """MCPServer whose tool errors are ours."""
+    """An MCPServer that checks arguments and turns failures into our own errors."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
         super().__init__(name, tools=list(tools), middleware=[_disarmed, hidden], **settings)
@@ -58,7 +58,12 @@ class MemoryServer(MCPServer[Any]):
             outcome = ours.code
             return error_result(ours)
         finally:
-            _record(name if name in self._ours else "unknown", outcome, time.perf_counter() - began)
+            # The log has the tool, its outcome and its time, and nothing of what was said.
+            tool = name if name in self._ours else "unknown"
+            seconds = time.perf_counter() - began
+            metrics.count("tool_calls_total", tool=tool, outcome=outcome)
+            metrics.observe("tool_latency_seconds", seconds, tool=tool)
+            log.info("%s %s %.1f ms", tool, outcome, 1000 * seconds)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -94,13 +99,6 @@ async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
         if (message, data) == (error.message, error.data):
             raise
         raise MCPError(error.code, message, data) from error
-
-
-def _record(tool: str, outcome: str, seconds: float) -> None:
-    """Count a call and leave a line of it in the log: which tool, how it ended and how long it took, nothing of what was said."""
-    metrics.count("tool_calls_total", tool=tool, outcome=outcome)
-    metrics.observe("tool_latency_seconds", seconds, tool=tool)
-    log.info("%s %s %.1f ms", tool, outcome, 1000 * seconds)
 
 
 @asynccontextmanager

@@ -69,7 +69,7 @@ class Host:
 
     @classmethod
     def of(cls, app: App) -> "Host":
-        """A host for an App that is open already."""
+        """Return a host for an App that is open already."""
         return cls(app.settings, lambda: app)
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class Host:
             log.exception("opening failed; the next call tries again")
 
     def app(self) -> App:
-        """The App, opened when it is not; raises what opening raised."""
+        """Return the App, opened if necessary; raises what opening raises."""
         with self._opening:
             if self._app is None:
                 self._app = self._opener()
@@ -132,8 +132,8 @@ class Host:
         """Lend the App that the running call is about; `writing`: one that takes writes."""
         yield self.app() if writing else self._awaited()
 
-    def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """Return a response as JSON knows it, with what whoever asks is to know beside it among its notices."""
+    def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
+        """Return a JSON response with the notices that the caller has to see."""
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
@@ -155,7 +155,7 @@ class Host:
                     self._idle.set()
 
     def _awaited(self) -> App:
-        """The App; waiting for it to be opened does not count against the call's own time."""
+        """Return the App; waiting for it to be opened does not count against the call's own time."""
         if self._app is None:
             began = time.monotonic()
             app = self.app()

@@ -135,7 +135,7 @@ def _quoted(text: str, mark: str) -> Iterator[str]:
 
 
 def _name_of(value: Any) -> str:
-    """A recorded name or title in the head of something, which is set in bold."""
+    """Return a recorded name or title on one line, without marks that would end bold type."""
     return re.sub(r"\*{2,}", "*", _inline(value))
 
 

@@ -39,7 +39,7 @@ See = Callable[[types.JSONRPCRequest], None]
 
 
 def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
-    """The message of a line, or the line that answers it because it is none; None for an empty one."""
+    """Return the message of a line, or an error line if it is invalid; None for an empty line."""
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
     found = lines.read(line)
     if not found.line:
@@ -138,14 +138,14 @@ async def serve_pipe(server: MemoryServer) -> None:
 
 
 class _Out:
-    """Lines out, one after the other, whoever says them."""
+    """Writes lines to a file, one at a time."""
 
     def __init__(self, file: int) -> None:
         self._file = file
         self._turn = anyio.Lock()
 
     async def say(self, line: bytes) -> None:
-        """All of it; nothing once nobody listens, as reading ends then too."""
+        """Write a whole line; a closed pipe is ignored, since reading ends then too."""
         async with self._turn:
             # A client that neither reads nor goes would else keep this process at its end.
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
@@ -159,7 +159,7 @@ class _Out:
 
 
 async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
-    """The lines of a file, the last one without its end among them."""
+    """Yield the lines of a file, an unterminated last one included."""
     splitter = lines.Splitter()
     while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
         for line in splitter.feed(got):

@@ -14,7 +14,6 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.fencing import neutral
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week
-from memory_mcp.requests.scope import Scoped
 from memory_mcp.server.errors import as_ours, check_names, describe
 from memory_mcp.server.tools.kit import Kit
 
@@ -28,8 +27,8 @@ _CITE = (
 _ELSEWHERE = "intelligent_search with scope='all' searches every project."
 #: Characters of an argument that are repeated in the task.
 _SHOWN = 200
-#: The caller's scope and the tokens left in, the material out.
-Find = Callable[[App, Scoped, int], Material]
+#: Takes the memory, the prompt's argument, the scope and the tokens left, and returns the material.
+Find = Callable[..., Material]
 
 
 class Prompts:
@@ -44,7 +43,8 @@ class Prompts:
             f"Tell what is known about: {topic[:_SHOWN]}",
             "A few sentences, newest first; where statements contradict each other, the newer one holds, and name the older as "
             "superseded. If the quotations below do not answer it, call intelligent_search with other words.",
-            lambda app, scoped, budget: about_topic(app, topic, scoped, budget),
+            about_topic,
+            topic,
         )
 
     async def what_did_we_decide(self, about: Annotated[str, Field(description="The question that was decided")]) -> str:
@@ -53,7 +53,9 @@ class Prompts:
             f"Tell what was decided about: {about[:_SHOWN]}",
             "The decision, when, the reasons given, alternatives that were dropped, and whether anything later contradicts it. "
             "expand_grip with before=5 shows the reasons; intelligent_search finds later statements.",
-            lambda app, scoped, budget: about_topic(app, about, scoped, budget, decisions=True),
+            about_topic,
+            about,
+            decisions=True,
         )
 
     async def weekly_digest(
@@ -64,7 +66,8 @@ class Prompts:
         return await self._told(
             "Write a digest of one week",
             "Under: decisions, done, problems and how they were solved, open questions. One line each, with its day.",
-            lambda app, scoped, budget: of_week(app, week, scoped, budget),
+            of_week,
+            week,
         )
 
     async def continue_session(
@@ -76,17 +79,18 @@ class Prompts:
             "Pick up earlier work",
             "Say in a few lines: the goal, what is done, what is open, the files touched, and the next step. Ask before you "
             "change anything.",
-            lambda app, scoped, budget: of_session(app, session_id, scoped, budget),
+            of_session,
+            session_id,
         )
 
-    async def _told(self, task: str, how: str, find: Find) -> str:
-        """The task, how to do it, and the material, within the tokens of a prompt."""
+    async def _told(self, task: str, how: str, find: Find, given: str, **options: bool) -> str:
+        """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens."""
 
         def work(app: App) -> str:
             loss = app.storage.loss
             ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutral(loss.line)}. Say so."
             left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
-            found = find(app, self._kit.scoped(app), left)
+            found = find(app, given, self._kit.scoped(app), left, **options)
             if not found.text:
                 missing = f"\n\n{loss.line}." if loss else ""
                 return neutral(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
@@ -117,7 +121,7 @@ class CheckedPrompt(Prompt):
 
 
 def add_prompts(server: MCPServer, kit: Kit) -> None:
-    """Register the four, in this order."""
+    """Register the four prompts, in this order."""
     prompts = Prompts(kit)
     for fn, title in (
         (prompts.recall, "Recall what is known about a topic"),

@@ -22,7 +22,7 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 
 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
-    """What was said before that fits the prompt, dated and with grip ids, fenced; "" when nothing fits well.
+    """Return quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
 
     What is missing of the memory is told first, also where nothing fits.
 

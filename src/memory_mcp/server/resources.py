@@ -17,6 +17,7 @@ from memory_mcp.requests.nodes import Browse, Browsed, GetNode
 from memory_mcp.requests.one_topic import GetTopic
 from memory_mcp.requests.plain import as_json, compact
 from memory_mcp.requests.registry import respond
+from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.server.errors import as_ours, describe
 from memory_mcp.server.tools.kit import Kit
@@ -32,52 +33,56 @@ _EVENTS = 100
 
 
 def add_resources(server: MCPServer, kit: Kit) -> None:
-    """Register the five."""
+    """Register the five resources."""
 
     @server.resource("memory://status", name="status", title="Memory status", mime_type=JSON)
     async def memory_status() -> str:
         """Tier, layers and counts."""
-        return await _read(kit, "status", lambda app: respond(app, GetStatus(Detail.FULL), kit.caller))
+        return await _read(kit, "status", respond, GetStatus(Detail.FULL))
 
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
     async def toc(node_id: str) -> str:
         """A node with its bullets and children; with / and next_cursor behind its id the next page; a segment in its context."""
-        return await _read(kit, node_id, lambda app: _page(app, node_id, kit))
+        return await _read(kit, node_id, _page, node_id)
 
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
     async def grip(grip_id: str) -> str:
         """The exact words and what was said around them."""
-        return await _read(kit, grip_id, lambda app: respond(app, ExpandRequest(grip_id=grip_id), kit.caller))
+        return await _read(kit, grip_id, respond, ExpandRequest(grip_id=grip_id))
 
     @server.resource(SESSION, name="session", title="Events of a session", mime_type=JSON)
     async def session(session_id: str) -> str:
         """The first events of a session, in order."""
-        return await _read(kit, session_id, lambda app: _session(app, session_id, kit))
+        return await _read(kit, session_id, _session, session_id)
 
     @server.resource(TOPIC, name="topic", title="Topic with its segments", mime_type=JSON)
     async def topic(topic_id: str) -> str:
         """A topic: when and where it was talked about, what it is related to, and what became of it."""
-        return await _read(kit, topic_id, lambda app: respond(app, GetTopic(topic_id), kit.caller))
+        return await _read(kit, topic_id, respond, GetTopic(topic_id))
 
 
-def _page(app: App, named: str, kit: Kit) -> Any:
-    """A page of the tree as browse_toc gives it; a segment, which has no children, with what was said before it."""
+def _page(app: App, named: str, caller: Caller) -> Any:
+    """Return a page of the tree as browse_toc does; a segment, which has no children, as get_node does."""
     node_id, _, cursor = named.partition(_BEHIND)
-    page: Browsed = respond(app, Browse(node_id, cursor=cursor), kit.caller)
-    return respond(app, GetNode(node_id), kit.caller) if page.node.level == TocLevel.SEGMENT else page
+    page: Browsed = respond(app, Browse(node_id, cursor=cursor), caller)
+    return respond(app, GetNode(node_id), caller) if page.node.level == TocLevel.SEGMENT else page
 
 
-def _session(app: App, session_id: str, kit: Kit) -> Events:
-    found: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), kit.caller)
+def _session(app: App, session_id: str, caller: Caller) -> Events:
+    found: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
     if not found.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")
     return found
 
 
-async def _read(kit: Kit, what: str, work: Callable[[App], Any]) -> str:
-    """The compact JSON of an answer; failures in the protocol's terms, with our text."""
+async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], given: object) -> str:
+    """Return what `find` returns for `given`, as compact JSON; failures become errors of the protocol with our text."""
+
+    def work(app: App) -> dict[str, Any]:
+        return kit.host.with_notices(app, as_json(find(app, given, kit.caller)))
+
     try:
-        return compact(neutral_json(await kit.host.read(lambda app: kit.host.told(app, as_json(work(app))))))
+        return compact(neutral_json(await kit.host.read(work)))
     except (NotFound, InvalidQuery) as error:
         raise ResourceNotFoundError(describe(error)) from error
     except Exception as error:

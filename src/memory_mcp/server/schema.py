@@ -16,7 +16,7 @@ def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
-    """An answer: definitions kept once each, without what the models say to programmers and what is required inside."""
+    """Return a lean output schema: each definition once, without descriptions, defaults and required inner fields."""
     slim: dict[str, Any] = _undefaulted({k: v for k, v in schema.items() if k not in ("$defs", "description")})
     definitions = schema.get("$defs", {})
     if definitions:

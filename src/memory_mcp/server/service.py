@@ -54,7 +54,7 @@ def _share(app: App, should_stop: Callable[[], bool]) -> str:
 
 @dataclass(slots=True)
 class Awaited:
-    """What somebody waits for: an event that is in the tree, its periods too, and then a change that every index has."""
+    """What a caller waits for: an event and its periods in the tree, then a change in every index."""
 
     #: The number of the last event stored when the waiting began.
     event: int
@@ -112,7 +112,7 @@ class Service:
         self._tender.start()
         self._on_open(app)
         threading.Thread(target=resume, args=(app,), name="forgetting", daemon=True).start()
-        # What came while nobody watched.
+        # Files that came while no process was running.
         app.scheduler.hasten("drain_spool")
         app.scheduler.start()
         return app
@@ -127,7 +127,7 @@ class Service:
             self._deriver.hurry()
 
     def _on_session_end(self) -> None:
-        """The next session of that project may begin in a moment: what it is told waits for no round of its job."""
+        """Derive at once: the next session of the project may begin in a moment and needs its briefing."""
         self._ended += 1
         self._deriver.hurry()
 
@@ -138,7 +138,7 @@ class Service:
             self._tender.hurry()
 
     def _tend(self) -> float:
-        """One round for the indexes; in how many seconds the next is needed."""
+        """Maintain the indexes once; return in how many seconds the next round is needed."""
         assert self._app is not None
         self._tended = time.monotonic()
         if self._importing or (not self._caught_up and self._deriver.busy):
@@ -150,7 +150,7 @@ class Service:
         return _REST if self._app.accelerators.at_rest else _WATCH
 
     def _derive(self) -> float | None:
-        """As `_derive_now`; the indexes take in what came of it."""
+        """Derive, then let the indexes take in the result; return the seconds until the next run, None for none."""
         assert self._app is not None
         ended = self._ended
         try:
@@ -168,7 +168,7 @@ class Service:
         return again
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
-        """One run of the deriver; in how many seconds another is needed without any write."""
+        """Run the deriver once; return in how many seconds another run is needed without any write."""
         pending = derivation.pending()
         if pending:
             self._unrolled.note(time.monotonic())
@@ -201,7 +201,7 @@ class Service:
         return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
     def import_goes_on(self, key: int) -> bool:
-        """An import has sent something, and more will follow until it has ended; whether it is new."""
+        """Note that an import has sent something and goes on; return whether the import is new."""
         new = key not in self._imports
         self._imports.add(key)
         self._filled = time.monotonic()
@@ -211,7 +211,7 @@ class Service:
         return new
 
     def import_ended(self, key: int) -> None:
-        """The import has sent everything, or its process has gone: what waited for that is due."""
+        """Note that an import has ended; work that waited for it is due."""
         if key in self._imports:
             self._imports.discard(key)
             if not self._deriver.running:
@@ -269,7 +269,7 @@ class Service:
         return app is not None and app.accelerators.busy
 
     def tidy(self) -> None:
-        """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
+        """Rewrite the database file if enough of it is free space; call it while no client is connected."""
         app = self.host.opened
         if app is not None:
             compact_if_worth_it(app.storage, app.backups.before)

@@ -212,7 +212,7 @@ class TeamHost(Host):
                     return False
                 time.sleep(_TICK)
 
-    def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
+    def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
         """See Host: an answer of a replica says how far it is."""
         response, memory, caller = with_loss(app, response), _LENT.get(), SERVED.get()
         if caller is not None and caller.is_elsewhere:

@@ -204,7 +204,7 @@ def read(query: str, on: Windows) -> Phrase | None:
 
 
 def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
-    """The first point in time from a place on, and where it stands."""
+    """Return the first point in time from a place on, and where it stands."""
     found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
     for start, number, m in sorted(found, key=lambda f: f[:2]):
         try:
@@ -217,7 +217,7 @@ def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None
 
 
 def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase:
-    """A point with what stands around it: a second one, since, before, after or until, the Saturday after."""
+    """Return the phrase of a point in time with a range, since, before, after, until or weekday around it."""
     beside = _BESIDE.match(text, end)
     weekday = _WEEKDAYS[beside["w"] or beside["wj"]] if beside else 0
     if beside and (near := on.beside(window, weekday, 1, 1, as_span=False)):

@@ -53,7 +53,7 @@ class TimeHint:
 
 
 def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
-    """The first time the question names, relative to now on the user's calendar."""
+    """Return the first time the question names, relative to now on the user's calendar."""
     text, starts = _plain(query)
     windows = Windows(calendar, now_ms, dt.date.fromisoformat(calendar.day_of(now_ms)))
     other = cjk.read(query, windows)
@@ -80,7 +80,7 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
 
 
 def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
-    """The question with all that is no plain word blanked out, place for place; where its words begin, and with what."""
+    """Return the question with all but plain words blanked out, and the start and head of each word."""
     text = re.sub(r"\s", " ", query)
     if not _QUOTED.fullmatch(text.strip()):
         text = _QUOTED.sub(lambda m: "\0" * len(m.group()), text)
@@ -97,7 +97,7 @@ def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _without(query: str, start: int, end: int) -> str:
-    """The text around a cut, less the punctuation that only served the phrase."""
+    """Return the text without the part from `start` to `end` and the punctuation that belonged to it."""
     left, right = query[:start].rstrip(), query[end:].lstrip()
     if left.endswith("(") and right.startswith(")"):
         left, right = left[:-1].rstrip(), right[1:].lstrip()

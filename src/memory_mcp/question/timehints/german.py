@@ -110,7 +110,6 @@ _OPENERS = frozenset(words.split()[0] for words in (*_LEADS, *_BOUNDS, *_PAIRS))
 
 GERMAN = Language(
     months=_MONTHS,
-    short_months={},
     weekdays=_WEEKDAYS,
     numbers=_NUMBERS,
     ordinals=_ORDINALS,
@@ -121,22 +120,15 @@ GERMAN = Language(
     shifts=_SHIFTS,
     units=_UNITS,
     sides=_SIDES,
-    noons=frozenset(),
-    doubtful_days=frozenset(),
-    speaks=compiled("(?!)"),
     leads=_LEADS,
     bounds=_BOUNDS,
     pairs=_PAIRS,
-    doubtful_months=frozenset(),
-    named_months=frozenset(),
-    doubtful_seasons=frozenset(),
     negations=frozenset("nicht außer ohne kein keine keinen".split()),
     blockers=frozenset(
         "jeden jede jedes nächsten nächste nächster nächstes kommenden kommende kommendes alle seit vor nach bis".split()
     ),
     articles=compiled("(?:(?:de[mnrs]|die|das) )?"),
     side=compiled(f" {any_of(_SIDES)}" + r"(?!\w)"),
-    the_before=compiled("(?!)"),
     unit_before=compiled(rf"\b{any_of(_UNITS)} \Z"),
     lead=compiled(f"({any_of(_LEADS)}) "),
     bound=compiled(f"({any_of(_BOUNDS)}) "),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 #: A year; not the epoch's: that is what a missing time looks like.
@@ -14,7 +14,7 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """A pattern of any of the words, the longer of two first."""
+    """Return a pattern of any of the words, the longer of two first."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -31,14 +31,17 @@ COUNTED = (
 
 
 def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
-    """A template as pattern text: a space is white space, {piece} one of the pieces."""
+    """Return a template as pattern text: a space is white space, {piece} one of the pieces."""
     text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """A template as a pattern, whatever the case."""
+    """Return a template as a pattern, whatever the case."""
     return re.compile(expand(template, pieces), re.I)
+
+
+_NEVER = compiled("(?!)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +67,28 @@ _HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
 
 
 def head_of(text: str, i: int = 0) -> str:
-    """The letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
+    """Return the letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
     m = _HEAD.match(text, i)
     return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
 
 
 def form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
-    """A form that ends where a word ends; of a head of several words the first counts."""
+    """Return a form that ends where a word ends; of a head of several words the first counts."""
     firsts = frozenset(map(head_of, heads))
     return Form(firsts, expand(f"(?:{template})" + r"(?!\w)", pieces), resolver)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
     """The words of a language, in lower case, and the forms of its phrases, the longer of two first."""
 
     months: Mapping[str, int]
-    short_months: Mapping[str, int]
+    short_months: Mapping[str, int] = field(default_factory=dict)
     #: From Monday, 0.
     weekdays: Mapping[str, int]
     numbers: Mapping[str, int]
     #: Which one of several in a row; the last is -1.
-    ordinals: Mapping[str, int]
+    ordinals: Mapping[str, int] = field(default_factory=dict)
     #: Days back, with a part of the day where the word has one.
     named_days: Mapping[str, tuple[int, str]]
     #: Local hours, from and up to; the night ends on the next day.
@@ -100,20 +103,20 @@ class Language:
     #: The words of "the Saturday after" and "two days before": 1 for after, -1 for before.
     sides: Mapping[str, int]
     #: Noon.
-    noons: frozenset[str]
+    noons: frozenset[str] = frozenset()
     #: Words for a day that mean something else in another language, and a word that tells the two apart.
-    doubtful_days: frozenset[str]
-    speaks: re.Pattern[str]
+    doubtful_days: frozenset[str] = frozenset()
+    speaks: re.Pattern[str] = _NEVER
     #: Prepositions that lead a time and add nothing to it, each as the English one.
     leads: Mapping[str, str]
     bounds: Mapping[str, str]
     #: Between and from, where they open a range.
     pairs: Mapping[str, str]
     #: Shortened and ordinary words that are months only where something makes them one; months that are also names.
-    doubtful_months: frozenset[str]
-    named_months: frozenset[str]
+    doubtful_months: frozenset[str] = frozenset()
+    named_months: frozenset[str] = frozenset()
     #: Seasons that need a year or a word such as "last".
-    doubtful_seasons: frozenset[str]
+    doubtful_seasons: frozenset[str] = frozenset()
     #: Before a time or its preposition these turn it round.
     negations: frozenset[str]
     #: Right before a time these make it another thing.
@@ -122,7 +125,7 @@ class Language:
     #: A side of `sides`, after a space.
     side: re.Pattern[str]
     #: An article that makes the latest of "the last" one of many.
-    the_before: re.Pattern[str]
+    the_before: re.Pattern[str] = _NEVER
     #: A unit of time, at the end.
     unit_before: re.Pattern[str]
     lead: re.Pattern[str]
@@ -139,7 +142,7 @@ class Language:
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """The forms that may begin with a word, in their order."""
+    """Return the forms that may begin with a word, in their order."""
     found: dict[str, tuple[Form, ...]] = {}
     for one in forms:
         for head in one.heads:

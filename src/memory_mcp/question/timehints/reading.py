@@ -33,14 +33,14 @@ class Reader(Points):
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read(self, i: int, head: str) -> Found | None:
-        """A range, a bound or a point, the longest form first; `head` is what stands there."""
+        """Return a range, a bound or a point at a place, the longest form first; `head` is the word there."""
         if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
         return self._range(i) or self._bound(i) or self._led(i)
 
     def _led(self, i: int) -> Found | None:
-        """A point, or two with "and" between them."""
+        """Return a point, or two with "and" between them."""
         m = self._words.lead.match(self._text, i)
         lead = self._words.leads[m[1].lower()] if m else ""
         begin, lead = m.end() if m else i, "" if lead == "between" else lead
@@ -104,7 +104,7 @@ class Reader(Points):
         return None
 
     def _matches(self, i: int) -> list[tuple[Resolver, re.Match[str]]]:
-        """The forms that stand at a place, whatever leads them; each place is read under several leads."""
+        """Return the forms that stand at a place, whatever leads them; each place is read under several leads."""
         known = self._known.get(i)
         if known is None:
             forms = self._words.forms.get(head_of(self._text, i), ())

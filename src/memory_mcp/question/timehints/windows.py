@@ -30,11 +30,11 @@ class Windows:
     today: dt.date
 
     def seen_from(self, ms: int) -> "Windows":
-        """The same calendar on another day."""
+        """Return the same calendar on another day."""
         return Windows(self.calendar, self.now_ms, self.calendar.local(ms).date())
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
-        """From one date up to another."""
+        """Return the window from one date up to another; raise ValueError if it is empty or begins before 1970."""
         window = self.calendar.days(first, after)
         if not 0 < window.start_ms < window.end_ms:
             raise ValueError(first)
@@ -50,22 +50,22 @@ class Windows:
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
-        """A day, or its hours from and up to."""
+        """Return a day, or its hours from and up to."""
         whole = self.days(day, day + DAY)
         return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
 
     def at(self, day: dt.date, minute: int) -> int:
-        """The moment at which a local clock shows so many minutes; the earlier of two."""
+        """Return the moment at which a local clock shows so many minutes; the earlier of two."""
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
     def week(self, year: int, week: int) -> TimeWindow:
-        """An ISO week."""
+        """Return an ISO week."""
         monday = dt.date.fromisocalendar(year, week, 1)
         return self.days(monday, monday + WEEK)
 
     def period(self, unit: str, back: int) -> TimeWindow:
-        """The day, week, month, quarter or year so many before the current one; a fortnight is two weeks."""
+        """Return the day, week, month, quarter or year so many before the current one; a fortnight is two weeks."""
         day = self.today
         if unit == "day":
             return self.day(day - dt.timedelta(days=back))
@@ -95,13 +95,13 @@ class Windows:
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
 
     def weekend(self, back: int | None) -> TimeWindow:
-        """The weekend so many weeks before this week's; the latest begun for None."""
+        """Return the weekend so many weeks before this week's; the latest begun for None."""
         saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
         weeks = (saturday > self.today) if back is None else back
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
     def season(self, month: int, shift: int | None) -> TimeWindow:
-        """The three months from one: the latest begun (None), the running one or this year's (0), the latest over (1)."""
+        """Return the three months from one: the latest begun (None), the running one or this year's (0), the latest over (1)."""
         now = self.today
         start = month_of(self.begun(month), month)
         running = now < month_of(start.year, month + 3)
@@ -112,7 +112,7 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """The latest year in which that date exists and has come."""
+        """Return the latest year in which that date exists and has come."""
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -120,7 +120,7 @@ class Windows:
         raise ValueError(day)
 
     def nth_day(self, day: int) -> TimeWindow:
-        """The latest day of that number that has come."""
+        """Return the latest day of that number that has come."""
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -141,7 +141,7 @@ class Windows:
         return self.days(cuts[which], cuts[which + 1])
 
     def unit(self, window: TimeWindow) -> str:
-        """Which whole unit of the calendar a window is, or nothing."""
+        """Return which whole unit of the calendar a window is, or nothing."""
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"

@@ -10,16 +10,13 @@ from pydantic import Field
 from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
 from memory_mcp.server import wire_projects
 from memory_mcp.server.caller import agent_of
-from memory_mcp.server.tools.kit import SETS, Kit, tool
+from memory_mcp.server.tools.kit import SETS, Group, tool
 
 _Which = Annotated[str, Field(description="Default: the caller's; * for all", max_length=500)]
 
 
-class CaptureTools:
-    """The two."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class CaptureTools(Group):
+    """Pause and resume recording (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

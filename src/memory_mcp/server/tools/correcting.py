@@ -1,4 +1,4 @@
-"""What was recorded holds no more, for the full profile: correct, retract."""
+"""Correct and retract recorded statements (full profile)."""
 
 from typing import Annotated
 
@@ -10,17 +10,14 @@ from pydantic import Field
 from memory_mcp.requests.correct import MAX_REASON, Correct, Retract
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, SETS, Kit, tool
+from memory_mcp.server.tools.kit import ADDS, SETS, Group, tool
 
 _Grip = Annotated[str, Field(description="As results cite it", max_length=300)]
 _Reason = Annotated[str, Field(max_length=MAX_REASON)]
 
 
-class Correcting:
-    """The two."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Correcting(Group):
+    """Correct and retract statements (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

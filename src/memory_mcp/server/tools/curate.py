@@ -28,7 +28,7 @@ from memory_mcp.requests.refine_show import RefineShow
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire, wire_refine
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, SETS, Kit, tool
+from memory_mcp.server.tools.kit import ADDS, SETS, Group, tool
 from memory_mcp.storage.values import Request
 from memory_mcp.summarize.keywords import MAX_KEYWORDS
 
@@ -47,11 +47,8 @@ class BulletArgument(BaseModel):
     kind: arguments.Kind = ""
 
 
-class Curate:
-    """The five."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Curate(Group):
+    """Ingest events, refine summaries and pin (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -11,16 +11,13 @@ from memory_mcp.requests.plans import ClassifyQuery, PlanQuery
 from memory_mcp.server import arguments, wire_policy
 from memory_mcp.server.arguments import Bounds
 from memory_mcp.server.tools.intelligent import AskedAsOf, AskedIntent, AskedMode, AskedTimeout, AskedZone
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 Without = Annotated[list[str] | None, Field(description="Layers to plan without: bm25, vector, topics, hybrid")]
 
 
-class Decide:
-    """The two."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Decide(Group):
+    """Plan and classify a query (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -10,14 +10,11 @@ from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import AROUND
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.apps import EVIDENCE
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 
-class Evidence:
-    """The group of one."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Evidence(Group):
+    """Expand a grip to its conversation."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -10,14 +10,11 @@ from pydantic import Field
 from memory_mcp.requests.forget import Forget
 from memory_mcp.server import arguments, wire_forget
 from memory_mcp.server.caller import agent_of
-from memory_mcp.server.tools.kit import SETS, Kit, tool
+from memory_mcp.server.tools.kit import SETS, Group, tool
 
 
-class Forgets:
-    """The one."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Forgets(Group):
+    """Forget stored events (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -11,15 +11,12 @@ from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, RESULTS, TE
 from memory_mcp.requests.nodes import GetNode
 from memory_mcp.requests.words import SearchNode
 from memory_mcp.server import arguments, wire
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 from memory_mcp.server.wire_events import EventsAnswer
 
 
-class Full:
-    """The four."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Full(Group):
+    """Read nodes and events one by one (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

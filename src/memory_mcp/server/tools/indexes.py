@@ -10,17 +10,14 @@ from memory_mcp.requests.indexes import AGE, GetTeleportStatus, GetVectorStatus,
 from memory_mcp.requests.limits import RESULTS
 from memory_mcp.requests.teleport import HybridSearch
 from memory_mcp.server import arguments, wire_indexes
-from memory_mcp.server.tools.kit import SETS, Kit, tool
+from memory_mcp.server.tools.kit import SETS, Group, tool
 
 _Index = Annotated[Literal["bm25", "vector"], Field(description="Which index")]
 _Rebuilt = Annotated[Literal["bm25", "vector", "topics"], Field(description="Which index")]
 
 
-class Indexes:
-    """The five."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Indexes(Group):
+    """Search, inspect and maintain the indexes (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
@@ -49,22 +46,8 @@ class Indexes:
         detail: arguments.Detail = "lean",
     ) -> Annotated[CallToolResult, wire_indexes.HybridAnswer]:
         """Jump by keywords and by meaning at once; with one of the two indexes missing the answer is marked partial."""
-        request = HybridSearch(
-            query=query,
-            doc_type=doc_type,
-            level=level,
-            limit=limit,
-            since=since,
-            until=until,
-            project=project,
-            scope=scope,
-            agent=agent,
-            speaker=speaker,
-            role=role,
-            kind=kind,
-            detail=detail,
-        )
-        return await self._kit.ask(request)
+        what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
+        return await self._kit.ask(HybridSearch(*what))
 
     async def get_teleport_status(self) -> Annotated[CallToolResult, wire_indexes.TeleportStatus]:
         """Whether the keyword and vector indexes are switched on and healthy, what they hold, and when they were kept."""

@@ -11,7 +11,7 @@ from memory_mcp.requests.search import SearchRequest
 from memory_mcp.server import arguments, wire_policy
 from memory_mcp.server.apps import EVIDENCE
 from memory_mcp.server.arguments import Bounds
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 AskedIntent = Annotated[
     Literal["", "explore", "answer", "locate", "time_boxed"], Field(description="Default: read from the query")
@@ -22,11 +22,8 @@ AskedAsOf = Annotated[str, Field(description="Now, for time words", max_length=6
 AskedZone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
 
 
-class Intelligent:
-    """The group of one."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Intelligent(Group):
+    """Search the memory."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

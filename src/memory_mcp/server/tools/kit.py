@@ -1,5 +1,6 @@
-"""What every group of tools shares: the host, the caller's project, scopes, and how an answer leaves."""
+"""What every group of tools shares: the host, the caller's project and scope, and how an answer is rendered."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,47 +30,58 @@ SETS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """Handed to each group of tools."""
+    """The host and the caller, as each group of tools has them."""
 
     host: Host
-    #: The project of callers whose connection tells none.
+    #: The project of callers whose connection names none.
     usual_project: str = ""
 
     @property
     def project(self) -> str:
-        """The project the calling client works on; "" when it is not known."""
+        """The project that the calling client works on; "" if unknown."""
         return CALLER.get().project or self.usual_project
 
     @property
     def caller(self) -> Caller:
-        """The calling client, as requests know it."""
+        """The calling client as requests take it."""
         locked = CALLER.get().locked or self.host.settings.server.scope_lock
         return Caller(self.project, self.host.deriver_error(), locked)
 
     async def ask(self, request: Any) -> CallToolResult:
-        """Return the response of a request that only reads."""
+        """Run a request that only reads and return its response."""
         caller = self.caller
-        return answer(await self.host.read(lambda app: self.host.told(app, as_json(respond(app, request, caller)))))
+        return answer(await self.host.read(lambda app: self.host.with_notices(app, as_json(respond(app, request, caller)))))
 
     async def write(self, request: Any) -> CallToolResult:
-        """Return the response of a request that is carried out whatever the client does meanwhile."""
+        """Run a request that writes, to its end even if the client cancels, and return its response."""
         caller = self.caller
         return await self.carry_out(lambda app: respond(app, request, caller))
 
     async def carry_out(self, work: Callable[[App], object]) -> CallToolResult:
-        """Return what a change of the memory comes to."""
-        return answer(await self.host.write(lambda app: self.host.told(app, _plain(work(app)))))
+        """Run `work`, which writes, and return its value as a tool result."""
+        return answer(await self.host.write(lambda app: self.host.with_notices(app, _plain(work(app)))))
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
-        """See `requests.scope`."""
+        """Return the scope of a request of this caller; see `requests.scope.scope_of`."""
         return scope_of(app, project, scope, self.caller)
 
 
+class Group(ABC):
+    """Tools that are offered together."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    @abstractmethod
+    def tools(self) -> list[Tool]:
+        """Return the tools in the order in which they are offered."""
+
+
 def answer(value: object) -> CallToolResult:
-    """The structured answer of a wire shape, a response, or one as JSON; as text in Markdown, fenced where it carries words."""
+    """Return a tool result with `value` as structured content and as Markdown, fenced if it carries recalled words."""
     structured: dict[str, Any] = neutral_json(_plain(value))
     text = markdown(structured)
-    # What is not fenced names projects and sessions all the same: joined on a line, they must spell no tag either.
+    # Text that is not fenced still has names of projects and sessions, which must not form a tag of ours.
     text = fence(text) if "origin" in structured else neutral(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
@@ -79,22 +91,20 @@ def _plain(value: object) -> dict[str, Any]:
     return found
 
 
-#: What was made of a method, by its function: that of another server differs in whom it asks alone.
+#: Tools by the function of their method: another server's tool differs only in the instance it calls.
 _MADE: dict[object, Tool] = {}
 
 
 def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS, page: str = "") -> Tool:
-    """A tool from a method: its docstring is what agents read, its schemas are made lean; `page` shows its answers."""
+    """Return a tool for a method, described by its docstring, with lean schemas; `page` renders its answers."""
     function = getattr(fn, "__func__", fn)
     if function not in _MADE:
-        _MADE[function] = _made(fn, title, annotations, shown_by(page) if page else None)
+        description = " ".join((fn.__doc__ or "").split())
+        made = Tool.from_function(
+            fn, title=title, description=description, annotations=annotations, meta=shown_by(page) if page else None
+        )
+        made.parameters = lean_input(made.parameters)
+        if made.fn_metadata.output_schema is not None:
+            made.fn_metadata.output_schema = lean_output(made.fn_metadata.output_schema)
+        _MADE[function] = made
     return _MADE[function].model_copy(update={"fn": fn})
-
-
-def _made(fn: Callable[..., Any], title: str, annotations: ToolAnnotations, meta: dict[str, Any] | None) -> Tool:
-    description = " ".join((fn.__doc__ or "").split())
-    made = Tool.from_function(fn, title=title, description=description, annotations=annotations, meta=meta)
-    made.parameters = lean_input(made.parameters)
-    if made.fn_metadata.output_schema is not None:
-        made.fn_metadata.output_schema = lean_output(made.fn_metadata.output_schema)
-    return made

@@ -10,14 +10,11 @@ from memory_mcp.requests import limits, walk
 from memory_mcp.requests.limits import EVIDENCE
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.arguments import Bounds
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 
-class Loop:
-    """The group of one."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Loop(Group):
+    """Navigate the time tree with every step shown (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

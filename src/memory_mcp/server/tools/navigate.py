@@ -11,14 +11,11 @@ from memory_mcp.requests.nodes import Browse
 from memory_mcp.requests.words import SearchChildren
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.apps import TIMELINE
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 
-class Navigate:
-    """The two of the default profile."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Navigate(Group):
+    """Browse the time tree and search in it."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -12,16 +12,13 @@ from memory_mcp.requests.limits import PAGE, YEAR
 from memory_mcp.requests.projects import AliasProject, ListAgents, ListProjects, SplitProject, UndoProject
 from memory_mcp.server import arguments, wire_projects
 from memory_mcp.server.caller import agent_of
-from memory_mcp.server.tools.kit import SETS, Kit, tool
+from memory_mcp.server.tools.kit import SETS, Group, tool
 
 _Name = Annotated[str, Field(description="A project as list_projects shows it, or its last parts", max_length=500)]
 
 
-class Projects:
-    """The six."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Projects(Group):
+    """List and rename projects and agents (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

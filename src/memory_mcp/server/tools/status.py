@@ -8,14 +8,11 @@ from pydantic import Field
 
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.server import arguments, wire
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 
-class Status:
-    """The group of one."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Status(Group):
+    """Report what the memory can do."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -9,14 +9,11 @@ from pydantic import Field
 from memory_mcp.requests.limits import RESULTS
 from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
 from memory_mcp.server import arguments, wire_indexes
-from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.tools.kit import Group, tool
 
 
-class Teleport:
-    """The two of the default profile."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Teleport(Group):
+    """Search by an index."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
@@ -42,22 +39,8 @@ class Teleport:
         detail: arguments.Detail = "lean",
     ) -> Annotated[CallToolResult, wire_indexes.TeleportAnswer]:
         """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
-        request = TeleportSearch(
-            query=query,
-            doc_type=doc_type,
-            level=level,
-            limit=limit,
-            since=since,
-            until=until,
-            project=project,
-            scope=scope,
-            agent=agent,
-            speaker=speaker,
-            role=role,
-            kind=kind,
-            detail=detail,
-        )
-        return await self._kit.ask(request)
+        what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
+        return await self._kit.ask(TeleportSearch(*what))
 
     async def vector_teleport(
         self,
@@ -77,20 +60,5 @@ class Teleport:
         min_similarity: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> Annotated[CallToolResult, wire_indexes.SimilarAnswer]:
         """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
-        request = VectorTeleport(
-            query=query,
-            doc_type=doc_type,
-            level=level,
-            limit=limit,
-            since=since,
-            until=until,
-            project=project,
-            scope=scope,
-            agent=agent,
-            speaker=speaker,
-            role=role,
-            kind=kind,
-            detail=detail,
-            min_similarity=min_similarity,
-        )
-        return await self._kit.ask(request)
+        what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
+        return await self._kit.ask(VectorTeleport(*what, min_similarity=min_similarity))

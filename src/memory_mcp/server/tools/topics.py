@@ -14,16 +14,13 @@ from memory_mcp.requests.one_topic import LabelTopic, RelatedTopics, TopicNodes
 from memory_mcp.requests.topics import FITTING, TopicsByQuery, TopTopics
 from memory_mcp.server import arguments, wire_topics
 from memory_mcp.server.caller import agent_of
-from memory_mcp.server.tools.kit import SETS, Kit, tool
+from memory_mcp.server.tools.kit import SETS, Group, tool
 
 _TopicId = Annotated[str, Field(description="topic:<id>, as topics_by_query gives it", max_length=300)]
 
 
-class Topics:
-    """The one of the default profile."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Topics(Group):
+    """Find topics by a query."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
@@ -44,11 +41,8 @@ class Topics:
         return await self._kit.ask(TopicsByQuery(query, limit, token_budget or 0, project, scope))
 
 
-class TopicSteps:
-    """The five of the full profile."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class TopicSteps(Group):
+    """Read and label topics one by one (full profile)."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""

@@ -14,14 +14,11 @@ from memory_mcp.requests.pins import set_pin
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, Kit, tool
+from memory_mcp.server.tools.kit import ADDS, Group, tool
 
 
-class Write:
-    """The group of one."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+class Write(Group):
+    """Store a statement."""
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
