@@ -88,6 +88,15 @@ class Switch:
     reason: str = ""
     enable_with: str = ""
 
+    def status(self, name: LayerName) -> LayerStatus:
+        """Return the status of a layer without an index."""
+        return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
+
+    def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
+        """Return the error of a layer without an index, with the tool to use instead."""
+        how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
+        return LayerUnavailable(message, f"{how}; use {best_tool(others)} meanwhile.", self.reason)
+
 
 class TeleportLayer:
     """Searches one index by words or by meaning."""
@@ -115,7 +124,7 @@ class TeleportLayer:
         """See Layer."""
         found = self._find()
         if isinstance(found, Switch):
-            return LayerStatus(self.name, found.enabled, healthy=False, reason=found.reason, enable_with=found.enable_with)
+            return found.status(self.name)
         status = found.keeper.status()
         reason = status.reason
         if status.building is not None and not status.ready:
@@ -127,9 +136,7 @@ class TeleportLayer:
         """The index; LayerUnavailable with the tool to use instead."""
         found = self._find()
         if isinstance(found, Switch):
-            instead = f"use {best_tool(self._others())} meanwhile"
-            how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
-            raise LayerUnavailable(NOT_ENABLED[self.name], f"{how}; {instead}.", found.reason)
+            raise found.error(NOT_ENABLED[self.name], self._others())
         return found
 
     def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:

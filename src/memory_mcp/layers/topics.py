@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
-from memory_mcp.errors import IndexNotReady, IndexUnreadable, LayerUnavailable
+from memory_mcp.errors import IndexNotReady, IndexUnreadable
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query, Theme
@@ -60,7 +60,7 @@ class TopicsLayer:
         """See Layer."""
         found = self._find()
         if isinstance(found, Switch):
-            return LayerStatus(self.name, found.enabled, healthy=False, reason=found.reason, enable_with=found.enable_with)
+            return found.status(self.name)
         status = found.status()
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
@@ -76,8 +76,7 @@ class TopicsLayer:
         """The maintainer of the graph; LayerUnavailable when it is off."""
         found = self._find()
         if isinstance(found, Switch):
-            how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
-            raise LayerUnavailable(NOT_ENABLED, f"{how}; use {best_tool(self._others())} meanwhile.", found.reason)
+            raise found.error(NOT_ENABLED, self._others())
         return found
 
     def graph(self) -> "TopicGraph":

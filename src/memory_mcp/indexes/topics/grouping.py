@@ -1,14 +1,13 @@
-"""Segments in, which of them are about the same out. Pure, made for a child process, and loads nothing but numpy.
+"""Group segments into topics. Pure; runs in a child process with numpy only.
 
-Each segment is linked to those most like it, by meaning and by the rare terms that both name, and to the one before it in its
-session. Communities of that graph (Louvain's method) are the topics. Such communities depend on where one begins: they are
-looked for from several beginnings, and links count for as much as these agree. What is left over goes where it fits, by the
-measure that places new segments (see `profiles`).
+Each segment is linked to those most similar by vectors and by common rare terms, and to the one before it in its session. The
+communities of that graph (Louvain's method) are the topics. They depend on the start: they are computed from several starts,
+and links weigh by the agreement of these. Remaining segments go to the nearest topic (see `profiles`).
 
 Invariants
 1. The same segments in the same order give the same topics, in every process.
 2. A topic has at least `LEAST_SEGMENTS` segments.
-3. Memory grows with the number of segments, not with its square: similarities are made a block of rows at a time.
+3. Memory is linear in the number of segments: similarities are computed a block of rows at a time.
 """
 
 from collections import deque
@@ -22,21 +21,21 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
 from memory_mcp.indexes.topics.rows import Rows
 
-#: Segments of a topic at least.
+#: Least segments of a topic.
 LEAST_SEGMENTS = 3
-#: Segments that each is linked to, beside those that choose it.
+#: Segments that each segment is linked to, besides those that are linked to it.
 _NEIGHBOURS = 12
-#: What following each other counts: so many links of the middle strength.
+#: Weight of the link to the previous segment, in links of median strength.
 _FOLLOWS = 1.0
-#: How fine topics are: the resolution of modularity is so many times the third root of the number of segments, and there are
-#: some six times as many topics. Not more of them than so many times the root, though: 150 of 4,000 segments, if less fine.
+#: Resolution of modularity in third roots of the number of segments, which gives about six times as many topics; most topics
+#: in third roots (150 of 4,000 segments), for which the resolution is lowered.
 _FINENESS, _MOST, _TRIES = 1.2, 9.5, 8
 #: Links of a segment, counted from both sides: a finer resolution than segments / links leaves every segment alone.
 _LINKS = 1.5 * _NEIGHBOURS
-#: Beginnings from which communities are looked for, and how sharply it counts that these agree. Of one beginning 68 to 82 of
-#: 100 topics are found again, by half of their segments, when a tenth more comes in; of ten 77 to 82, and NMI is no worse.
+#: Number of starts, and exponent of their agreement. With one start 68 to 82 of 100 topics are found again, by half of their
+#: segments, with a tenth more segments; with ten 77 to 82, and NMI is no worse.
 _RUNS, _SHARPNESS = 10, 3
-#: Rows of similarities that are made at a time.
+#: Rows of similarities computed at a time.
 _BLOCK = 256
 
 Links = list[dict[int, float]]
