@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.indexes.keeper import Keeper
 from tests.factories import a_day_of_drafts
 from tests.fakes import FakeClock
 
@@ -20,3 +21,14 @@ def kept(data_dir: Path, clock: FakeClock) -> Iterator[App]:
     app.derivation.run()
     yield app
     app.close()
+
+
+@pytest.fixture
+def keeper(kept: App, tmp_path: Path) -> Keeper:
+    """Healthy, over the two working days."""
+    from tests.indexes.helpers import keeper_of
+
+    made = keeper_of(kept.storage, tmp_path / "index")
+    made.load()
+    made.rebuild()
+    return made

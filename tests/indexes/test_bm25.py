@@ -20,6 +20,7 @@ from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
 from memory_mcp.indexes.bm25.postings import FORMS
 from memory_mcp.indexes.document import IndexDocument, Unit
+from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import LivePart, merged, part_of
@@ -36,7 +37,6 @@ from tests.indexes.helpers import (
     found,
     in_messages,
     index_at,
-    keeper_of,
     made_up,
     reloaded,
     same,
@@ -169,10 +169,7 @@ def test_coding_in_steps_moves_a_score_by_no_more_than_half_a_step_per_term() ->
             assert abs(score - wanted[key]) <= idf * lifts / 255 / 2 + 1e-9
 
 
-def test_scores_over_a_real_store_are_those_of_the_formula(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_scores_over_a_real_store_are_those_of_the_formula(kept: App, keeper: Keeper) -> None:
     units = units_in(kept.storage)
     for query in ("ticket cause", "test_137 failed", "discount rounds", "Decimal", "invoices idempotency key"):
         total, best = found(keeper.index, query)
@@ -308,10 +305,7 @@ def test_texts_of_any_sort_are_kept_and_found_again(tmp_path: Path, text: str, q
 
 @pytest.mark.parametrize("query", ["", "   ", "...", "\0", "!?"])
 @requirement("bm25:FR-03.5")
-def test_a_query_without_words_is_refused(kept: App, tmp_path: Path, query: str) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_a_query_without_words_is_refused(keeper: Keeper, query: str) -> None:
     with pytest.raises(InvalidQuery, match="the query is empty"):
         Bm25Index(keeper).search(query, Filters(), 5)
 
@@ -324,10 +318,7 @@ def test_queries_of_any_sort_are_answered(tmp_path: Path) -> None:
         assert total == len(best)
 
 
-def test_a_raw_score_that_is_asked_for_at_least_is_kept_to(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_a_raw_score_that_is_asked_for_at_least_is_kept_to(keeper: Keeper) -> None:
     searcher = Bm25Index(keeper)
     everything = searcher.search("ticket cause", Filters(), 100)
     middle = sorted(m.raw for m in everything.best)[len(everything.best) // 2]

@@ -21,18 +21,10 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import day_id, event_id, grip_id_from, month_id, segment_id, span_grip_id, week_id, year_id
 from memory_mcp.model.toc import TocBullet
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, event, grip, ms, node
-from tests.indexes.helpers import followed, found, keeper_of, opened, shown_of, units_in
+from tests.indexes.helpers import followed, found, opened, shown_of, units_in
 from tests.requirements import requirement
 
 DAYS = st.dates(min_value=dt.date(1970, 1, 1))
-
-
-@pytest.fixture
-def keeper(kept: App, tmp_path: Path) -> Keeper:
-    made = keeper_of(kept.storage, tmp_path / "index")
-    made.load()
-    made.rebuild()
-    return made
 
 
 def layer_of(app: App, keeper: Keeper) -> TeleportLayer:

@@ -335,10 +335,7 @@ def test_dropped_nodes_and_moved_segments_are_followed(tmp_path: Path) -> None:
     app.close()
 
 
-def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, keeper: Keeper, tmp_path: Path) -> None:
     before = keeper.index.position
     kept.write(a_day_of_drafts("2026-01-14"), "test")
     kept.derivation.run()
@@ -350,10 +347,7 @@ def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, tmp_path: P
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
 
 
-def test_following_again_without_news_changes_nothing(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_following_again_without_news_changes_nothing(kept: App, keeper: Keeper) -> None:
     followed(keeper, kept.storage)
     snapshot = keeper.index.snapshot
     assert not follow(kept.storage, Member(keeper.index, keeper._workshop))
@@ -372,10 +366,7 @@ def test_the_events_counted_as_held_are_never_ahead_of_the_changes_read(kept: Ap
     assert [p.outbox for p in seen] == sorted({p.outbox for p in seen})
 
 
-def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept: App, keeper: Keeper, tmp_path: Path) -> None:
     days = itertools.count(14)
 
     def meanwhile(done: int) -> None:
@@ -391,11 +382,8 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
 
 
 def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
-    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: App, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
     begun = Position(kept.storage.toc.version(), kept.storage.outbox.checkpoint("deriver"))
     building = keeper._workshop.building(units.everything(kept.storage), True, lambda _: None)
     built = building.__enter__()
@@ -416,10 +404,7 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "iridium"))
 
 
-def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, keeper: Keeper) -> None:
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00")], "test")
 
     class FollowsMeanwhile(Bm25Index):
@@ -435,10 +420,7 @@ def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, tm
     assert layer.teleport("rhodium", Filters(), 5).hits != ()
 
 
-def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept: App, keeper: Keeper) -> None:
     layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree, shown_of(keeper, kept.storage))
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00", session="later")], "test")
     (before,) = layer.teleport("rhodium", Filters(), 5).hits
@@ -451,10 +433,7 @@ def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept:
     assert all(h.node_id for h in after)
 
 
-def test_an_index_of_another_store_is_never_followed(kept: App, tmp_path: Path) -> None:
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.load()
-    keeper.rebuild()
+def test_an_index_of_another_store_is_never_followed(kept: App, keeper: Keeper, tmp_path: Path) -> None:
     other = index_at(tmp_path / "index", "another")
     other.load(10**9)
     assert (other.health, other.status().reason) == (Health.UNHEALTHY, "it belongs to another store")

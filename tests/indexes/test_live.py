@@ -257,17 +257,14 @@ def test_what_is_unhealthy_takes_in_nothing_and_a_new_generation_heals_it(tmp_pa
     assert index.verify()
 
 
-def test_a_directory_in_the_place_of_current_is_healed(tmp_path: Path) -> None:
-    (tmp_path / "CURRENT").mkdir()
+@pytest.mark.parametrize("foreign", ["CURRENT", "parts"])
+def test_a_folder_in_the_place_of_current_and_a_file_in_that_of_parts_are_healed(tmp_path: Path, foreign: str) -> None:
+    if foreign == "CURRENT":
+        (tmp_path / foreign).mkdir()
+    else:
+        (tmp_path / foreign).write_text("x")
     index = reloaded(tmp_path)
-    assert index.health is Health.UNHEALTHY
-    index.adopt([], Position(3, 3))
-    assert reloaded(tmp_path).position == Position(3, 3)
-
-
-def test_a_file_in_the_place_of_the_folder_of_parts_is_healed(tmp_path: Path) -> None:
-    (tmp_path / "parts").write_text("x")
-    index = reloaded(tmp_path)
+    assert not index.status().ready
     index.adopt([], Position(3, 3))
     assert reloaded(tmp_path).position == Position(3, 3)
 

@@ -1,5 +1,6 @@
 """What ages out of an index, and that nothing else does: the pure rule, a prune, and what lasts of it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,11 +117,18 @@ def aged(app: App) -> LiveIndex[Any]:
     return app.accelerators.keeper("bm25").index
 
 
+@pytest.fixture
+def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
+    """One day that has aged and one that has not."""
+    found = opened(data_dir, clock, SHORT)
+    found.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-25")], "test")
+    found.derivation.run()
+    yield found
+    found.close()
+
+
 @requirement("bm25:FR-09.3", "bm25:decision-index-lifecycle", "bm25:retention-skip-expired")
-def test_the_job_leaves_out_what_has_aged_and_touches_nothing_of_the_store(data_dir: Path, clock: FakeClock) -> None:
-    app = opened(data_dir, clock, SHORT)
-    app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-25")], "test")
-    app.derivation.run()
+def test_the_job_leaves_out_what_has_aged_and_touches_nothing_of_the_store(app: App, data_dir: Path) -> None:
     index, before = aged(app), texts(app)
     counts = dict(index.status().counts)
     (pruned,) = app.accelerators.prune_due().values()
@@ -136,79 +144,39 @@ def test_the_job_leaves_out_what_has_aged_and_touches_nothing_of_the_store(data_
     aged(app)
     assert {m.node_id.split(":")[1] for m in found(index, "rhodium")[1]} <= {"week", "month", "year"}
     same(index, from_scratch(app.storage, data_dir / "scratch", index.cutoffs), ("ticket cause", "rhodium", "test"))
-    app.close()
 
 
-def test_what_was_pruned_stays_out_when_the_index_heals(data_dir: Path, clock: FakeClock) -> None:
-    app = opened(data_dir, clock, SHORT)
-    app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-25")], "test")
-    app.derivation.run()
+def test_what_was_pruned_stays_out_when_the_index_heals(app: App) -> None:
     index = aged(app)
     app.accelerators.prune_due()
     counts = index.snapshot.counts
-    keeper = app.accelerators.keeper("bm25")
-    keeper.rebuild()
+    app.accelerators.keeper("bm25").rebuild()
     assert index.snapshot.counts == counts
-    app.close()
 
 
-def test_rebuilt_by_hand_what_retention_left_out_comes_back(data_dir: Path, clock: FakeClock) -> None:
-    app = opened(data_dir, clock, SHORT)
-    app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.derivation.run()
+def test_rebuilt_by_hand_what_retention_left_out_comes_back_and_is_followed(app: App, data_dir: Path) -> None:
     index = aged(app)
     whole = index.snapshot.counts
     app.accelerators.prune("bm25", 1, "all")
     assert index.snapshot.counts != whole
     app.accelerators.rebuild("bm25")
-    assert index.snapshot.counts == whole
-    app.close()
-
-
-def test_what_a_rebuild_by_hand_brought_back_is_followed(data_dir: Path, clock: FakeClock) -> None:
-    app = opened(data_dir, clock, SHORT)
-    app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.derivation.run()
-    index = aged(app)
-    app.accelerators.prune("bm25", 1, "all")
-    app.accelerators.rebuild("bm25")
+    assert (index.snapshot.counts, index.status().pruned) == (whole, {})
     known = a_day_of_drafts("2026-01-12")[0]
     late = replace(known, text="one more word about rhodium", source_id="late", timestamp=(known.timestamp or 0) + 1000)
     app.write([late], "test")
     app.derivation.run()
     followed(app.accelerators.keeper("bm25"), app.storage)
-    try:
-        same(index, from_scratch(app.storage, data_dir / "scratch"), ("ticket cause", "rhodium"))
-    finally:
-        app.close()
+    same(index, from_scratch(app.storage, data_dir / "scratch"), ("ticket cause", "rhodium"))
 
 
-def test_after_a_rebuild_by_hand_nothing_counts_as_left_out(data_dir: Path, clock: FakeClock) -> None:
-    app = opened(data_dir, clock, SHORT)
-    app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.derivation.run()
+def test_what_is_pruned_while_a_generation_is_built_stays_out(app: App) -> None:
     index = aged(app)
-    app.accelerators.prune("bm25", 1, "all")
-    app.accelerators.rebuild("bm25")
-    status = index.status()
-    app.close()
-    assert status.pruned == {}
 
-
-def test_what_is_pruned_while_a_generation_is_built_stays_out(data_dir: Path, clock: FakeClock) -> None:
-    app = opened(data_dir, clock, SHORT)
-    app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.derivation.run()
-    index, keeper = aged(app), app.accelerators.keeper("bm25")
-
-    def pruned(done: int) -> None:
+    def pruned(_: int) -> None:
         index.prune(by_hand(1, "segment", NOON))
 
-    keeper.rebuild(pruned)
-    try:
-        assert not [m for m in found(index, "ticket cause")[1] if m.node_id.startswith("toc:segment")]
-    finally:
-        app.close()
+    app.accelerators.keeper("bm25").rebuild(pruned)
+    assert not [m for m in found(index, "ticket cause")[1] if m.node_id.startswith("toc:segment")]
 
 
 def test_below_the_least_number_of_documents_the_job_leaves_out_nothing(data_dir: Path, clock: FakeClock) -> None:

@@ -30,14 +30,6 @@ from tests.factories import draft
 from tests.indexes.helpers import keeper_of, merged, shown_of
 
 
-@pytest.fixture
-def keeper(kept: App, tmp_path: Path) -> Keeper:
-    made = keeper_of(kept.storage, tmp_path / "index")
-    made.load()
-    made.rebuild()
-    return made
-
-
 def all_nodes(storage: Storage) -> list[NodeId]:
     return [i for level in LEVELS for i in storage.toc.ids_at(level)]
 

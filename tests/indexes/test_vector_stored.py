@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,46 +97,33 @@ def test_rows_cost_at_most_a_fifth_more_than_themselves(tmp_path: Path) -> None:
     assert len(contents.bytes_of(TEXTS)) <= 5000 * 16 + 1000
 
 
-def _no_index(path: Path) -> None:
-    path.write_bytes(b"x" * path.stat().st_size)
+def _of_other_rows(metric: str, numbers: range) -> Callable[[bytes, Path], None]:
+    """Return what puts another usearch index in the place of a file."""
+
+    def put(_: bytes, path: Path) -> None:
+        index = Index(ndim=DIMENSIONS, metric=metric, dtype="i8")
+        index.add(np.array(numbers, dtype=np.uint64), rows(len(numbers)).codes, threads=1)
+        index.save(path)
+
+    return put
 
 
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-40])
+HARMS: dict[str, Callable[[bytes, Path], object]] = {
+    "no index": lambda data, path: path.write_bytes(b"x" * len(data)),
+    "cut": lambda data, path: path.write_bytes(data[:-40]),
+    "empty": lambda _, path: path.write_bytes(b""),
+    "rows elsewhere": lambda data, path: path.write_bytes(struct.pack("<II", 250, 2 * DIMENSIONS) + data[8:]),
+    "another metric": _of_other_rows("ip", range(500)),
+    "another order": _of_other_rows("cos", range(499, -1, -1)),
+    "fewer": _of_other_rows("cos", range(400)),
+}
 
 
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _rows_elsewhere(path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(struct.pack("<II", 250, 2 * DIMENSIONS) + data[8:])
-
-
-def _other_kind(path: Path) -> None:
-    index = Index(ndim=DIMENSIONS, metric="ip", dtype="i8")
-    index.add(np.arange(500, dtype=np.uint64), rows(500).codes, threads=1)
-    index.save(path)
-
-
-def _other_order(path: Path) -> None:
-    index = Index(ndim=DIMENSIONS, metric="cos", dtype="i8")
-    index.add(np.arange(500, dtype=np.uint64)[::-1].copy(), rows(500).codes, threads=1)
-    index.save(path)
-
-
-def _fewer(path: Path) -> None:
-    index = Index(ndim=DIMENSIONS, metric="cos", dtype="i8")
-    index.add(np.arange(400, dtype=np.uint64), rows(400).codes, threads=1)
-    index.save(path)
-
-
-@pytest.mark.parametrize("harm", [_no_index, _cut, _empty, _rows_elsewhere, _other_kind, _other_order, _fewer])
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS.keys())
 def test_a_file_that_is_not_laid_out_so_is_refused_whatever_its_checksum(tmp_path: Path, harm: Any) -> None:
     """The layout is usearch's own and may change with it: what is mapped is compared with what usearch says."""
     written(rows(500), tmp_path / "part")
-    harm(tmp_path / "part" / INDEX)
+    harm((tmp_path / "part" / INDEX).read_bytes(), tmp_path / "part" / INDEX)
     contents = Contents(tmp_path / "part", seal(tmp_path / "part"), tmp_path)
     with pytest.raises(IndexUnreadable):
         stored.read(contents, DocType.GRIP, DIMENSIONS)

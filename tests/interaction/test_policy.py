@@ -111,7 +111,7 @@ def broken(query: Query, budget: Budget) -> LayerAnswer:
 def until_cancelled(ended: threading.Event) -> Work:
     def work(query: Query, budget: Budget) -> LayerAnswer:
         waiting = threading.Event()
-        while not budget.cancelled:
+        while not budget.is_cancelled():
             waiting.wait(0.005)
         ended.set()
         return LayerAnswer(())

@@ -85,7 +85,7 @@ def test_cancelling_a_search_cancels_what_was_made_of_it_and_nothing_else() -> N
     attempt = whole.share(0.5)
     path, other = attempt.branch(), whole.branch()
     attempt.cancel()
-    assert (attempt.cancelled, path.cancelled, other.cancelled, whole.cancelled) == (True, True, False, False)
+    assert (attempt.is_cancelled(), path.is_cancelled(), other.is_cancelled(), whole.is_cancelled()) == (True, True, False, False)
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

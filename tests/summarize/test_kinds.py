@@ -76,6 +76,8 @@ NOT_CONSTRAINTS = (
     "Only three of the tests failed.",
     "Never commit again without coffee!",
     "Must we always restart the server?",
+    "Don't worry about it.",
+    "The build takes nine minutes.",
 )
 DEFINITIONS = (
     "TTL stands for time to live.",

@@ -103,26 +103,11 @@ def test_no_text_makes_it_raise(texts: list[str], role: Role, speaker: str) -> N
         check_summary(events, make().summarize(events))
 
 
+LINES = ["# Head", "- item one", "```", "<a>", "</a>", "text here.", "| a |", "    code()", "Error: it broke", "**bold**:", ""]
+
+
 @examples(60)
-@given(
-    lines=st.lists(
-        st.sampled_from(
-            [
-                "# Head",
-                "- item one",
-                "```",
-                "<a>",
-                "</a>",
-                "text here.",
-                "| a |",
-                "    code()",
-                "Error: it broke",
-                "**bold**:",
-                "",
-            ]
-        )
-    )
-)
+@given(lines=st.lists(st.sampled_from(LINES)))
 def test_no_arrangement_of_lines_makes_it_raise(lines: list[str]) -> None:
     events = [event(0, "\n".join(lines)), event(1, "\r\n".join(lines), Role.TOOL)]
     for make in SUMMARIZERS.values():
@@ -130,12 +115,7 @@ def test_no_arrangement_of_lines_makes_it_raise(lines: list[str]) -> None:
 
 
 CHILDREN = [
-    node(
-        0,
-        "Fix clock skew — auth.py, leeway",
-        ["The leeway is 120 seconds.", "All 14 tests pass."],
-        ["auth.py", "leeway", "token"],
-    ),
+    node(0, "Fix clock skew — auth.py", ["The leeway is 120 seconds.", "All 14 tests pass."], ["auth.py", "leeway", "token"]),
     node(1, "Add retry to the uploader — backoff", ["Retries use exponential backoff."], ["uploader", "backoff", "token"]),
     node(2, "Drop Python 3.9", ["Python 3.9 is no longer supported.", "The leeway is 120 seconds!"], ["python"]),
 ]

@@ -1,4 +1,4 @@
-"""What turns texts into vectors: the contract that indexes of meaning rely on."""
+"""The contract of an embedder, which turns texts into vectors."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,22 +10,25 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors. Safe to use from any thread; a text's vector never depends on what it is embedded with."""
+    """Turns texts into unit vectors. Thread-safe; a text's vector does not depend on the other texts of a call."""
 
     @property
     def name(self) -> str:
-        """As settings and metrics call it."""
+        """Its name in settings and metrics."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector; LayerUnavailable when the model is not there."""
+        """Length of a vector; LayerUnavailable if there is no model."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything a vector depends on, and where the model lies; plain JSON. LayerUnavailable when it is not there."""
+        """Return everything a vector depends on, and the model's folder; plain JSON. LayerUnavailable if there is no model."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, of length 1; zeros where nothing of the text is known. LayerUnavailable when it cannot."""
+        """Return `(texts, dimensions)` float32 rows of length 1, zeros for a text without known words.
+
+        Raises LayerUnavailable if there is no usable model.
+        """
         ...

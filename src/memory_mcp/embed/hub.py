@@ -1,8 +1,8 @@
-"""A model's name in, its files on this machine: the only place of this program that fetches anything, and only when told to.
+"""Download a model on request: the only module of this program that does so.
 
 Invariants
-1. A model is there whole or not at all: it is fetched beside its place, loaded once, and moved there by a rename.
-2. Called by a command that somebody typed, never by a server.
+1. A model is complete or absent: it is downloaded beside its folder, loaded once, then renamed into place.
+2. Only a command of the user calls this, never a server.
 """
 
 import errno
@@ -19,35 +19,37 @@ from memory_mcp import paths
 from memory_mcp.embed.models import FILES, Model
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
-#: Called with bytes that are here and bytes there are.
+#: Called with the bytes downloaded so far and in total.
 Told = Callable[[int, int], None]
 
-#: Whatever else lies in a repository (other formats of the same weights) stays there.
+#: Files to download; a repository may have other formats of the same weights.
 _WANTED = (*FILES, "README.md", "LICENSE*", "NOTICE*")
 _PATIENCE = 15.0
-#: While fewer bytes are known of, the weights, which nearly all are, are not among them.
+#: A total of fewer bytes does not include the weights yet.
 _SMALL = 100_000
-#: How folders of downloads under way are called, and after how many seconds one is given up.
+#: Prefix of folders of running downloads, and the age in seconds of one that was aborted.
 _FETCHING, _OLD = ".fetching-", 86_400
-#: What no network is to blame for.
+#: Errors that are not the network's.
 _OWN_TROUBLE = frozenset({errno.ENOSPC, errno.EACCES, errno.EROFS})
 _BY_HAND = "Nothing was changed. Without a network, copy the model's folder here and say: memory-mcp embedder use FOLDER"
 
 
-def fetch(model: Model, told: Told = lambda _, __: None) -> int:
-    """Fetch a hub's model into its folder; its size in bytes.
+def fetch(model: Model, told: Told | None = None) -> int:
+    """Download a model of the hub into its folder; return its size in bytes.
 
-    LayerUnavailable when the hub cannot be reached, InvalidQuery when it has no such model or that is not of our kind.
+    Raises LayerUnavailable when the hub cannot be reached, InvalidQuery when it has no such model or one of another kind.
     """
     if why := paths.foreign(str(model.folder.parent.parent)):
         raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _sweep(model.folder.parent)
+    for left in model.folder.parent.glob(f"{_FETCHING}*"):
+        if time.time() - left.stat().st_mtime > _OLD:
+            shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
         _download(model.name, staged, Path(scratch) / "cache", told)
         _check(model.name, staged)
-        # What the library notes about a download is of no use afterwards.
+        # The library's notes about a download.
         shutil.rmtree(staged / ".cache", ignore_errors=True)
         if not model.here:
             shutil.rmtree(model.folder, ignore_errors=True)
@@ -55,14 +57,7 @@ def fetch(model: Model, told: Told = lambda _, __: None) -> int:
     return sum(f.stat().st_size for f in model.folder.iterdir() if f.is_file())
 
 
-def _sweep(folder: Path) -> None:
-    """What killed downloads left, once it is too old to be one that goes on."""
-    for left in folder.glob(f"{_FETCHING}*"):
-        if time.time() - left.stat().st_mtime > _OLD:
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _download(name: str, staged: Path, cache: Path, told: Told) -> None:
+def _download(name: str, staged: Path, cache: Path, told: Told | None) -> None:
     from huggingface_hub import errors, snapshot_download
 
     try:
@@ -72,7 +67,7 @@ def _download(name: str, staged: Path, cache: Path, told: Told) -> None:
             cache_dir=cache,
             allow_patterns=list(_WANTED),
             etag_timeout=_PATIENCE,
-            tqdm_class=_bar(told),
+            tqdm_class=_progress_class(told),
         )
     except (errors.RepositoryNotFoundError, errors.GatedRepoError, errors.HFValidationError) as error:
         hint = "Names are OWNER/NAME, as the hub shows them; memory-mcp embedder list names some that fit."
@@ -80,7 +75,7 @@ def _download(name: str, staged: Path, cache: Path, told: Told) -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _OWN_TROUBLE:
             raise
-        # The library hands on whatever its HTTP client raises; a network has many ways to be away.
+        # The library passes on all kinds of errors of its HTTP client.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise LayerUnavailable(f"{name} could not be fetched: {reason}", _BY_HAND) from error
 
@@ -94,11 +89,11 @@ def _check(name: str, staged: Path) -> None:
     Model2Vec(staged).embed(["a first word"])
 
 
-def _bar(told: Told) -> Any:
-    """What the library shows its progress on: bars of bytes are told, and nothing is drawn."""
+def _progress_class(told: Told | None) -> Any:
+    """Return a tqdm class that reports bytes to `told` and draws nothing."""
     from tqdm import tqdm
 
-    # One file after another becomes known, and two bars count the same bytes: what was told is not taken back.
+    # The total grows with each file, and two bars count the same bytes: progress never goes back.
     most = 0.0
 
     class Bar(tqdm):  # type: ignore[misc]  # it has no types
@@ -108,7 +103,7 @@ def _bar(told: Told) -> Any:
         def update(self, n: float | None = 1) -> None:
             nonlocal most
             super().update(n)
-            if self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:
+            if told and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:
                 most = self.n / self.total
                 told(int(self.n), int(self.total))
 

@@ -1,8 +1,8 @@
-"""A folder of a model2vec model in, an Embedder out: static token vectors, averaged; nothing is ever fetched.
+"""An embedder from the folder of a model2vec model: static token vectors, averaged; downloads nothing.
 
 Invariants
-1. Only the files that the fingerprint names are used: a folder that changes while it is being loaded is refused.
-2. Loading waits for the first text: the tokenizer takes some 60 ms and 15 MB, whatever model lies in the folder.
+1. Only the files in the fingerprint are used: a folder that changes during loading is refused.
+2. Loading waits for the first text: any tokenizer takes about 60 ms and 15 MB.
 """
 
 import hashlib
@@ -21,16 +21,16 @@ from memory_mcp.embed.models import FILES, WEIGHTS
 from memory_mcp.embed.tensors import head
 from memory_mcp.errors import LayerUnavailable
 
-#: How a text becomes a vector here; part of the fingerprint.
+#: Version of how a text becomes a vector; part of the fingerprint.
 VERSION = 2
 _CHUNK = 1 << 20
-#: Texts embedded before another thread gets its turn: some 4 ms, which is how long a query waits at most.
+#: Texts embedded before another thread gets its turn: about 4 ms, the longest wait of a query.
 _TURN = 64
 _HINT = "Choose another: memory-mcp embedder list."
 
 
 class _Loaded:
-    """A model in memory. Its tokenizer is changed by every call and must not be met in that state: one caller at a time."""
+    """A model in memory, for one caller at a time: every call changes its tokenizer."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -65,17 +65,18 @@ class Model2Vec:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See Embedder."""
-        rows = [self._some(texts[start : start + _TURN]) for start in range(0, len(texts), _TURN)]
+        rows = []
+        for start in range(0, len(texts), _TURN):
+            # Without lone surrogates, which the tokenizer refuses.
+            some = [t if t.isascii() else t.encode("utf-8", "replace").decode("utf-8") for t in texts[start : start + _TURN]]
+            loaded = self._loaded()
+            with loaded.turn:
+                found = loaded.model.encode(some)
+            rows.append(_unit(found.astype(np.float32)))
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
-    def _some(self, texts: Sequence[str]) -> Vectors:
-        loaded = self._loaded()
-        with loaded.turn:
-            found = loaded.model.encode([_sendable(t) for t in texts])
-        return _unit(found.astype(np.float32))
-
     def _loaded(self) -> _Loaded:
-        """Return the model, loaded once for all that use its folder while its files are the same."""
+        """Return the model, loaded once per folder and digest of its files; LayerUnavailable if it cannot be loaded."""
         if self._shared is None:
             expected = self.fingerprint()
             key = (self.folder, str(expected["digest"]))
@@ -92,7 +93,7 @@ class Model2Vec:
 
 
 def _load(folder: Path) -> Any:
-    # Read when the library is imported; no thread may stay behind in the tokenizer.
+    # Must be set before the import: the tokenizer may not start threads.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     from memory_mcp.embed.static import load
 
@@ -108,16 +109,12 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
         what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"
         raise LayerUnavailable(f"the folder of the embedding model, {folder}, {what}", _HINT)
     try:
-        digest, dimensions = _digest(folder / n for n in FILES), _dimensions(folder / WEIGHTS)
+        digest = _digest(folder / n for n in FILES)
+        dimensions = int(head(folder / WEIGHTS)[0]["embeddings"]["shape"][1])
     except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error) as error:
         raise LayerUnavailable(f"the embedding model in {folder} cannot be read: {error}", _HINT) from error
-    return {
-        "name": Model2Vec.name,
-        "version": VERSION,
-        "folder": str(folder),
-        "digest": digest,
-        "dimensions": dimensions,
-    }
+    found = {"name": Model2Vec.name, "version": VERSION, "folder": str(folder)}
+    return {**found, "digest": digest, "dimensions": dimensions}
 
 
 def _digest(paths: Iterable[Path]) -> str:
@@ -128,16 +125,6 @@ def _digest(paths: Iterable[Path]) -> str:
             while block := f.read(_CHUNK):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def _dimensions(path: Path) -> int:
-    """Columns of the matrix, from the head of the file alone."""
-    return int(head(path)[0]["embeddings"]["shape"][1])
-
-
-def _sendable(text: str) -> str:
-    """The text without lone surrogates, which the tokenizer refuses."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _unit(rows: Vectors) -> Vectors:

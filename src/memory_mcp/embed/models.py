@@ -1,7 +1,7 @@
-"""What a model is called in, the folder that holds it out: the one in this package, the user's own, or one fetched before.
+"""Find a model's folder by name: the bundled one, the user's own, or one downloaded before.
 
 Invariants
-1. Nothing here goes to the network: what is not on this machine is an error that names the command that fetches it.
+1. Nothing here uses the network: a missing model is an error with the command that downloads it.
 """
 
 import re
@@ -12,9 +12,9 @@ from pathlib import Path
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
 BUNDLED = "bundled"
-#: Which folder of a data directory holds what was fetched.
+#: Folder of downloaded models in a data directory.
 FETCHED = "models"
-#: Files a model is made of; what else a hub keeps beside them is left there.
+#: Files of a model.
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 FILES = (CONFIG, TOKENIZER, WEIGHTS)
 _HUB_NAME = re.compile(r"(?!.*--)(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.A)
@@ -24,7 +24,7 @@ _BETWEEN = "--"
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """A model others publish that is known to fit; dimensions, and megabytes to fetch (their model cards)."""
+    """A published model that is known to fit; dimensions, and megabytes to download (model cards)."""
 
     name: str
     dimensions: int
@@ -46,7 +46,7 @@ _BY_BARE_NAME = {m.name.split("/")[1].lower(): m.name for m in PRETRAINED}
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model by the name that settings and people use, and where it lies or would lie."""
+    """A model by the name that settings and people use, and its folder, which may not exist."""
 
     name: str
     #: bundled, folder or hub.
@@ -55,14 +55,14 @@ class Model:
 
     @property
     def here(self) -> bool:
-        """Whether all of it is on this machine."""
+        """Whether all of its files exist."""
         return all((self.folder / name).is_file() for name in FILES)
 
 
 def named(name: str, home: Path | None) -> Model:
-    """Which model a setting means; `home`: the data directory, None for a memory without one.
+    """Return the model of a setting; `home` is the data directory, None for a memory without one.
 
-    InvalidQuery for what can be no model's name.
+    Raises InvalidQuery for what cannot be a model's name.
     """
     given = name.strip()
     if given == BUNDLED:
@@ -82,14 +82,12 @@ def named(name: str, home: Path | None) -> Model:
 
 
 def hub_name(name: str) -> str:
-    """A hub's own name for a model, from that or from the last part of a known one; "" for anything else."""
-    if _HUB_NAME.fullmatch(name):
-        return name
-    return _BY_BARE_NAME.get(name.lower(), "")
+    """Return the hub's name of a model from it, or from the last part of a known one; "" for anything else."""
+    return name if _HUB_NAME.fullmatch(name) else _BY_BARE_NAME.get(name.lower(), "")
 
 
 def located(name: str, home: Path | None) -> Model:
-    """The same, on this machine; LayerUnavailable, with what to do, when it is not."""
+    """Return the same as `named`; LayerUnavailable, with what to do, if a hub's model is not downloaded."""
     found = named(name, home)
     if found.kind == "hub" and not found.here:
         own = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
@@ -99,7 +97,7 @@ def located(name: str, home: Path | None) -> Model:
 
 
 def fetched(home: Path) -> Iterator[Model]:
-    """What was fetched before, by name."""
+    """Yield the downloaded models by name."""
     for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
         found = _fetched(folder)
         if found is not None and found.here:
@@ -107,11 +105,11 @@ def fetched(home: Path) -> Iterator[Model]:
 
 
 def _fetched(folder: Path) -> Model | None:
-    """The model of a folder that looks like one that was fetched; None for any other."""
+    """Return the model of a folder named like a downloaded one; None for any other."""
     owner, between, short = folder.name.partition(_BETWEEN)
     return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED else None
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether only this program writes into a model's folder, and there by renaming alone."""
+    """Whether only this program writes into a model's folder, by renaming."""
     return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None

@@ -1,4 +1,4 @@
-"""What the user may choose about embeddings."""
+"""Settings of embeddings."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ class EmbedderSettings:
     )
 
     def __post_init__(self) -> None:
-        """A name that can be a model's, whether or not that one is on this machine."""
+        """Raise ConfigError for what cannot be a model's name, whether or not it is downloaded."""
         try:
             if self.model:
                 named(self.model, None)

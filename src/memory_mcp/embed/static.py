@@ -1,11 +1,11 @@
-"""A static model as this program uses one: its matrix mapped from the file, and texts it mostly does not know left alone.
+"""A static model: its matrix mapped from the file; texts of mostly unknown words get no vector.
 
 Invariants
-1. Nothing is fetched and no process or thread is started: what lies in the folder is all that is read.
-2. The matrix of a model that only this program writes stays in its file: memory that any process may take back. A user's
-   own file is read, as one that is shortened under a process that maps it kills the process.
-3. Its vectors are those of model2vec, to the last bit (a test compares). That library is not imported: it and what it
-   brings take 120 ms and 15 MB of every process that embeds, and keep the tokenizer twice.
+1. Nothing is downloaded and no process or thread is started: only the folder is read.
+2. The matrix of a model that only this program writes is mapped: memory that the system may drop. A user's own file is read
+into memory, because truncating a mapped file kills the process.
+3. Its vectors equal those of model2vec to the last bit (tested). That library is not imported: with its dependencies it takes
+120 ms and 15 MB in every process that embeds, and stores the tokenizer twice.
 """
 
 import json
@@ -24,27 +24,29 @@ from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_ours
 from memory_mcp.embed.prepare import split_identifiers
 from memory_mcp.embed.tensors import tensors
 
-#: Share of a text's words from which on it is left to those who look for words: what remains says too little of it.
+#: Share of unknown words above which a text gets no vector.
 MOSTLY = 0.5
-#: How tokenizers mark a token that begins inside a word (WordPiece), or at a space (the others).
+#: Prefixes of tokens inside a word (WordPiece), or after a space (other tokenizers).
 _INSIDE, _SPACES = "##", "▁Ġ"
 _SYMBOLS = re.compile(r"[^\w\s\x00-\x7f]+")
-#: Tokens of a text that are looked at where the model does not say.
+#: Most tokens of a text if the model sets no limit.
 _LONGEST = 512
 
 
 class Static:
-    """A model2vec model: the mean of its tokens' rows. A text of mostly unknown words has no token at all.
+    """A model2vec model: the mean of its tokens' rows; zeros for a text of mostly unknown words.
 
-    An unknown word is one token, and in scripts without spaces each of their characters is. Over Russian manual pages the
-    fusion with keywords finds 1 point less than keywords alone when such texts are embedded by what little is known of
-    them, and as much when they are left out. Words of other languages in Latin letters come apart into known pieces and
-    are kept: over German pages fusion finds 1 to 2 points more, over French, Spanish and Polish ones about as much
-    (`bench.embedder --languages`).
+    An unknown word is one token, and in scripts without spaces each character is. Over Russian manual pages the fusion with
+    keywords finds 1 point less than keywords alone if such texts are embedded by their few known words, and as much if they are
+    left out. Words of other languages in Latin letters split into known pieces and are kept: over German pages fusion finds 1 to
+    2 points more, over French, Spanish and Polish ones about as much (`bench.embedder --languages`).
     """
 
     def __init__(self, found: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
-        """`found` holds "embeddings" (rows, dimensions), for some models "weights" and "mapping" by token; ValueError."""
+        """`found` holds "embeddings" `(rows, dimensions)`, for some models "weights" and "mapping" by token.
+
+        Raises ValueError if they do not fit the tokenizer.
+        """
         vocabulary = tokenizer.get_vocab()
         self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
         self._rows = found["embeddings"]
@@ -57,7 +59,7 @@ class Static:
         self._characters: int | None = None
         longest = config.get("max_length", _LONGEST)
         if longest is not None:
-            # Nearly all of what is cut off here would be cut off behind the tokens too.
+            # Nearly everything cut off here would also be cut off by the token limit.
             self._characters = longest * int(np.median([len(token) for token in self._tokens]))
             tokenizer.enable_truncation(longest)
         else:
@@ -70,7 +72,7 @@ class Static:
         return int(self._rows.shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """A row for each text, zeros for one without tokens."""
+        """Return `(texts, dimensions)` rows, zeros for a text without tokens."""
         ids = self._ids([text[: self._characters] for text in texts])
         kept = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
         out = np.zeros((len(ids), self.dim), dtype=kept)
@@ -96,7 +98,7 @@ class Static:
         return rows if self._weights is None else rows * self._weights[ids][:, None]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, without the unknown one."""
+        """Return the tokens of each text, without the unknown one."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
         if self._unknown is None:
@@ -112,12 +114,12 @@ class Static:
         known = [i for i in ids if i != unknown]
         if self._is_known(len(ids) - len(known), known):
             return known
-        # Ticks, arrows and faces are unknown too, and say nothing of the language.
+        # Symbols and emoji are unknown too, but say nothing about the language.
         (worded,) = self._encoded([_SYMBOLS.sub(" ", text)])
         return known if self._is_known(worded.count(unknown), known) else []
 
     def _is_known(self, missing: int, known: Sequence[int]) -> bool:
-        """Whether enough words are, beside so many that are not."""
+        """Whether enough words are known, besides `missing` unknown ones."""
         return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known)))
 
     @cached_property
@@ -126,21 +128,21 @@ class Static:
 
     @cached_property
     def _begins_word(self) -> list[bool]:
-        """Of each token, whether a word begins with it: digits and punctuation say nothing of a text's language."""
+        """Whether each token begins a word; digits and punctuation do not count."""
         return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self._tokens]
 
 
 def load(folder: Path) -> Static:
-    """The model of a folder; ValueError, KeyError or OSError when it cannot be read."""
+    """Return the model of a folder; ValueError, KeyError or OSError when it cannot be read."""
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     return Static(tensors(folder / WEIGHTS, is_ours(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config)
 
 
 def _unknown_of(tokenizer: Tokenizer) -> int | None:
-    """The token that stands for what is in no vocabulary; None where there is none."""
+    """Return the id of the unknown token; None if there is none."""
     model = tokenizer.model
     if not hasattr(model, "unk_token"):
-        # Only the kind that is called Unigram has a number instead.
+        # Unigram models have a number instead.
         number: int | None = json.loads(tokenizer.to_str())["model"].get("unk_id")
         return number
     return None if model.unk_token is None else tokenizer.token_to_id(model.unk_token)

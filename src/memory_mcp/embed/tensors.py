@@ -1,4 +1,4 @@
-"""A file of tensors in, arrays out: the safetensors format, which is a length, a head in JSON, and the numbers."""
+"""Read safetensors files: a length, a header in JSON, and the numbers."""
 
 import json
 import struct
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: What the format calls the types that models are kept in.
+#: Numpy types by their names in the format.
 _TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 
 
 def head(path: Path) -> tuple[dict[str, Any], int]:
-    """What a file of tensors says of itself, and where the first of them begins; ValueError when it is cut off."""
+    """Return the header of a file and the offset of the data; ValueError if it is truncated."""
     with path.open("rb") as f:
         size = struct.unpack("<Q", f.read(8))[0]
         if size > path.stat().st_size:
@@ -22,9 +22,9 @@ def head(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
-    """Its arrays by name: mapped from the file, or read into memory where somebody else may write into the file.
+    """Return the arrays by name: mapped, or read into memory if somebody else may write to the file.
 
-    ValueError or KeyError for what is no such file, or holds numbers of another type.
+    Raises ValueError or KeyError for another format or an unsupported type.
     """
     told, start = head(path)
     raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if mapped else np.fromfile(path, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""What is looked for in an index and what comes back: filters in, matches and a status out."""
+"""The contract of an index: filters, matches, status, and the searcher protocol."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ from memory_mcp.model.toc import MemoryKind
 
 
 class DocType(StrEnum):
-    """The two sorts of documents (bm25-teleport-prd.md, section 5)."""
+    """The two types of documents (bm25-teleport-prd.md, section 5)."""
 
     NODE = "toc_node"
     GRIP = "grip"
 
 
 class Visible(IntEnum):
-    """Which callers may find a document. On disk: do not change the values."""
+    """Which callers may find a document. Stored on disk: do not change the values."""
 
-    #: One project's own: found by callers of that project and by those who search everything.
+    #: A document of one project: found by callers of that project and by unscoped ones.
     ALWAYS = 0
-    #: Mixes projects: found only when everything is searched.
+    #: A document that mixes projects: found only by unscoped callers.
     UNSCOPED = 1
     #: One project's share of a period: found only by callers of that project.
     SCOPED = 2
@@ -31,33 +31,33 @@ class Visible(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a document must be to be found at all; None is no restriction. Applied before the best are chosen."""
+    """Conditions that documents must meet, applied before the best are chosen; None is no restriction."""
 
     doc_type: DocType | None = None
-    #: Of nodes; naming one leaves grips out.
+    #: Level of nodes; excludes grips.
     level: TocLevel | None = None
     window: TimeWindow | None = None
     project: str | None = None
     agent: str | None = None
     speaker: str | None = None
     kind: MemoryKind | None = None
-    #: Who said it (user, assistant, system, tool); of grips: a node was said by nobody.
+    #: Role of the speaker (user, assistant, system, tool); excludes nodes.
     role: str | None = None
 
     @property
     def wants_nodes(self) -> bool:
-        """Whether a node can be found."""
+        """Whether nodes can pass."""
         return self.doc_type is not DocType.GRIP and self.role is None
 
     @property
     def wants_grips(self) -> bool:
-        """Whether a grip can be found."""
+        """Whether grips can pass."""
         return self.doc_type is not DocType.NODE and self.level is None
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One document found: ids and scores; whoever shows it reads the words from the store."""
+    """One document found: ids and scores. Its words are read from the store."""
 
     doc_type: DocType
     #: The node itself, or the segment the grip belongs to ("" when only its key is known).
@@ -65,22 +65,22 @@ class Match:
     node_id: NodeId
     grip_id: GripId | None
     start_ms: int
-    #: 0..1, calibrated: how likely it is what was looked for.
+    #: Calibrated score, 0..1: the probability that it is relevant.
     score: float
-    #: As the engine counts: BM25 with its lifts, or cosine similarity.
+    #: The engine's score: BM25 with shares of neighbours and segment, or cosine similarity.
     raw: float
-    #: For a segment: its grip that fits the query best.
+    #: For a segment: its best grip.
     best_grip: GripId | None = None
     #: Further grips of the same segment that match.
     also: tuple[GripId, ...] = ()
     parts: tuple[tuple[str, float], ...] = ()
-    #: How near it is in meaning; 0 where that was not asked.
+    #: Cosine similarity; 0 if not computed.
     similarity: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The best, best first; how many documents hold something of the query at all."""
+    """The best documents, best first, and the number of all that match."""
 
     best: tuple[Match, ...]
     total: int
@@ -88,7 +88,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Unfiled:
-    """An event that is in no document yet, scored as if it were."""
+    """An event that is not indexed yet, scored as if it were."""
 
     event: Event
     score: float
@@ -96,67 +96,67 @@ class Unfiled:
 
 
 class Searcher(Protocol):
-    """An index that layers can ask."""
+    """An index as layers search it."""
 
     keeper: Any
 
     def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
-        """The best documents, filters applied first, raw scores of at least `least`; IndexUnreadable when it cannot say.
+        """Return the best documents with raw scores of at least `least`, filters applied first.
 
-        InvalidQuery for a text without words.
+        Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
     def candidates(self, text: str, filters: Filters, limit: int, also: Any) -> Any:
-        """Return the best `limit` messages as `Candidates`, and those whose names `also` (`(n,)` uint64) holds.
+        """Return the best `limit` messages as `Candidates`, and those named in `also`, `(n,)` uint64.
 
-        InvalidQuery for a text without words, IndexUnreadable when the index cannot say.
+        Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
     def scale(self, text: str) -> float:
-        """Return what raw scores of messages are divided by to be shares of what the text could give."""
+        """Return the divisor that turns raw scores of messages into shares of the highest possible score."""
         ...
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
-        """Those of some events that match, scored as the index would."""
+        """Return those of some events that match, scored as the index would."""
         ...
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
-        """Have made, for as long as `goes_on` says, what makes searching faster and is never needed; how many parts."""
+        """Rewrite parts in a faster form while `goes_on()` is true; return how many. Never required."""
         ...
 
 
 class Health(StrEnum):
-    """How an index is."""
+    """The state of an index."""
 
-    #: Files are being read; nothing is known yet.
+    #: Its files are being read.
     LOADING = "loading"
     HEALTHY = "healthy"
-    #: Nothing to read from yet: the first generation is being built.
+    #: There are no files yet: the first generation is being built.
     BUILDING = "building"
-    #: What is on disk cannot be used; a new generation is built.
+    #: Its files cannot be used; a new generation is built.
     UNHEALTHY = "unhealthy"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """An index as people and tools ask about it."""
+    """State and numbers of an index, for people and tools."""
 
     health: Health
-    #: Why it cannot be used now; "" when it can.
+    #: Why it cannot be searched now; "" when it can.
     reason: str = ""
     #: Documents by type.
     counts: Mapping[str, int] = field(default_factory=dict)
     size_bytes: int = 0
-    #: Of the last generation made durable, UTC milliseconds; 0: never.
+    #: Time of the last commit, UTC milliseconds; 0 for never.
     last_commit_ms: int = 0
     last_prune_ms: int = 0
-    #: Documents left out by retention, by level.
+    #: Documents removed by retention, by level.
     pruned: Mapping[str, int] = field(default_factory=dict)
-    #: Changes of the store that it does not hold yet.
+    #: Changes of the store that are not indexed yet.
     behind: int = 0
-    #: What a build under way has done, documents.
+    #: Documents done by the current build; None without one.
     building: int | None = None
     generation: int = 0
     parts: int = 0
@@ -169,17 +169,17 @@ class IndexStatus:
 
     @property
     def documents(self) -> int:
-        """All of them."""
+        """Number of all documents."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far into the store an index has followed."""
+    """How far an index has followed the store."""
 
     #: Number of the last outbox entry.
     outbox: int = 0
-    #: Number of the last event that its documents may hold; later ones are searched beside it.
+    #: Number of the last event that is indexed; later ones are searched beside the index.
     events: int = 0
-    #: What that outbox entry named: in another history of the same store it names something else.
+    #: Subject of that outbox entry: it differs in another history of the same store.
     mark: str = ""

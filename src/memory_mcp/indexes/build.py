@@ -1,4 +1,4 @@
-"""Building aside: the store's units streamed to a child process, which writes parts; and merges of large parts there."""
+"""Build and merge parts in child processes, which get units of the store as frames."""
 
 import os
 import queue
@@ -18,15 +18,15 @@ from memory_mcp.indexes.maker import Finish, Hello, Maker, Merge
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.shelf import Built
 
-#: Segments up to which no child pays, and from which a second does: one takes half a second of a processor to begin. Changes
-#: of as many segments are taken in by this process, too (`follow.BULK`).
+#: Segments up to which a child does not pay, and above which a second one does: starting one takes half a second of CPU.
+#: Changes of as few segments are indexed in this process, too (`follow.BULK`).
 _FEW, _MANY = 100, 1500
-#: Frames that wait for a child.
+#: Most frames queued for a child.
 _AHEAD = 4
 
 
 class Workshop:
-    """Starts children for one index."""
+    """Starts child processes for one index."""
 
     def __init__(self, index: LiveIndex[Any], options: Mapping[str, Any], budget_mb: int) -> None:
         self._index = index
@@ -38,15 +38,17 @@ class Workshop:
     def building(
         self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = _MANY
     ) -> Iterator[list[Built]]:
-        """Parts of all units of the frames as the next generation is wanted, safe from sweeps while the block runs.
+        """Yield the parts of all units of `frames` as the wanted kind of index; sweeps spare them inside the block.
 
-        `told` gets documents as they are added. Two children share the work where many `segments` are expected; where
-        few are, it is done in this process.
+        `told` gets numbers of documents as they are added. Two children share the work of many `segments`; few are built in
+        this process.
         """
         cutoffs = self._index.cutoffs if keep_cutoffs else {}
         if segments <= _FEW:
             with self._here(cutoffs) as maker:
-                yield _made_here(maker, frames, told)
+                for frame in frames:
+                    told(cast("int", maker.answer(frame)))
+                yield cast("list[Built]", maker.answer(Finish()))
             return
         count = min(2, os.cpu_count() or 1) if segments > _MANY else 1
         children = [self._child(self._index.wanted, cutoffs, self._index.home.directory) for _ in range(count)]
@@ -58,7 +60,7 @@ class Workshop:
 
     @contextmanager
     def following(self) -> Iterator[Child]:
-        """A child that makes parts of units that changed (see `built_together`), safe from sweeps while the block runs."""
+        """Yield a child that makes parts of changed units (see `built_together`); sweeps spare them inside the block."""
         child = self._child(self._index.kind, dict(self._index.cutoffs))
         try:
             yield child
@@ -67,7 +69,7 @@ class Workshop:
 
     @contextmanager
     def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
-        """One part of several that lie on disk, safe from sweeps while the block runs."""
+        """Yield one part merged from several on disk; sweeps spare it inside the block."""
         child = self._child(self._index.kind, {})
         try:
             child.begin()
@@ -105,12 +107,6 @@ def _token() -> str:
     return f"b{uuid.uuid4().hex[:12]}"
 
 
-def _made_here(maker: Maker, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
-    for frame in frames:
-        told(cast("int", maker.answer(frame)))
-    return cast("list[Built]", maker.answer(Finish()))
-
-
 def _built(child: Child, frames: Iterable[object], told: Callable[[int], None]) -> list[Built]:
     child.begin()
     for added in child.ask_all(frames):
@@ -119,7 +115,7 @@ def _built(child: Child, frames: Iterable[object], told: Callable[[int], None]) 
 
 
 def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[Built]]:
-    """The parts that each of several children makes of the same units, which are read and packed once for all of them."""
+    """Return the parts that each child makes of the same units, which are read and packed once."""
     queues: list[queue.Queue[Packed | None]] = [queue.Queue(_AHEAD) for _ in children]
     with ThreadPoolExecutor(len(children), "building") as pool:
         running = [
@@ -142,7 +138,7 @@ def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]
 
 
 def _put(waiting: "queue.Queue[Packed | None]", frame: Packed | None, made: "Future[list[Built]]") -> None:
-    """Hand a frame over, unless whoever takes them has ended."""
+    """Queue a frame unless its consumer has ended."""
     while not made.done():
         with suppress(queue.Full):
             waiting.put(frame, timeout=0.2)
@@ -150,7 +146,7 @@ def _put(waiting: "queue.Queue[Packed | None]", frame: Packed | None, made: "Fut
 
 
 def _together(children: Sequence[Child], frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
-    """Each child takes the next frame when it is ready for it; what one raises ends all."""
+    """Give each child the next frame when it is ready; an error of one ends all."""
     if len(children) == 1:
         return _built(children[0], frames, told)
     shared = _Shared(frames)
@@ -166,22 +162,22 @@ def _together(children: Sequence[Child], frames: Iterable[Sequence[Source]], tol
 
 
 class _Shared:
-    """An iterator that several threads take from."""
+    """An iterator shared by threads."""
 
     def __init__(self, frames: Iterable[Sequence[Source]]) -> None:
         self._frames = iter(frames)
         self._lock = threading.Lock()
 
     def __iter__(self) -> "_Shared":
-        """Itself."""
+        """Return itself."""
         return self
 
     def __next__(self) -> Sequence[Source]:
-        """The next frame nobody has taken."""
+        """Return the next frame."""
         with self._lock:
             return next(self._frames)
 
     def stop(self) -> None:
-        """Nobody gets another."""
+        """End the iteration for all threads."""
         with self._lock:
             self._frames = iter(())

@@ -1,11 +1,11 @@
-"""An engine's numbers in, 0..1 out: how often a result with such a number was what had been looked for. Pure.
+"""Calibrate scores of engines: 0..1, how often a result with such a score was relevant. Pure.
 
-What is calibrated is a result's *standing*. For words it is the score against what the query could give at most, times its
-share among the best ten of its table: the first factor tells a good result from the best of a bad lot, the second how far
-it stands out. For vectors it is the share alone, because how similar the best one is says next to nothing: every text is
-within .1 of every other in some models (AUC of the similarity itself .55, of the share .76). The tables say what share of
-results at each standing was relevant, fitted on the tuning half of judged queries and checked on the other
-(`bench.judged`). Only so are results of different layers comparable.
+What is calibrated is a result's *normalized score*. For words it is the score as a share of the query's highest possible
+one, times its share among the best ten of its table: the first factor separates good results from the best of bad ones, the
+second measures how far it stands out. For vectors it is the share alone, because the best similarity says next to nothing:
+in some models every text is within .1 of every other (AUC of the similarity itself .55, of the share .76). The tables map it
+to the share of relevant results, fitted on the tuning half of judged queries and checked on the other (`bench.judged`). This
+makes results of different layers comparable.
 """
 
 import numpy as np
@@ -13,18 +13,18 @@ import numpy as np
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array
 
-#: Knots of a rising, piecewise linear table: standing, share that was relevant. The first is what no standing at all is
-#: worth: half of what the lowest of the first ten results had; nothing was fitted further down.
+#: Knots of a rising, piecewise linear table: normalized score and share that was relevant. The first is half of what the
+#: lowest of the first ten results had; nothing was fitted below that.
 Table = tuple[tuple[float, float], ...]
 
-#: Added to what a query could give: one short common word says little however well it is met.
+#: Added to a query's highest possible score: a match of one common word says little.
 SLACK = 8.0
-#: Results compared with each other.
+#: Results that share the odds.
 COMPARED = 10
-#: How much a difference of one in BM25 scores counts.
+#: Log odds of a BM25 score difference of 1.
 BM25_SHARPNESS = 0.6
-#: How much twice the distance counts: to this power. Quotients of distances, unlike differences of similarities, are the
-#: same whatever direction all vectors of a model share.
+#: Exponent of a quotient of distances. Unlike differences of similarities, quotients do not depend on a direction that all
+#: vectors of a model share.
 VECTOR_SHARPNESS = 4.0
 #: Distances below this are rounding.
 _NEAREST = 1e-3
@@ -51,18 +51,12 @@ VECTOR: dict[DocType, Table] = {
     ),
 }  # fmt: skip
 
-#: Of the similarity itself, for what is compared with nothing else. Says little, and of one model only.
+#: For the similarity of a lone event. Says little, and only for the bundled model.
 SIMILARITY: Table = (
-    (0.0, 0.0275),
-    (0.7329, 0.055),
-    (0.7855, 0.064),
-    (0.8053, 0.089),
-    (0.8246, 0.094),
-    (0.8514, 0.136),
-    (0.8899, 0.281),
-)
+    (0.0, 0.0275), (0.7329, 0.055), (0.7855, 0.064), (0.8053, 0.089), (0.8246, 0.094), (0.8514, 0.136), (0.8899, 0.281),
+)  # fmt: skip
 
-#: Of what `layers.fuse` makes of the two: pooled, they say less than they know.
+#: For the fused scores of `layers.fuse`, which are too low by themselves.
 HYBRID: dict[DocType, Table] = {
     DocType.GRIP: (
         (0.0, 0.0075), (0.0177, 0.015), (0.0315, 0.017), (0.0369, 0.042), (0.0527, 0.067), (0.0737, 0.126),
@@ -76,7 +70,7 @@ HYBRID: dict[DocType, Table] = {
 
 
 def standing(scores: Array, possible: float, sharpness: float) -> Array:
-    """The standing of results, best first, for a query that could give `possible`."""
+    """Return normalized scores, `(n,)`, of BM25 scores, best first; `possible` is the query's highest score."""
     if not len(scores):
         return scores
     odds = np.exp(sharpness * (scores - scores[0]))
@@ -85,7 +79,7 @@ def standing(scores: Array, possible: float, sharpness: float) -> Array:
 
 
 def share(similarities: Array) -> Array:
-    """The standing of results of at least no similarity, most similar first; where there are few, as if the last came again."""
+    """Return normalized scores, `(n,)`, of similarities, best first; of fewer than ten as if the last were repeated."""
     if not len(similarities):
         return similarities
     distances = np.maximum(1.0 - similarities.astype(np.float64), _NEAREST)
@@ -96,6 +90,6 @@ def share(similarities: Array) -> Array:
 
 
 def calibrated(table: Table, standings: Array) -> Array:
-    """The table's shares at some standings; beyond its ends the ends'."""
+    """Return the table's values at some normalized scores, `(n,)`; clamped at both ends."""
     found: Array = np.interp(standings, [x for x, _ in table], [y for _, y in table])
     return found

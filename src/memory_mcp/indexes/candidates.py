@@ -1,4 +1,4 @@
-"""Messages that may answer a query, with what speaks for each: the arrays that one list is made from."""
+"""Candidate messages of a query with their features, as arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,42 +10,42 @@ from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import LivePart
 
-#: Columns of `words`: the message's own BM25 score, its neighbours' shares, its segment's, the best of its segment, each
-#: over what the query could give; and of `meaning`: cosine similarity of the message, and of its segment.
-OWN, NEAR, SEGMENT, BEST = range(4)
-SIMILARITY, SEGMENT_SIMILARITY = range(2)
+#: Columns of `words`: BM25 scores of the message, its neighbours, its segment and the best message in that, as shares of the
+#: query's highest possible score; columns of `meaning`: cosine similarity of the message and of its segment.
+OWN = 0
+SIMILARITY = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """One message a place; every array is `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`, both float64."""
+    """One message per row; every array is `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`, both float64."""
 
-    #: uint64 names of the message and of its session.
+    #: Names of the message and of its session, uint64.
     message: Array
     session: Array
-    #: uint64 halves of the keys of its best grip and of its segment.
+    #: Halves of the keys of its best grip and of its segment, uint64.
     hi: Array
     lo: Array
     node_hi: Array
     node_lo: Array
     unit: Array
-    #: When it was said, UTC milliseconds, int64; place of its role in `columns.ROLES`.
+    #: Time, UTC milliseconds, int64; index of its role in `columns.ROLES`.
     start: Array
     role: Array
-    #: The index's own number.
+    #: The engine's score.
     raw: Array
     words: Array
     meaning: Array
 
     def __len__(self) -> int:
-        """Messages."""
+        """Number of messages."""
         return len(self.message)
 
     @classmethod
     def of(
         cls, live: LivePart[Any], rows: Array, unit: Array, raw: Array, words: Array | None = None, meaning: Array | None = None
     ) -> "Candidates":
-        """From the rows of their best grips and their units (`(n,)` places) in one part."""
+        """Return candidates of one part from the rows of their best grips and their units, both `(n,)`."""
         grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
         node = units.node_first[unit]
         name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
@@ -58,17 +58,17 @@ class Candidates:
 
     @classmethod
     def joined(cls, several: Sequence["Candidates"]) -> "Candidates":
-        """One behind the other."""
+        """Return all candidates in one, in order."""
         if not several:
             return NONE
         return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
 
     def taken(self, places: Array) -> "Candidates":
-        """Return some of them, in that order."""
+        """Return the candidates at `places`, in that order."""
         return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
     def best(self, limit: int, also: Array) -> "Candidates":
-        """Return the `limit` highest by `raw`, best first, equals by key, and behind them what `also` names."""
+        """Return the `limit` highest by `raw`, best first, ties by key, then those named in `also`."""
         order = np.lexsort((self.lo, self.hi, -self.raw))
         kept = np.isin(self.message[order], also)
         kept[:limit] = True
@@ -76,7 +76,7 @@ class Candidates:
 
 
 def lone(name: int, session: int, start_ms: int, role: str, share: float, similarity: float) -> Candidates:
-    """Return one message that no document holds yet, as if its segment held nothing else; without grip and segment."""
+    """Return one message that is not indexed yet, as if alone in its segment; without grip and segment."""
     zero = np.zeros(1, dtype=np.uint64)
     return Candidates(
         np.array([name], dtype=np.uint64), np.array([session], dtype=np.uint64), zero, zero, zero, zero, zero,

@@ -1,4 +1,4 @@
-"""A child process that builds and merges parts of an index; it never sees the store."""
+"""The child process that builds and merges parts of an index; it never opens the store."""
 
 from collections.abc import Callable
 from typing import cast

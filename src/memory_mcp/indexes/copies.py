@@ -1,8 +1,8 @@
-"""What a hit shows, copied beside the postings and read by row: nodes whole, grips with their words and whose they are.
+"""Copies of what hits show, stored beside the postings and read by row: nodes, and grips with their words and event facts.
 
-The store reads by id slowly: 25 events take 15 ms at 48,000 events, and more with each event that is stored; a row here
-takes some microseconds. The copy is as disposable as the index. A quotation is given only while its words have the hash
-that was taken of them in the store; what proves a quotation is read from the store itself (`events.evidence`).
+Reading by id from the store is slow: 25 events take 15 ms at 48,000 events, and more as the store grows; a row here takes
+microseconds. A copy is as disposable as the index. A quotation is returned only if its words still have the hash taken in
+the store; citations are verified against the store itself (`events.evidence`).
 """
 
 import json
@@ -20,7 +20,7 @@ from memory_mcp.model.grip import Said, quote_hash
 from memory_mcp.model.ids import NodeId, event_id_from, event_key
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 
-#: What is coded of a quotation, in the order of `Said`.
+#: Fields of a quotation stored as string codes, in the order of `Said`.
 _CODED = ("session_id", "project", "agent", "role", "speaker", "kind")
 _ARRAYS = ("node_ends", "quote_ends", "event_hi", "event_lo", "hash", "codes")
 _COLUMNS, _STRINGS, _NODES, _QUOTES = "copies.npys", "copies.json", "nodes.bin", "quotes.bin"
@@ -29,24 +29,24 @@ _LOW = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts one behind the other, as UTF-8."""
+    """Texts concatenated as UTF-8."""
 
     data: bytes | memoryview
-    #: `(n,)` int64.
+    #: End of each text, `(n,)` int64.
     ends: Array
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> "Texts":
-        """From texts in order."""
+        """Return texts in order."""
         return cls(b"".join(texts), np.cumsum([len(t) for t in texts], dtype="<i8"))
 
     def at(self, row: int) -> str:
-        """One text."""
+        """Return the text of one row."""
         start = int(self.ends[row - 1]) if row else 0
         return str(self.data[start : int(self.ends[row])], "utf-8", "surrogatepass")
 
     def taken(self, rows: Array) -> "Texts":
-        """Some of them: copied by runs of rows that follow each other, not one by one."""
+        """Return the texts of some rows, `(n,)`; runs of adjacent rows are copied at once."""
         if not len(rows):
             return Texts(b"", np.zeros(0, dtype="<i8"))
         starts = np.concatenate([[0], self.ends])
@@ -57,7 +57,7 @@ class Texts:
 
     @classmethod
     def joined(cls, several: "Sequence[Texts]") -> "Texts":
-        """One behind the other."""
+        """Return all texts in one, in order."""
         before = np.cumsum([0, *(len(t.data) for t in several)])
         ends = [t.ends + start for t, start in zip(several, before.tolist(), strict=False)]
         return cls(b"".join(t.data for t in several), np.concatenate(ends) if ends else np.zeros(0, dtype="<i8"))
@@ -65,11 +65,11 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Copies of the rows of a part's two tables; a row without one is empty."""
+    """Copies of the rows of a part's two tables; a row may have an empty copy."""
 
     nodes: Texts
     quotes: Texts
-    #: Of grips: halves of the event's key, hash of the words, `(grips, 6)` places of strings.
+    #: For grips: halves of the event's key, hash of the words, and string codes, `(grips, 6)`.
     event_hi: Array
     event_lo: Array
     hash: Array
@@ -78,7 +78,7 @@ class Copies:
 
     @classmethod
     def of(cls, nodes: Sequence[TocNode | None], grips: Sequence[Said | None]) -> "Copies":
-        """From what is shown of each row."""
+        """Return the copies of what is shown of each row."""
         names = Names([""])
         keys = [event_key(g.event_id) if g else 0 for g in grips]
         codes = [[names.code(getattr(g, name)) for name in _CODED] if g else [0] * len(_CODED) for g in grips]
@@ -93,12 +93,12 @@ class Copies:
         )
 
     def node(self, row: int, whole: bool) -> TocNode | None:
-        """What is shown of a row of the table of nodes, its bullets if it is wanted `whole`; None where nothing was copied."""
+        """Return the node of a row, with bullets if `whole`; None for an empty copy."""
         text = self.nodes.at(row)
         return _unpacked(text, whole) if text else None
 
     def said(self, row: int, timestamp: int) -> Said | None:
-        """What is shown of a row of the table of grips; None where nothing was copied, or the words are others."""
+        """Return the quotation of a row; None for an empty copy or a wrong hash."""
         quote, expected = self.quotes.at(row), int(self.hash[row])
         if not quote or quote_hash(quote) != expected:
             return None
@@ -108,9 +108,16 @@ class Copies:
 
     @classmethod
     def joined(cls, several: "Sequence[Copies]", kept: Sequence[tuple[Array, Array]]) -> "Copies":
-        """Of each the rows (nodes, grips) that are kept, in order."""
+        """Return one from several: of each the kept rows (nodes, grips), in order."""
         names = Names([""])
-        codes = [_coded(c.codes[rows], c.strings, names) for c, (_, rows) in zip(several, kept, strict=True)]
+        codes = []
+        for own, (_, rows) in zip(several, kept, strict=True):
+            # Only strings that are still used get new codes.
+            old = own.codes[rows]
+            moved = np.zeros(len(own.strings), dtype="<i4")
+            for code in np.unique(old).tolist():
+                moved[code] = names.code(own.strings[code])
+            codes.append(moved[old])
         picked = {
             name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(several, kept, strict=True)])
             for name in ("event_hi", "event_lo", "hash")
@@ -120,7 +127,7 @@ class Copies:
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:
-        """Files of them."""
+        """Write the copies as files."""
         held = (self.nodes.ends, self.quotes.ends, self.event_hi, self.event_lo, self.hash, self.codes)
         write_arrays(directory / _COLUMNS, dict(zip(_ARRAYS, held, strict=True)))
         (directory / _STRINGS).write_text(json.dumps(self.strings), encoding="utf-8")
@@ -129,7 +136,7 @@ class Copies:
 
     @classmethod
     def read(cls, contents: Contents) -> "Copies":
-        """What was written; the texts stay where they lie."""
+        """Return what `write` wrote; the texts are not copied into memory."""
         held = contents.arrays(_COLUMNS, _ARRAYS)
         return cls(
             Texts(contents.bytes_of(_NODES), held["node_ends"]),
@@ -140,15 +147,6 @@ class Copies:
             held["codes"],
             tuple(contents.json_of(_STRINGS)),
         )
-
-
-def _coded(codes: Array, strings: Sequence[str], names: Names) -> Array:
-    """Places of strings as new places among `names`; strings that no place leads to are left behind."""
-    moved = np.zeros(len(strings), dtype="<i4")
-    for code in np.unique(codes).tolist():
-        moved[code] = names.code(strings[code])
-    fresh: Array = moved[codes]
-    return fresh
 
 
 _NAMES = [f.name for f in fields(TocNode)]

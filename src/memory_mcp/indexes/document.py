@@ -1,7 +1,7 @@
-"""A node with its events and grips in, the documents to index out. Pure, so that child processes can do it.
+"""Make index documents from a node with its events and grips. Pure, so that child processes can do it.
 
-A *unit* is what is replaced as a whole: a segment with its grips, or a period. All documents of a unit lie together in
-one part, so that what neighbours a grip never depends on when it was indexed.
+A *unit* is replaced as a whole: a segment with its grips, or a period. All documents of a unit are in one part, so that a
+grip's neighbours do not depend on when it was indexed.
 """
 
 import re
@@ -19,15 +19,15 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.toc.build import pieces
 
-#: What is indexed of a node or grip; part of every index's fingerprint.
+#: Version of what is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 3
-#: A sentence with what ends it. Every text is one after the other of these, so that it is read once.
+#: A sentence with its end. Consecutive matches cover a text.
 _SENTENCE = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？\n]|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A unit as the store has it; a period has neither segment nor events nor grips."""
+    """A unit as read from the store; a period has neither segment nor events nor grips."""
 
     node: TocNode
     segment: Segment | None = None
@@ -37,7 +37,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class IndexDocument:
-    """One document: what it is found by, and what filters ask about it."""
+    """One document: its texts and the values that filters read."""
 
     #: See `keys`.
     key: tuple[int, int]
@@ -50,72 +50,68 @@ class IndexDocument:
     agents: tuple[str, ...]
     speakers: tuple[str, ...]
     kind: str
-    #: Texts whose words find it.
+    #: Texts for the keyword index.
     words: tuple[str, ...]
-    #: What it is about, for its meaning.
+    #: Text for the vector index.
     gist: str
-    #: Of a grip: the low 64 bits of its event's key; 0: a message of its own.
+    #: For a grip: the low 64 bits of its event's key; 0: a message of its own.
     message: int = 0
-    #: Of a grip: who said it (user, assistant, system, tool); "" for a node.
+    #: For a grip: role of the speaker (user, assistant, system, tool); "" for a node.
     role: str = ""
-    #: Of a grip: the share of it that only asks, 0..255.
+    #: For a grip: share of its characters in questions, 0..255.
     asks: int = 0
-    #: What a hit shows of it; None where another document of its unit has it.
+    #: What a hit shows; None if another document of its unit has it.
     copy: TocNode | Said | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit's documents; grips in order of time."""
+    """A unit's documents; grips by time."""
 
     key: int
     level: TocLevel
     end_ms: int
     nodes: tuple[IndexDocument, ...]
     grips: tuple[IndexDocument, ...]
-    #: Of a segment: names its session; 0 for a period.
+    #: Name of a segment's session; 0 for a period.
     session: int = 0
 
     @property
     def size(self) -> int:
-        """Documents in it."""
+        """Number of documents."""
         return len(self.nodes) + len(self.grips)
 
 
 def unit_of(source: Source, with_words: bool = True) -> Unit:
-    """Return the documents of one unit; without `with_words` those of its segment have no event texts, which are slow to cut."""
+    """Return the documents of one unit; without `with_words` a segment's has no event texts, which are slow to split."""
     node = source.node
     if source.segment is None:
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(_period(node)), ())
     texts = {e.event_id: e for e in source.events}
     grips = sorted(source.grips, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
-    kinds = _kinds(node)
+    kinds = {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
     documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, "")) for g in grips)
     session = session_name(source.segment.session_id)
     return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips, with_words),), documents, session)
 
 
-def _kinds(node: TocNode) -> dict[str, str]:
-    """What sort of statement each grip proves, where a bullet says so."""
-    return {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
-
-
 def subject(node: TocNode) -> str:
-    """The title without the date before it: times are filtered by, not looked for among words."""
+    """Return the title without its date: times are filtered by, not searched as words."""
     return node.title.split(" · ", 1)[-1]
 
 
 def _said(node: TocNode) -> tuple[str, ...]:
+    """Return the title, bullets and keywords of a node."""
     return tuple(t for t in (subject(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
 
 
 def gist_of(node: TocNode) -> str:
-    """What a node is about, for its meaning."""
+    """Return the text of a node for the vector index."""
     return " \n".join(_said(node))
 
 
 def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
-    """Keywords count twice; the summary repeats the bullets and is left out (both measured: see bench.judged)."""
+    """Return `said` with the keywords twice; without the summary, which repeats the bullets (measured: bench.judged)."""
     return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
 
 
@@ -146,9 +142,9 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: b
 
 
 def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """An event's texts, its own cut where its grips begin and end: what is quoted is then taken apart once for both.
+    """Yield an event's texts, its own cut at the ends of grips: quoted words are then split into terms once for both.
 
-    Grips are cut between words, so that no word is lost by it.
+    Grips are cut between words, so that no word is lost.
     """
     for piece in pieces(event):
         if piece is not event.text:
@@ -164,7 +160,7 @@ def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
 
 
 def _period(node: TocNode) -> Iterable[IndexDocument]:
-    """The whole for whoever searches everything, and for each project what it alone contributed."""
+    """Yield the document of the whole period, and one per project with what it contributed."""
     said = _said(node)
     yield _of_period(node, "", Visible.UNSCOPED, said, _words(said, node))
     for project in sorted({b.project for b in node.bullets}):
@@ -196,6 +192,7 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)
+    asking = sum(len(sentence) for sentence in _SENTENCE.findall(quote) if sentence.endswith(("?", "？")))
     return IndexDocument(
         key=grip_doc(grip.grip_id),
         doc_type=DocType.GRIP,
@@ -211,12 +208,6 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
         gist=f"{first.speaker}: {quote}" if first.speaker else quote,
         message=message_name(first.event_id),
         role=first.role.value,
-        asks=_asks(quote),
+        asks=round(255 * asking / len(quote)) if quote else 0,
         copy=said_of(grip, first, quote),
     )
-
-
-def _asks(quote: str) -> int:
-    """Return the share of a text's characters that are in questions, 0..255."""
-    asking = sum(len(found) for found in _SENTENCE.findall(quote) if found.endswith(("?", "？")))
-    return round(255 * asking / len(quote)) if quote else 0

@@ -1,8 +1,8 @@
-"""Files of an index: written aside and made durable; read once, verified, and then used from a private copy.
+"""Files of an index: written in a new directory and synced; read once, verified, then used from a private copy.
 
-A mapped file that somebody else shortens kills the process that reads it, and one that somebody changes gives wrong
-answers. So a part is copied, while its checksums are computed, into a file without a name (large ones, whose pages the
-system may drop) or into memory, and searched there: what happens to the files afterwards is noticed, never felt.
+Another process that truncates a mapped file kills its readers, and one that changes it gives wrong answers. So a part is
+copied, while its checksums are computed, into an unnamed file (large ones, whose pages the system may drop) or into memory,
+and searched there: changes of the files are detected, but do no harm.
 """
 
 import hashlib
@@ -25,33 +25,33 @@ from memory_mcp.errors import IndexUnreadable
 Array = NDArray[Any]
 
 _CHUNK = 1 << 20
-#: A part smaller than this is kept in memory: a mapping of its own would cost more.
+#: Bytes up to which a part is kept in memory: mapping it would cost more.
 _IN_MEMORY = 1 << 20
 _ALIGN = 64
-#: Bytes from which a part is worth waiting for: building it again takes seconds.
+#: Bytes above which a part is synced: building it again takes seconds.
 _WAITED_FOR = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a file must be."""
+    """Expected size and digest of a file."""
 
     size: int
     digest: str
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Arrays one behind the other, each in numpy's own format, under their names' order; see `Contents.arrays`."""
+    """Write arrays one after the other in numpy's format, ordered by name; see `Contents.arrays`."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as f:
         for name in sorted(arrays):
             np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
 
 
 def seal(directory: Path) -> dict[str, Checked]:
-    """The checksums of every file below a directory, by relative path; what is large is durable when this returns.
+    """Return the checksums of all files below a directory by relative path; large parts are synced.
 
-    A small part is not waited for: a dozen of its files, each synced beside a busy store, held a commit up for a second.
-    A killed process loses none of them; what a power cut takes is noticed by its checksum, and built again.
+    Small parts are not: syncing a dozen files beside a busy store delayed commits by a second. A killed process loses none of
+    them; what a power failure takes is detected by its checksum, and built again.
     """
     files = sorted(p for p in directory.rglob("*") if p.is_file())
     durable = sum(p.stat().st_size for p in files) > _WAITED_FOR
@@ -73,20 +73,20 @@ def seal(directory: Path) -> dict[str, Checked]:
 
 
 class Contents:
-    """Files of one directory: verified and privately held, or mapped as they are where they were verified before."""
+    """The files of one directory: verified and copied, or mapped in place if they were verified before."""
 
     def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path, trusted: bool = False) -> None:
-        """Read every file of `files`; IndexUnreadable when one is missing, short, long or changed.
+        """Read every file of `files`; IndexUnreadable when one is missing, of another size or changed.
 
-        Large ones that are `trusted` are mapped instead: reading 556 MB takes 2 s, for which a first answer waits.
+        Large `trusted` ones are mapped instead: reading 556 MB takes 2 s, which a first answer would wait for.
         """
         self._views: dict[str, memoryview] = {}
-        #: What is mapped where it lies; a file that was cut short since must not be read (see `cut_short`).
+        #: Files mapped in place; one that was truncated since must not be read (see `cut_short`).
         self.maps: dict[str, mmap.mmap] = {}
         total = sum(f.size + _ALIGN for f in files.values())
         if total <= _IN_MEMORY:
             self._copy(directory, files, io.BytesIO())
-        elif trusted:  # not the small ones: each file that is mapped stays open
+        elif trusted:  # not small ones: every mapped file stays open
             self.maps = {name: _mapped(directory / name, wanted.size) for name, wanted in files.items() if wanted.size}
             self._views = {name: memoryview(self.maps.get(name, b"")) for name in files}
         else:
@@ -107,19 +107,19 @@ class Contents:
         self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
     def bytes_of(self, name: str) -> memoryview:
-        """One file."""
+        """Return the bytes of one file."""
         return self._views[name]
 
     def json_of(self, name: str) -> Any:
-        """One file as JSON."""
+        """Return one file parsed as JSON."""
         return json.loads(bytes(self.bytes_of(name)))
 
     def array(self, name: str) -> Array:
-        """A file that numpy wrote."""
+        """Return the array in a file of numpy's format."""
         return self._read(name, 0)[0]
 
     def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
-        """What `write_arrays` wrote under these names."""
+        """Return what `write_arrays` wrote under these names."""
         found, at = {}, 0
         for key in sorted(names):
             found[key], at = self._read(name, at)
@@ -137,12 +137,12 @@ class Contents:
 
 
 def cut_short(maps: Iterable[mmap.mmap]) -> bool:
-    """Whether a mapped file has become shorter: reading behind its end would end the process."""
+    """Whether a mapped file was truncated: reading beyond its end would kill the process."""
     return any(held.size() < len(held) for held in maps)
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The file itself; OSError for a link to another."""
+    """Open a file for reading; OSError for a symbolic link."""
     return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
 
 
@@ -158,7 +158,7 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
 
 
 def _scratch_file(scratch: Path) -> Any:
-    """A file without a name; memory where none can be made (a directory that is read-only)."""
+    """Return an unnamed file; a buffer in memory if the directory is read-only."""
     try:
         return tempfile.TemporaryFile(dir=scratch)
     except OSError:

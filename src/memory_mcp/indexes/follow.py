@@ -1,7 +1,7 @@
-"""The outbox in, an index that holds what it says out; from the index's own position, and safe to repeat.
+"""Keep an index up to date from the outbox, from the index's own position; safe to repeat.
 
-Every change names a node; what is indexed of it is read from the store as it is now, so that a change met twice, or
-after a later one, comes to the same.
+A change names a node, which is read from the store as it is now: a change handled twice, or after a later one, has the same
+result.
 """
 
 import threading
@@ -18,64 +18,59 @@ from memory_mcp.indexes.build import Workshop, built_together
 from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.calendar import EVERY_DAY
-from memory_mcp.model.change import OF_NODES, Change
+from memory_mcp.model.change import OF_NODES
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import Storage
 
 #: Changes read at a time.
 BATCH = 2000
-#: Segments from which a child process does the work, and changes it gets at most: parts of as many segments are as large
-#: as parts get.
+#: Segments above which a child process does the work, and most changes it gets, which fill the largest part.
 BULK, BULK_BATCH = 100, 12_000
-#: Name of the deriver's checkpoint: how far events are part of the tree.
+#: Name of the deriver's checkpoint: up to which event the tree is built.
 _DERIVER = "deriver"
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What an index has to take in: nodes in the order they changed last, and where it will stand then."""
+    """Changes to index: nodes by their last change, and the position after them."""
 
     nodes: tuple[NodeId, ...]
     position: Position
-    #: More changes lie behind these.
+    #: Whether there are more changes.
     more: bool
 
 
 def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
-    """The next changes behind a position, at most so many."""
-    # Read first: whatever the deriver had published by then is in the outbox read next.
+    """Return at most `most` changes after a position."""
+    # Read first: everything the deriver published up to then is in the outbox read next.
     derived = storage.outbox.checkpoint(_DERIVER)
     changes = storage.outbox.after(position.outbox, most)
     more = len(changes) == most
     last = changes[-1].seq if changes else position.outbox
     mark = changes[-1].subject if changes else position.mark
     reached = Position(last, position.events if more else max(derived, position.events), mark)
-    return Pending(_nodes(changes), reached, more)
-
-
-def _nodes(changes: Sequence[Change]) -> tuple[NodeId, ...]:
-    named = (NodeId(c.subject) for c in changes if c.kind in OF_NODES)
-    return tuple(dict.fromkeys(named))
+    nodes = dict.fromkeys(NodeId(c.subject) for c in changes if c.kind in OF_NODES)
+    return Pending(tuple(nodes), reached, more)
 
 
 def named(storage: Storage, change: int) -> str:
-    """What an outbox entry is about; "" where there is none of that number."""
+    """Return the subject of an outbox entry; "" if there is no such entry."""
     found = storage.outbox.after(change - 1, 1) if change else []
     return found[0].subject if found and found[0].seq == change else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An index that follows, and where its bulk work is done."""
+    """An index to keep up to date, and the workshop for its bulk work."""
 
     index: LiveIndex[Any]
     workshop: Workshop
-    #: Gets units that are done and that there are, while a batch is taken in aside.
+    #: Called with numbers of units, done and total, during bulk work.
     told: Callable[[int, int], None] = lambda _done, _all: None
 
 
 def follow(storage: Storage, member: Member, let_through: Callable[[], None] = lambda: None) -> bool:
-    """Take in one batch of changes; whether more may wait."""
+    """Index one batch of changes; return whether there may be more."""
     index = member.index
     since = index.position
     due = pending(storage, since)
@@ -85,14 +80,14 @@ def follow(storage: Storage, member: Member, let_through: Callable[[], None] = l
         return follow_aside(storage, [member], let_through)
     sources, missing = units.read(storage, due.nodes)
     index.apply([unit_of(s) for s in sources], missing, due.position, since)
-    # Another generation that took its place meanwhile follows from a position of its own.
+    # A generation that replaced it meanwhile has a position of its own.
     return due.more or index.position != due.position
 
 
 def follow_aside(storage: Storage, members: Sequence[Member], let_through: Callable[[], None] = lambda: None) -> bool:
-    """Take in many changes by child processes, one for each index; whether more may wait.
+    """Index many changes in child processes, one per index; return whether there may be more.
 
-    The indexes stand at the same position, so that what changed is read once. Being killed here means doing it again.
+    The indexes have the same position, so that changes are read once. If killed, the work is repeated.
     """
     since = members[0].index.position
     due = pending(storage, since, BULK_BATCH)
@@ -127,7 +122,7 @@ def rebuild(
     let_through: Callable[[], None] = lambda: None,
     keep_cutoffs: bool = True,
 ) -> int:
-    """Build a whole new generation from the store, and put it in the place of the one there is; documents in it."""
+    """Build a new generation from the store and put it in place of the current one; return its documents."""
     derived = storage.outbox.checkpoint(_DERIVER)
     last = storage.toc.version()
     position = Position(last, derived, named(storage, last))

@@ -1,14 +1,14 @@
-"""Generations on disk: which parts make up an index now, what they were built from, and how one takes another's place.
+"""Generations on disk: which parts make up an index, what they were built from, and how a generation is replaced.
 
     <data dir>/indexes/bm25/CURRENT            the name of a manifest
-                            gen-000007.json    position, fingerprint, store, parts with checksums, units that do not count
+                            gen-000007.json    position, fingerprint, store, parts with checksums, dead units
                             parts/<name>/      files of one part, never changed
 
 Invariants
-1. CURRENT is renamed into place after everything it leads to is written; killed anywhere, one generation is whole, and
-   following goes on from its position. What a power cut takes of small files (see `files.seal`), their checksums tell.
-2. A manifest is used only for the store and the fingerprint it was made with, and only if its checksum holds.
-3. Nothing is removed that CURRENT leads to.
+1. CURRENT is renamed into place after everything it refers to is written: after a kill at any point one generation is whole,
+   and following continues from its position. Small files lost in a power failure (see `files.seal`) fail their checksums.
+2. A manifest is used only for the store and the fingerprint it was made with, and only if its checksum is right.
+3. Nothing that CURRENT refers to is removed.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,22 +28,22 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.files import Checked
 
-#: Stamps of the files that were verified; no manifest's business, and swept by nobody.
+#: File of the stamps of verified files; not named by a manifest, never swept.
 _STAMPS = "stamps"
 _CURRENT, _PARTS = "CURRENT", "parts"
 _NAME = re.compile(r"gen-([0-9]{6,})\Z")
-#: What a part and its files may be called: nothing that leads out of the folder.
+#: Allowed names of parts and their files: no path out of the folder.
 _PART = re.compile(r"[a-z0-9-]+\Z")
 _FILE = re.compile(r"(?:[a-z_]+/)?[a-z_.]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class PartEntry:
-    """A part as a manifest names it."""
+    """A part in a manifest."""
 
     name: str
     files: Mapping[str, Checked]
-    #: Places of units that have been replaced or dropped.
+    #: Indices of units that were replaced or dropped.
     dead: tuple[int, ...] = ()
 
 
@@ -57,21 +57,21 @@ class Manifest:
     position: Position
     parts: tuple[PartEntry, ...]
     committed_ms: int
-    #: By level: units that ended before are left out (UTC milliseconds).
+    #: Time by level before which units are left out (UTC milliseconds).
     cutoffs: Mapping[str, int] = field(default_factory=dict)
     pruned: Mapping[str, int] = field(default_factory=dict)
     pruned_ms: int = 0
 
     @property
     def name(self) -> str:
-        """As CURRENT says it."""
+        """Its name in CURRENT."""
         return f"gen-{self.number:06d}"
 
 
 def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Callable[[int], str]) -> None:
-    """Raise IndexUnreadable where a generation was made from another store, or from another history of this one.
+    """Raise IndexUnreadable if a generation was made from another store, or another history of this one.
 
-    `last_change` is the store's newest, `named` says what one of its changes is about ("": it cannot tell).
+    `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown.
     """
     if manifest.store_id != store_id:
         raise IndexUnreadable("it belongs to another store")
@@ -88,13 +88,13 @@ class Home:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.parts = directory / _PARTS
-        #: Beginnings of the names of parts that are being made: not to be swept.
+        #: Prefixes of parts that are being made, which `sweep` spares.
         self.building: set[str] = set()
 
     def prepare(self) -> None:
-        """Make the folder and the one it lies in, if they are missing; a file in the place of its parts is none of ours.
+        """Create the folder, its parent and the folder of parts if missing; a file in place of the latter is removed.
 
-        A data directory that was taken away is not made again.
+        A missing data directory is not created.
         """
         if self.parts.is_file():
             self.parts.unlink()
@@ -102,7 +102,7 @@ class Home:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def current(self) -> Manifest | None:
-        """The manifest in force; None where there is none; IndexUnreadable when it cannot be used."""
+        """Return the current manifest, None if there is none; IndexUnreadable when it cannot be used."""
         try:
             name = (self.directory / _CURRENT).read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -118,35 +118,35 @@ class Home:
         return _parsed(text, name)
 
     def put(self, manifest: Manifest) -> None:
-        """Make a manifest the one in force: durable before this returns."""
+        """Make a manifest the current one; durable on return."""
         self.prepare()
-        machine.put(self.directory / f"{manifest.name}.json", _written(manifest).encode("utf-8"))
+        machine.put(self.directory / f"{manifest.name}.json", _serialized(manifest).encode("utf-8"))
         failpoint("index.manifest_written")
         if (self.directory / _CURRENT).is_dir():
-            # None of ours, and nothing can be renamed over it.
+            # Not ours, and nothing can be renamed over it.
             (self.directory / _CURRENT).rename(self.directory / f"{_CURRENT}-{manifest.name}-aside")
         machine.put(self.directory / _CURRENT, f"{manifest.name}\n".encode("ascii"))
         failpoint("index.swapped")
 
     def next_number(self) -> int:
-        """A number above every manifest's that is here."""
+        """Return a number above those of all manifests here."""
         numbers = [int(m[1]) for p in self.directory.glob("gen-*.json") if (m := _NAME.match(p.stem))]
         return max(numbers, default=0) + 1
 
     def sweep(self, manifest: Manifest | None) -> None:
-        """Remove what `manifest` does not lead to: parts and manifests of earlier generations, builds that were cut off."""
+        """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds."""
         wanted = {p.name for p in manifest.parts} if manifest else set()
-        for path in _entries(self.parts):
+        for path in sorted(self.parts.iterdir()) if self.parts.is_dir() else ():
             if path.name not in wanted and path.name.partition("-")[0] not in self.building:
                 shutil.rmtree(path, ignore_errors=True)
-        for path in _entries(self.directory):
+        for path in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
             stale = path.suffix in (".json", ".new") and (manifest is None or path.name != f"{manifest.name}.json")
             if stale and path.is_file():
                 path.unlink(missing_ok=True)
         failpoint("index.swept")
 
     def stamps(self, manifest: Manifest) -> dict[str, tuple[int, ...]] | None:
-        """For each file of a generation what changes with any change to it; None when one is missing."""
+        """Return for each file of a generation values that change with the file; None if one is missing."""
         names = [_CURRENT, f"{manifest.name}.json"]
         names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.parts for f in p.files]
         found: dict[str, tuple[int, ...]] = {}
@@ -159,7 +159,7 @@ class Home:
         return found
 
     def remember(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
-        """Keep the stamps of files that were read whole or written here. They need not be kept: then all are read again."""
+        """Store the stamps of verified files. Without them all files are verified again."""
         aside = self.directory / f"{_STAMPS}.new"
         with suppress(OSError):
             aside.touch(0o600)
@@ -167,9 +167,9 @@ class Home:
             aside.replace(self.directory / _STAMPS)
 
     def trusted(self, manifest: Manifest, stamps: Mapping[str, tuple[int, ...]] | None) -> frozenset[str]:
-        """Return the parts whose files have not been touched since they were read whole or written.
+        """Return the names of parts whose files have not changed since they were verified or written.
 
-        A change of a file changes its stamp: nobody can set the time at which a file was changed last.
+        Every change of a file changes its stamp, because the change time cannot be set.
         """
         try:
             told = json.loads((self.directory / _STAMPS).read_text(encoding="utf-8"))
@@ -180,15 +180,11 @@ class Home:
         return frozenset(p.name for p in manifest.parts if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
 
     def size_bytes(self) -> int:
-        """Everything in the folder."""
+        """Return the size of all files in the folder."""
         return sum(p.stat().st_size for p in self.directory.rglob("*") if p.is_file())
 
 
-def _entries(directory: Path) -> Iterable[Path]:
-    return sorted(directory.iterdir()) if directory.is_dir() else ()
-
-
-def _written(manifest: Manifest) -> str:
+def _serialized(manifest: Manifest) -> str:
     value = {
         "number": manifest.number,
         "store_id": manifest.store_id,

@@ -1,4 +1,4 @@
-"""Looks after one index: loads it, follows the store, commits, notices damage, and has it built again in the background."""
+"""Maintain one index: load it, follow the store, commit, detect damage, rebuild it in the background."""
 
 import logging
 import threading
@@ -18,20 +18,20 @@ from memory_mcp.tracing import span
 
 log = logging.getLogger(__name__)
 
-#: After a failure the next try waits so long, twice as long each time, and never longer than this (seconds).
+#: First and longest delay of a retry in seconds; it doubles with each failure.
 _FIRST, _LONGEST = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild made."""
+    """Result of a rebuild."""
 
     documents: int
     duration_ms: int
 
 
 class Keeper:
-    """See the module. `tend` is called by one thread; everything else by any."""
+    """Maintains one index. `tend` is called by one thread, everything else by any."""
 
     def __init__(
         self,
@@ -46,26 +46,26 @@ class Keeper:
         index.merge_aside = workshop.merging
         self._let_through = let_through
         self._building = threading.Lock()
-        #: Documents a build under way has taken in; None: there is none.
+        #: Documents of the current build so far; None without one.
         self._built: int | None = None
         self._thread: threading.Thread | None = None
         self._failures, self._wait_until = 0, 0.0
         self._failed_builds, self._build_from = 0, 0.0
         self.last_rebuild_secs: float | None = None
         self._ended = False
-        #: Units done and in all, while changes are taken in by a child process.
+        #: Numbers of units, done and total, while a child process indexes changes.
         self._following: tuple[int, int] | None = None
-        #: Changes came in bulk and their parts are not merged yet.
+        #: Whether changes came in bulk and their parts are not merged yet.
         self._came_in_bulk = False
         self._member = Member(index, workshop, self._hear)
 
     def status(self) -> IndexStatus:
-        """How the index is, never raises."""
+        """Return the state of the index. Never raises."""
         behind = max(self._storage.toc.version() - self.index.position.outbox, 0)
         return self.index.status(behind if self.index.health is Health.HEALTHY else 0, self._built)
 
     def load(self) -> None:
-        """Read what is on disk; start-up never fails because of it."""
+        """Read the index from disk; a failure becomes its status."""
         try:
             self.index.load(self._storage.toc.version(), lambda change: named(self._storage, change))
         except Exception as error:
@@ -78,7 +78,7 @@ class Keeper:
             self.load()
 
     def tend(self) -> bool:
-        """One round: damage noticed, changes taken in, what is due committed; whether more is waiting."""
+        """Do one round: detect damage, index changes, commit, merge; return whether more is waiting."""
         if self._ended or time.monotonic() < self._wait_until:
             return False
         try:
@@ -104,7 +104,7 @@ class Keeper:
                 more = follow(self._storage, self._member, self._let_through)
             finally:
                 self._following = None
-        # What came in bulk may have come in several parts, each of which costs every search a tenth of a millisecond.
+        # Bulk changes may come in several parts, each of which costs every search 0.1 ms.
         thoroughly = self._came_in_bulk and not more
         self._came_in_bulk &= more
         if self.index.tail_size >= TAIL or self.index.commit_failed:
@@ -116,13 +116,13 @@ class Keeper:
 
     @property
     def far_behind(self) -> bool:
-        """Whether so many changes wait that a child process takes them in."""
+        """Whether so many changes wait that a child process indexes them."""
         ready = not self._ended and time.monotonic() >= self._wait_until and self.index.health is Health.HEALTHY
         behind = self._storage.toc.version() - self.index.position.outbox
         return ready and behind > BULK and self._built is None and not self.index.outdated and self.index.verify()
 
     def follow_beside(self, others: "Sequence[Keeper]") -> None:
-        """Take in many changes together with indexes that stand at the same position."""
+        """Index many changes together with other indexes of the same position."""
         together = [self, *(k for k in others if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
@@ -135,7 +135,7 @@ class Keeper:
                 keeper._following = None
 
     def due(self, change: int) -> tuple[int, int] | None:
-        """Work before a change of the outbox is taken in, done and in all; None when there is none, or when it fails."""
+        """Return the work before a change is indexed, done and total; None for none, or when it fails."""
         if self._ended or self._failures or self._failed_builds:
             return None
         behind = change - self.index.position.outbox
@@ -148,7 +148,7 @@ class Keeper:
         return 0, behind
 
     def heal(self) -> None:
-        """Have the index built again in the background, unless that is under way or has just failed."""
+        """Start a rebuild in the background, unless one is running or has just failed."""
         if time.monotonic() < self._build_from:
             return
         if self._thread is None or not self._thread.is_alive():
@@ -167,9 +167,9 @@ class Keeper:
                 log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
 
     def rebuild(self, told: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
-        """Build a new generation from the store and swap it in; the old one serves meanwhile if it can.
+        """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
 
-        IndexNotReady when a build is under way already.
+        Raises IndexNotReady if a build is running already.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)
@@ -190,9 +190,9 @@ class Keeper:
             self._building.release()
 
     def purge(self) -> None:
-        """Take in every change, and leave no byte of what was replaced or dropped; what cannot be followed is built anew.
+        """Index every change and remove all bytes of replaced and dropped documents; rebuild if that fails.
 
-        IndexNotReady when a build is under way already. Nobody else may follow meanwhile.
+        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)
@@ -211,17 +211,17 @@ class Keeper:
 
     @property
     def busy(self) -> bool:
-        """Whether it is being built, or has changes to take in."""
+        """Whether it is being built or has changes to index."""
         return self._built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is to be done for it until something is stored, or its files are changed from outside."""
+        """Whether there is nothing to do until something is stored or files are changed from outside."""
         healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.outdated
         return self._ended or (healthy and not self.busy and not self._failures and not self._came_in_bulk)
 
     def settle(self) -> None:
-        """Bring the index up to date while the caller waits: loaded, built if it must be, every change taken in."""
+        """Bring the index up to date while the caller waits: load or build it, index every change."""
         if self.index.health is not Health.HEALTHY:
             self.load()
         if not self.index.verify() or self.index.outdated:
@@ -231,7 +231,7 @@ class Keeper:
         self._following = None
 
     def close(self) -> None:
-        """Commit what waits; closing twice is nothing."""
+        """Commit what is not on disk. Safe to call twice."""
         if self._ended:
             return
         self._ended = True
@@ -246,5 +246,5 @@ def _being_built(name: str) -> IndexNotReady:
 
 
 def _wait(failures: int) -> float:
-    """Seconds until the next try after so many failures in a row."""
+    """Return the seconds until the next try after `failures` failures in a row."""
     return min(_FIRST * 2.0 ** min(failures - 1, 20), _LONGEST)

@@ -1,7 +1,7 @@
-"""One index while its process lives: what is on disk, what has not been written yet, and whether it can be searched.
+"""One index in a running process: its parts on disk, its write buffer, and whether it can be searched.
 
-Changes are searchable as soon as they are applied and durable with the next commit; killed in between, following begins
-again at the position of the last generation, and comes to the same.
+Changes can be searched once applied and are durable with the next commit; after a kill, following starts again at the
+position of the last generation, with the same result.
 """
 
 import logging
@@ -30,17 +30,17 @@ log = logging.getLogger(__name__)
 
 B = TypeVar("B")
 
-#: Documents in memory from which a commit is due: making their part anew, with each change, takes 20 ms per thousand.
+#: Documents in the write buffer from which a commit is due: rebuilding its part on each change takes 20 ms per thousand.
 TAIL = 2000
-#: So few documents in memory are not worth a commit, for so long (milliseconds).
+#: Documents below which the write buffer is not committed, and for how long (milliseconds).
 FEW, FEW_MS = 200, 3_600_000
 
 
 class LiveIndex(Merging[B]):
-    """See the module. One thread changes it at a time; any number search."""
+    """An index that one thread changes at a time and any number search."""
 
     def __init__(self, kind: Kind[B], directory: Path, store_id: str, clock: Clock) -> None:
-        #: How new generations are built, and how the one in force was: the same, but while another replaces it.
+        #: The kind of new generations, and that of the current one; they differ until it is rebuilt.
         self.wanted, self.kind = kind, kind
         self.home = Home(directory)
         self._shelf = Shelf(self.home)
@@ -49,35 +49,35 @@ class LiveIndex(Merging[B]):
         self._lock = threading.RLock()
         self._merging = threading.Lock()
         self._disk: list[LivePart[B]] = []
-        #: Units that are in memory alone, prepared for the part they will be in.
+        #: The write buffer: units not on disk yet, prepared for their part.
         self._tail: dict[int, tuple[Unit, Any]] = {}
         self._manifest: Manifest | None = None
         self._stamps: dict[str, tuple[int, ...]] | None = None
         self._snapshot: Snapshot[B] | None = None
         self._health, self._reason = Health.LOADING, "its files are being read"
         self._dirty = False
-        #: When the oldest change came that is not on disk (UTC milliseconds).
+        #: Time of the oldest change that is not on disk (UTC milliseconds).
         self._dirty_ms = 0
         self.last_error = ""
-        #: The last commit failed: what it was to write waits for the next.
+        #: Whether the last commit failed; the next one writes the same again.
         self.commit_failed = False
         self._loaded = threading.Event()
         self._closed = False
-        #: Merges large parts in a child process, where there is one.
+        #: Merges large parts in a child process, if set.
         self.merge_aside: Callable[[Sequence[PartEntry], bool], AbstractContextManager[Built]] | None = None
-        #: By level: what ended before is left out (UTC milliseconds).
+        #: Time by level before which units are left out (UTC milliseconds).
         self.cutoffs: dict[str, int] = {}
         self._pruned: dict[str, int] = {}
         self._pruned_ms = 0
 
     @property
     def health(self) -> Health:
-        """How it is."""
+        """The state of the index."""
         return self._health
 
     @property
     def snapshot(self) -> Snapshot[B]:
-        """What can be searched now; IndexUnreadable with the reason when nothing can."""
+        """The parts that can be searched now; IndexUnreadable with the reason when there are none."""
         found = self._snapshot
         if found is None or cut_short(m for live in found for m in live.part.maps):
             raise IndexUnreadable("files of the index were cut short from outside" if found else self._reason)
@@ -85,17 +85,17 @@ class LiveIndex(Merging[B]):
 
     @property
     def position(self) -> Position:
-        """How far it has followed; the beginning where there is nothing."""
+        """How far it has followed the store."""
         found = self._snapshot
         return found.position if found else Position()
 
     @property
     def tail_size(self) -> int:
-        """Documents that are in memory alone."""
+        """Number of documents in the write buffer."""
         return sum(u.size for u, _ in self._tail.values())
 
     def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
-        """As tools tell it; `behind` counts changes that wait."""
+        """Return the state of the index; `behind` is the number of changes that wait."""
         found, manifest = self._snapshot, self._manifest
         counts = found.counts if found else dict.fromkeys(TABLES, 0)
         return IndexStatus(
@@ -114,13 +114,13 @@ class LiveIndex(Merging[B]):
         )
 
     def wait(self, seconds: float) -> None:
-        """Until its files have been read, whatever came of it, but no longer than this."""
+        """Wait until its files have been read, successfully or not, at most `seconds`."""
         self._loaded.wait(seconds)
 
     def load(self, last_change: int, named: Callable[[int], str] = lambda _: "") -> None:
-        """Read what is on disk; whatever is wrong with it becomes the status.
+        """Read the index from disk; a failure becomes its status.
 
-        `last_change` is the store's newest, `named` says what one of its changes is about ("": it cannot tell).
+        `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown.
         """
         try:
             self._load(last_change, named)
@@ -151,7 +151,7 @@ class LiveIndex(Merging[B]):
                 self.home.remember(stamps)
 
     def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
-        """The kind that made it, if it can be used."""
+        """Return the kind that made a manifest; IndexUnreadable if it cannot be used."""
         check_origin(manifest, self._store_id, last_change, named)
         same = manifest.fingerprint == self.wanted.fingerprint()
         kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
@@ -161,7 +161,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def outdated(self) -> bool:
-        """Whether what is searched was made by another kind than is wanted: a new generation is due."""
+        """Whether it was made by another kind than is wanted: a rebuild is due."""
         return self._snapshot is not None and self.kind is not self.wanted
 
     def _lose(self, health: Health, reason: str) -> None:
@@ -170,7 +170,7 @@ class LiveIndex(Merging[B]):
         self._health, self._reason, self._snapshot = health, reason, None
 
     def give_up(self, reason: str) -> None:
-        """It cannot be used, for a reason that its files do not tell."""
+        """Mark the index as unhealthy for a reason outside its files."""
         self._lose(Health.UNHEALTHY, reason)
 
     def _publish(self, position: Position) -> None:
@@ -185,7 +185,7 @@ class LiveIndex(Merging[B]):
         return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
 
     def verify(self) -> bool:
-        """Whether the files are still what was read or written; if not, it is unhealthy from now on."""
+        """Return whether the files are unchanged since they were read or written; otherwise it is unhealthy."""
         with self._lock:
             if self._health is not Health.HEALTHY or self._manifest is None:
                 return self._health is Health.HEALTHY
@@ -200,21 +200,21 @@ class LiveIndex(Merging[B]):
             return False
 
     def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
-        """Put units in the place of what was there under their keys, drop others; searchable when this returns.
+        """Replace units by key and drop others; searchable on return.
 
-        Nothing happens where the index no longer stands at `since`, if that is given: another generation has come.
+        Does nothing if the position is no longer `since`: another generation has replaced it.
         """
         with self._lock:
             if self._snapshot is None or self._closed or (since or self._snapshot.position) != self._snapshot.position:
                 return
             dropped = {*gone, *(u.key for u in units)}
             if not dropped:
-                # Not worth a generation of its own: nothing that is found differs.
+                # No commit: nothing that is found differs.
                 self._snapshot = replace(self._snapshot, position=position)
                 return
             before = self._snapshot.counts
             self._drop(dropped)
-            fresh = [u for u in units if not self._is_old(u)]
+            fresh = [u for u in units if u.end_ms >= self.cutoffs.get(u.level.value, 0)]
             self._tail.update({u.key: (u, self.kind.prepared(u)) for u in fresh})
             self._publish(position)
             if not self._dirty:
@@ -230,15 +230,12 @@ class LiveIndex(Merging[B]):
         found = sorted_keys(wanted)
         self._disk = [live.without(live.places(found)) for live in self._disk]
 
-    def _is_old(self, unit: Unit) -> bool:
-        return unit.end_ms < self.cutoffs.get(unit.level.value, 0)
-
     def adopt(
         self, built: Sequence[Built], position: Position, since: Position | None = None, cutoffs: Mapping[str, int] | None = None
     ) -> None:
-        """Take parts that a child made: instead of everything, or in the place of their units while it stands at `since`.
+        """Take parts that a child made: in place of everything, or of their units while the position is `since`.
 
-        `cutoffs`, where given, are those everything was made with; else what was pruned meanwhile stays out.
+        `cutoffs` are those that everything was made with; without them, what was pruned meanwhile stays out.
         """
         with self._lock:
             if self._closed:
@@ -258,12 +255,12 @@ class LiveIndex(Merging[B]):
             self._publish(position)
             self._count(sum(p.size for p in parts), 0)
             self._dirty = True
-            # What lies there is nothing of a whole generation; until it is committed, that serves from memory.
+            # The files on disk are of the old generation: the new one has none to verify until committed.
             self._manifest, self._stamps = (None, None) if whole else (self._manifest, self._stamps)
             self._commit(verified=whole)
 
     def commit(self) -> bool:
-        """Write what is in memory, if anything is; whether it did. OSError when it cannot; nothing is lost then."""
+        """Write the write buffer; return whether there was anything. OSError on failure, which loses nothing."""
         with self._lock:
             if self._snapshot is None or self._closed or not self._dirty:
                 return False
@@ -271,16 +268,16 @@ class LiveIndex(Merging[B]):
             return True
 
     def commit_due(self) -> bool:
-        """As `commit`, but a few documents wait for more to come, for `FEW_MS` at most: until then following again costs less.
+        """Commit, unless there are only a few documents and they are recent (`FEW`, `FEW_MS`).
 
-        Whatever their number, they are two dozen files, most of them smaller than the block that each of them takes.
+        A commit writes two dozen small files whatever the number of documents; following again costs less.
         """
         with self._lock:
             waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
             return not waits and self.commit()
 
     def close(self) -> None:
-        """Commit what waits, and take nothing more; it can still be searched. OSError when it cannot be written."""
+        """Commit, and accept no more changes; it can still be searched. OSError when it cannot be written."""
         with self._lock:
             try:
                 self.commit()
@@ -291,21 +288,18 @@ class LiveIndex(Merging[B]):
         if not verified and self._manifest is not None and not self.verify():
             return
         try:
-            self._write_all()
+            with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
+                self.home.prepare()
+                if self._tail:
+                    self._disk.append(LivePart(self._shelf.write(self.kind, self._tail_part(), self._shelf.new_name("p"))))
+                    self._tail = {}
+                    failpoint("index.part_written")
+                self._disk = [live for live in self._disk if live.size]
+                self._put(self.position)
         except Exception as error:
             self.last_error, self.commit_failed = str(error) or type(error).__name__, True
             raise
         self.last_error, self.commit_failed = "", False
-
-    def _write_all(self) -> None:
-        with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
-            self.home.prepare()
-            if self._tail:
-                self._disk.append(LivePart(self._shelf.write(self.kind, self._tail_part(), self._shelf.new_name("p"))))
-                self._tail = {}
-                failpoint("index.part_written")
-            self._disk = [live for live in self._disk if live.size]
-            self._put(self.position)
 
     def _put(self, position: Position) -> None:
         entries = tuple(map(entry_of, self._disk))
@@ -327,17 +321,15 @@ class LiveIndex(Merging[B]):
         self._publish(position)
 
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
-        """Leave out, from now on, units of these levels that ended before; how many documents went, by level."""
+        """Leave out units of these levels that ended before their time; return dropped documents by level."""
         with self._lock:
             if self._snapshot is None:
                 raise IndexUnreadable(self._reason)
             self.cutoffs |= {level: max(ms, self.cutoffs.get(level, 0)) for level, ms in cutoffs.items()}
             gone: dict[str, int] = {}
-            parts = []
+            keys: list[int] = []
             for live in self._snapshot:
-                places = outdated(live, self.cutoffs, gone)
-                parts.append((live, places))
-            keys = [k for live, places in parts for k in live.part.units.key[places].tolist()]
+                keys += live.part.units.key[outdated(live, self.cutoffs, gone)].tolist()
             self._drop(keys)
             for level, count in gone.items():
                 self._pruned[level] = self._pruned.get(level, 0) + count

@@ -1,4 +1,4 @@
-"""Units in, parts complete on disk out: in a child process, or in the serving one where they are few; it never sees the store."""
+"""Write parts from units, in a child process or, for few units, in the server; never opens the store."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,41 +14,41 @@ from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.part import Kind, LivePart, Part, merged, part_of, read_part, write_part
 from memory_mcp.indexes.shelf import Built
 
-#: Of the memory a build may use, the share that the words themselves may fill before a part is written.
+#: Share of a build's memory that the texts may fill before a part is written.
 _WORDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message to a child: what it makes, where, and of which settings."""
+    """The first message to a child: what to build, where, and with which settings."""
 
     kind: str
-    #: What the kind needs to know, plain values.
+    #: Options of the kind, plain values.
     options: Mapping[str, Any]
     directory: str
-    #: Begins the names of the parts it makes.
+    #: Prefix of the names of its parts.
     token: str
-    #: Memory that collecting documents may use, MB.
+    #: Memory for collecting documents, MB.
     budget_mb: int
     cutoffs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """No more units will come: merge, and say which parts there are."""
+    """The message after the last unit: merge the parts and return them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Make one part of several, or of one."""
+    """The message to make one part from several, or from one."""
 
     entries: tuple[PartEntry, ...]
-    #: In the form that is searched fastest.
+    #: Whether to write the form that is searched fastest.
     improve: bool = False
 
 
 class Maker:
-    """Collects units, writes a part whenever enough has come together, merges them at the end."""
+    """Collects units, writes a part whenever enough are collected, merges parts at the end."""
 
     def __init__(self, kind: Kind[Any], hello: Hello) -> None:
         self._kind = kind
@@ -64,7 +64,7 @@ class Maker:
         self._count = 0
 
     def answer(self, request: object) -> object:
-        """Units to add, a merge, or the end of the build."""
+        """Handle a message: units to add, `Merge` or `Finish`."""
         if isinstance(request, Finish):
             return self._finish()
         if isinstance(request, Merge):

@@ -1,42 +1,46 @@
-"""Sizes of parts in, groups to be merged out: few parts, and each document rewritten a logarithmic number of times. Pure."""
+"""Choose the parts to merge by size: few parts, and each document rewritten a logarithmic number of times. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Documents of the smallest tier; each further one is this many times larger.
+#: Documents of the smallest tier, and the ratio between tiers.
 _FLOOR, _RATIO = 512, 4
 #: Parts of one tier that become one.
 _GROUP = 4
-#: A part with more documents than this is merged with no other, and none of more than twice as many is made: a child that
-#: merges holds a kilobyte of each. Every part costs a search a millisecond: of 500,000 documents, one part 18.6 and four
-#: parts 23.2 ms a question, and merging them takes 7 s (measured).
+#: Documents above which a part is not merged; no part of more than twice as many is made, because merging takes a kilobyte of
+#: memory each. Every part costs a search a millisecond: 500,000 documents take 18.6 ms a question in one part and 23.2 in
+#: four, and merging them takes 7 s (measured).
 _MOST = 262_144
-#: A part of so many is written anew only for the sake of one in so many at least.
+#: Documents of a large part, and the least share (one in ...) of new ones that it is merged for.
 _LARGE, _WORTH = 131_072, 8
-#: Share of replaced documents from which a part is rewritten for its own sake, and their number: a handful of periods that
-#: a start left behind is replaced by the first event, and writing a part anew costs some 400 kB whatever its size.
+#: Least share and number of replaced documents for which a part is rewritten alone: the first event after a start replaces a
+#: few periods, and rewriting a part costs about 400 kB whatever its size.
 _STALE, _STALE_MANY = 0.5, 512
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Documents of a part that count, and all that it holds."""
+    """Number of living documents of a part, and of all it holds."""
 
     living: int
     stored: int
 
     def is_stale(self, many: int = _STALE_MANY) -> bool:
-        """Return whether half of its documents, and at least `many` of them, were replaced: then it is rewritten."""
+        """Return whether half of its documents, and at least `many`, were replaced, so that it is rewritten."""
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 
 def plan(sizes: Sequence[Size]) -> list[list[int]]:
-    """Groups of places, each to become one part; no place twice. Empty when nothing is due."""
+    """Return groups of indices to merge into one part each; no index twice, empty when nothing is due."""
     groups = []
     tiers: dict[int, list[int]] = {}
     for place, size in enumerate(sizes):
         if size.living <= _MOST:
-            tiers.setdefault(_tier(size.living), []).append(place)
+            tier, living = 0, size.living
+            while living > _FLOOR:
+                living //= _RATIO
+                tier += 1
+            tiers.setdefault(tier, []).append(place)
     taken: set[int] = set()
     for places in tiers.values():
         if len(places) >= _GROUP:
@@ -49,9 +53,9 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
 
 
 def whole(sizes: Sequence[Size]) -> list[list[int]]:
-    """Groups that make as few parts as there can be: worth it when much has come or gone at once.
+    """Return groups that give as few parts as possible, for after a bulk change.
 
-    The largest are left alone, and a lone large one where little has come, unless half of it is gone.
+    Leaves out the largest parts, and a lone large one if little was added, unless half of it was replaced.
     """
     large = sum(_LARGE < s.living <= _MOST for s in sizes)
     little = sum(s.living for s in sizes if s.living <= _LARGE) * _WORTH < _LARGE
@@ -62,7 +66,7 @@ def whole(sizes: Sequence[Size]) -> list[list[int]]:
 
 
 def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
-    """Groups of at least two, in order, none of which makes too large a part."""
+    """Return groups of at least two, in order, none of which makes too large a part."""
     groups: list[list[int]] = [[]]
     total = 0
     for place in places:
@@ -72,11 +76,3 @@ def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
             total = sizes[place].living
         groups[-1].append(place)
     return [g for g in groups if len(g) > 1]
-
-
-def _tier(living: int) -> int:
-    tier = 0
-    while living > _FLOOR:
-        living //= _RATIO
-        tier += 1
-    return tier

@@ -1,4 +1,4 @@
-"""Parts made of parts while an index lives: few instead of many, and without what was dropped from them."""
+"""Merge and rewrite the parts of an index while it is in use."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -15,19 +15,19 @@ from memory_mcp.tracing import span
 
 B = TypeVar("B")
 
-#: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
+#: Documents from which a child process merges: 20,000 take about 50 ms.
 ASIDE = 20_000
 
 
 class Merging(ABC, Generic[B]):
-    """The part of `live.LiveIndex` that merges; its fields are set there."""
+    """The merging half of `live.LiveIndex`, which sets its fields."""
 
     kind: Kind[B]
-    #: Merges large parts in a child process, where there is one.
+    #: Merges large parts in a child process, if set.
     merge_aside: Callable[[Sequence[PartEntry], bool], AbstractContextManager[Built]] | None
     _shelf: Shelf
     _lock: threading.RLock
-    #: Held while parts are made of parts.
+    #: Held during a merge.
     _merging: threading.Lock
     _disk: list[LivePart[B]]
     _snapshot: Snapshot[B] | None
@@ -46,14 +46,18 @@ class Merging(ABC, Generic[B]):
     def _commit(self, verified: bool = False) -> None: ...
 
     def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
-        """Make one part of several where that is due, or wherever it can be; whether it was. Changes go on meanwhile.
+        """Merge one group of parts if due, or with `thoroughly` wherever possible; return whether any was merged.
 
-        `improve`: instead have a child process, where there is one, write a part anew that is searched faster then.
+        Changes continue meanwhile. With `improve`, instead rewrite one part in a child process in its faster form.
         """
         with self._merging:
             with self._lock:
                 sizes = [merges.Size(p.size, p.part.size) for p in self._disk]
-                groups = self._improvable() if improve else merges.whole(sizes) if thoroughly else merges.plan(sizes)
+                if improve:
+                    disk = self._disk if self.merge_aside is not None else []
+                    groups = [[i] for i, p in enumerate(disk) if self.kind.improved(p.part.body) is not None]
+                else:
+                    groups = merges.whole(sizes) if thoroughly else merges.plan(sizes)
                 if self._snapshot is None or self._closed or not groups:
                     return False
                 chosen = [self._disk[i] for i in groups[0]]
@@ -61,9 +65,9 @@ class Merging(ABC, Generic[B]):
         return True
 
     def scrub(self) -> int:
-        """Write what is in memory, and every part anew that holds what was replaced or dropped, of which no byte is left then.
+        """Commit, and rewrite every part with replaced or dropped documents, of which no byte is left then.
 
-        Changes go on meanwhile. How many parts were written.
+        Changes continue meanwhile. Returns the number of rewritten parts.
         """
         with self._merging:
             with self._lock:
@@ -79,13 +83,9 @@ class Merging(ABC, Generic[B]):
         with span("index_merge"), self._merged(chosen, improve) as whole:
             self._replace(chosen, LivePart(whole))
 
-    def _improvable(self) -> list[list[int]]:
-        disk = self._disk if self.merge_aside is not None else []
-        return [[i] for i, p in enumerate(disk) if self.kind.improved(p.part.body) is not None]
-
     @contextmanager
     def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
-        """One part on disk from several there, safe from sweeps while the block runs."""
+        """Yield one part merged from several on disk; sweeps spare it inside the block."""
         if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
             with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
                 yield self._shelf.read(self.kind, built.name, built.files)
@@ -94,7 +94,7 @@ class Merging(ABC, Generic[B]):
             yield self._shelf.write(self.kind, merged(self.kind, chosen), name)
 
     def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
-        """Put a merged part in the place of its pieces, without what was dropped from them meanwhile."""
+        """Replace parts by the merged one, without units dropped from them meanwhile."""
         with self._lock:
             now = {p.part.name: p for p in self._disk}
             if self._snapshot is None or self._closed or not self.verify() or any(p.part.name not in now for p in chosen):
@@ -104,5 +104,5 @@ class Merging(ABC, Generic[B]):
             whole = whole.without(whole.places(sorted_keys(gone)))
             self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
             self._dirty = True
-            # With what is in memory: the manifest says how far everything in it has followed.
+            # Commits the write buffer too: the manifest has one position for everything.
             self._commit(verified=True)

@@ -1,4 +1,4 @@
-"""Grips by the message they were cut from: several of a long one, never against each other in one list."""
+"""Group grips by the message they were cut from, so that pieces of a long one do not compete in a list."""
 
 from dataclasses import dataclass
 
@@ -7,32 +7,32 @@ import numpy as np
 from memory_mcp.indexes.columns import Columns
 from memory_mcp.indexes.files import Array
 
-#: What a message that only asks loses of its score: such sentences hold the words of a question, and not its answer. More
-#: gains on dialogue and loses on personal records (`bench.quality`).
+#: Share of its score that a message of questions alone loses: it holds the words of a question, not of its answer. A larger
+#: one gains on dialogue and loses on personal records (`bench.quality`).
 ASKING = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """The messages of a part in order: the rows of grips that were cut from one event follow each other."""
+    """The messages of a part in order: grips cut from one event are adjacent."""
 
-    #: `(grips,)` int32, the place of each grip's message.
+    #: Index of each grip's message, `(grips,)` int32.
     of_row: Array
-    #: `(messages,)` int64, the first row and the unit of each.
+    #: First row and unit of each message, `(messages,)` int64.
     first: Array
     unit: Array
 
     def __len__(self) -> int:
-        """Messages."""
+        """Number of messages."""
         return len(self.first)
 
     def count(self, rows: Array) -> int:
-        """Return of how many messages some rows (ascending) are."""
+        """Return the number of messages of some rows (ascending)."""
         of_row = self.of_row[rows]
         return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
 
     def rows_of(self, places: Array) -> tuple[Array, Array]:
-        """Return the first row of each of some messages, and how many rows it has."""
+        """Return the first row and the number of rows of each of some messages."""
         after = np.minimum(places + 1, len(self) - 1)
         ends = np.where(places + 1 < len(self), self.first[after], len(self.of_row))
         return self.first[places], ends - self.first[places]
@@ -51,7 +51,7 @@ class Messages:
 
 
 def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Return the places of the messages of some rows (ascending), their highest values, and the rows that have these."""
+    """Return messages of some rows (ascending), their highest values, and the rows that have these."""
     if not len(rows):
         none = np.zeros(0, dtype=np.int64)
         return none, np.zeros(0), none

@@ -1,6 +1,6 @@
-"""Parts: immutable pieces of an index, each a table of nodes, a table of grips, and what its kind of index keeps of them.
+"""Parts: immutable pieces of an index, each a table of nodes, a table of grips, and a body that depends on the kind.
 
-What has been replaced or dropped since a part was made is marked beside it (`LivePart`), by whole units.
+Units that were replaced or dropped since are marked beside the part (`LivePart`).
 """
 
 import json
@@ -27,61 +27,61 @@ TABLES = (DocType.NODE, DocType.GRIP)
 
 
 class Kind(Protocol[B]):
-    """What tells one sort of index from another: the body of its parts, one value for both tables."""
+    """A kind of index: how it builds, writes and reads the body of a part, one value for both tables."""
 
     @property
     def name(self) -> str:
-        """As folders and metrics call it."""
+        """Its name in folders and metrics."""
         ...
 
     @property
     def reads_words(self) -> bool:
-        """Whether it indexes the words of documents, or only what they are about."""
+        """Whether it indexes the words of documents, or only their gist."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that what is stored depends on; plain JSON. Another fingerprint needs another build."""
+        """Return everything the stored data depends on, as plain JSON. A change requires a rebuild."""
         ...
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """What a child process is told beyond the settings, to make parts as this kind does.
+        """Return the options of a child process that makes parts of this kind, plain values.
 
-        `reuse`: the folder of an index that it will hold most of, so that work done for that need not be done again.
+        `reuse` is the folder of an index with mostly the same documents, whose work need not be repeated.
         """
         ...
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> "Kind[B] | None":
-        """The kind that can still search and follow what another fingerprint made, until this one has built its own."""
+        """Return a kind that can search and follow what `fingerprint` made until this one is built, or None."""
         ...
 
     def prepared(self, unit: Unit) -> Any:
-        """What a body keeps of one unit, in whatever form: made once, however often the unit is put into a new part."""
+        """Return what a body stores of one unit; computed once, however often the unit goes into a new part."""
         ...
 
     def body_of(self, prepared: Sequence[Any]) -> B:
-        """The body of a new part of prepared units."""
+        """Return the body of a new part of prepared units."""
         ...
 
     def joined(self, bodies: Sequence[B], kept: Sequence[tuple[Array, Array]]) -> B:
-        """One body from several, of each the rows (nodes, grips) that are kept, in order."""
+        """Return one body from several: of each the kept rows (nodes, grips), in order."""
         ...
 
     def write(self, body: B, directory: Path) -> None:
-        """Files of a body, in a directory that is empty but for the tables."""
+        """Write a body as files into a directory that has only the tables."""
         ...
 
     def read(self, contents: Contents) -> B:
-        """The body that was written; IndexUnreadable when it contradicts itself."""
+        """Return a body that was written; IndexUnreadable when it is inconsistent."""
         ...
 
     def improved(self, body: B) -> B | None:
-        """The same body, to be written in a form that is searched faster, which may take minutes; None: it has it already."""
+        """Return a body to be written in a faster form, which may take minutes; None if it is so already."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[B]):
-    """One immutable piece."""
+    """One immutable piece of an index."""
 
     name: str
     units: Units
@@ -90,36 +90,35 @@ class Part(Generic[B]):
     strings: tuple[str, ...]
     body: B
     files: dict[str, Checked] | None = None
-    #: Of those the ones that are mapped where they lie.
+    #: Files mapped in place.
     maps: tuple[mmap, ...] = ()
 
     def table(self, doc_type: DocType) -> Columns:
-        """One of its tables."""
+        """Return one of its tables."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
     @property
     def size(self) -> int:
-        """Documents, replaced ones included."""
+        """Number of documents, including replaced ones."""
         return len(self.nodes) + len(self.grips)
 
     @property
     def size_bytes(self) -> int:
-        """On disk."""
+        """Size on disk."""
         return sum(f.size for f in (self.files or {}).values())
 
 
 def part_of(kind: Kind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Part[B]:
-    """A part of some units, in memory."""
+    """Return a part of some units, in memory."""
     names = Names()
-    places = range(len(units))
-    nodes = [(d, i) for i, u in zip(places, units, strict=True) for d in u.nodes]
-    grips = [(d, i) for i, u in zip(places, units, strict=True) for d in u.grips]
+    nodes = [(d, i) for i, u in enumerate(units) for d in u.nodes]
+    grips = [(d, i) for i, u in enumerate(units) for d in u.grips]
     tables = [Columns.of([d for d, _ in rows], [i for _, i in rows], names) for rows in (nodes, grips)]
     return Part("", Units.of(units), tables[0], tables[1], tuple(names.strings), kind.body_of(prepared))
 
 
 def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Checked]:
-    """A part as files in a new directory, durable before this returns."""
+    """Write a part into a new directory; return its checksums (see `seal`)."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _NODES, part.nodes.arrays())
     write_arrays(directory / _GRIPS, part.grips.arrays())
@@ -130,7 +129,7 @@ def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Check
 
 
 def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path, trusted: bool = False) -> Part[B]:
-    """A part from its files, all verified unless they are trusted; IndexUnreadable when they are not what they were."""
+    """Return a part from its files, verified unless trusted; IndexUnreadable when they have changed."""
     contents = Contents(directory, files, scratch, trusted)
     held = contents.arrays(_UNITS, UNIT_NAMES)
     return Part(
@@ -146,36 +145,36 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
 
 
 class LivePart(Generic[B]):
-    """A part and which of its units still count. Never changes; `without` gives another."""
+    """A part and which of its units are alive. Immutable; `without` returns another."""
 
     __slots__ = ("_alive_rows", "_by_grip", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
         self.part = part
-        #: Per unit; None: all.
+        #: Which units are alive, `(units,)` bool; None for all.
         self.alive = alive
         self._order = np.argsort(part.units.key, kind="stable") if order is None else order
         self._segments: Array | None = None
         self._messages: Messages | None = None
-        #: Names of the messages, sorted, and the place of each.
+        #: Names of the messages, sorted, and the index of each.
         self._by_message: tuple[Array, Array] | None = None
         self._by_grip: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
-        #: Documents that count, by table.
+        #: Number of living documents by table.
         self.counts = {t: len(part.table(t)) for t in TABLES}
         if alive is not None:
             for table in TABLES:
                 rows: Array = alive[part.table(table).unit]
                 self._alive_rows[table], self.counts[table] = rows, int(np.count_nonzero(rows))
-        #: Masks of filters that were asked lately; see `search`.
+        #: Cached masks of recent filters; see `snapshot.findable`.
         self.masks: dict[object, Array] = {}
 
     def alive_rows(self, table: DocType) -> Array | None:
-        """Per row of a table; None: all."""
+        """Return which rows of a table are alive, `(rows,)` bool; None for all."""
         return self._alive_rows[table]
 
     def segments(self) -> Array:
-        """Which rows of the table of nodes are segments that count."""
+        """Return which rows of the table of nodes are living segments, `(nodes,)` bool."""
         if self._segments is None:
             rows: Array = self.part.nodes.level == SEGMENT
             alive = self._alive_rows[DocType.NODE]
@@ -190,7 +189,7 @@ class LivePart(Generic[B]):
         return self._messages
 
     def messages_named(self, names: Array) -> Array:
-        """Return the places of those messages (`(n,)` uint64) that lie here, ascending."""
+        """Return the indices of the living messages with these names, `(n,)` uint64; ascending."""
         if not len(self.part.grips) or not len(names):
             return np.zeros(0, dtype=np.int64)
         if self._by_message is None:
@@ -203,7 +202,7 @@ class LivePart(Generic[B]):
         return found if self.alive is None else found[self.alive[self.messages.unit[found]]]
 
     def rows_of_grips(self, high: Array, low: Array) -> Array:
-        """Return the row of each of some grips by its document's key (`(n,)` uint64 halves); -1 for what does not count here."""
+        """Return the row of each grip by the halves of its key, both `(n,)` uint64; -1 if not alive here."""
         grips = self.part.grips
         rows = np.full(len(low), -1, dtype=np.int64)
         if not len(grips):
@@ -213,7 +212,7 @@ class LivePart(Generic[B]):
         order = self._by_grip
         at = np.searchsorted(grips.lo, low, sorter=order)
         left = np.arange(len(low))
-        while len(left):  # once, but for halves that several grips share
+        while len(left):  # once, unless several grips share a low half
             left = left[at[left] < len(order)]
             here = order[at[left]]
             left, here = left[same := grips.lo[here] == low[left]], here[same]
@@ -227,11 +226,11 @@ class LivePart(Generic[B]):
 
     @property
     def size(self) -> int:
-        """Documents that count."""
+        """Number of living documents."""
         return sum(self.counts.values())
 
     def places(self, keys: Array) -> Array:
-        """Places of those of the keys (uint64) whose unit is here and alive."""
+        """Return the indices of living units with these keys, uint64."""
         order, own = self._order, self.part.units.key
         if not len(own) or not len(keys):
             return np.zeros(0, dtype=np.int64)
@@ -241,7 +240,7 @@ class LivePart(Generic[B]):
         return found if self.alive is None else found[self.alive[found]]
 
     def without(self, places: Array) -> "LivePart[B]":
-        """The same without some units."""
+        """Return the same part without some units."""
         if not len(places):
             return self
         alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
@@ -251,22 +250,22 @@ class LivePart(Generic[B]):
         return rest
 
     def lost_in(self, later: "LivePart[B]") -> Array:
-        """Places of units that counted here and no longer do in a later state of the same part."""
+        """Return the indices of units that are alive here and not in a later state of the same part."""
         before = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive
         lost: Array = np.flatnonzero(before) if later.alive is None else np.flatnonzero(before & ~later.alive)
         return lost[:0] if later.alive is None else lost
 
     def dead(self) -> list[int]:
-        """Places of units that do not count, as a manifest keeps them."""
+        """Return the indices of dead units, for a manifest."""
         return [] if self.alive is None else np.flatnonzero(~self.alive).tolist()
 
     def living(self) -> list[int]:
-        """Places of units that count."""
+        """Return the indices of living units."""
         return list(range(len(self.part.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
 
 
 def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
-    """One part from what still counts of several, in their order."""
+    """Return one part of the living units of several, in order."""
     names = Names()
     units: list[tuple[Array, ...]] = []
     tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
@@ -278,8 +277,11 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
         moved = np.zeros(len(part.units), dtype=np.int64)
         moved[places] = before + np.arange(len(places))
         before += len(places)
-        rows = tuple(_rows(live, t) for t in TABLES)
-        # Names that only dropped units had go with them.
+        rows = []
+        for table in TABLES:
+            alive = live.alive_rows(table)
+            rows.append(np.arange(len(part.table(table))) if alive is None else np.flatnonzero(alive))
+        # Strings that only dropped units had are dropped too.
         codes = np.zeros(len(part.strings), dtype=np.int64)
         for code in sorted({c for t, own in zip(TABLES, rows, strict=True) for c in part.table(t).named(own).tolist()}):
             codes[code] = names.code(part.strings[code])
@@ -294,13 +296,8 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
     return Part("", whole, nodes, grips, tuple(names.strings), body)
 
 
-def _rows(live: LivePart[B], table: DocType) -> Array:
-    alive = live.alive_rows(table)
-    return np.arange(len(live.part.table(table))) if alive is None else np.flatnonzero(alive)
-
-
 def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
-    """Places of living units that ended before their level's cutoff; their documents are added to `counts`."""
+    """Return the indices of living units that ended before their level's cutoff; add their documents to `counts`."""
     units = live.part.units
     limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
     places = np.array(live.living(), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The best of each part in, the best of all out: calibrated side by side per table, so that parts make no difference."""
+"""Merge the best of each part into one list, calibrated per table, so that the division into parts has no effect."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from memory_mcp.indexes.part import LivePart
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best of one table of one part, with their raw scores."""
+    """The best documents of one table of one part, with raw scores."""
 
     live: LivePart[Any]
     table: DocType
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Best)
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Generic[S]):
-    """One of the best over all parts: the place `at` of what its part gave."""
+    """One of the best over all parts: index `at` in the `Best` of its part."""
 
     value: float
     stand: float
@@ -42,7 +42,7 @@ class Ranked(Generic[S]):
 def ranked(
     best: Iterable[S], table: DocType, limit: int, standing: Callable[[Array], Array], calibration: Table
 ) -> list[Ranked[S]]:
-    """The best of one table, best first, equals by key; `standing` gets their raw scores in that order."""
+    """Return the best of one table, best first, ties by key; `standing` gets their raw scores in that order."""
     found: list[tuple[float, int, int, S, int]] = []
     for some in best:
         columns = some.live.part.table(table)
@@ -59,5 +59,5 @@ def ranked(
 
 
 def merged(tables: Iterable[Sequence[Ranked[S]]]) -> list[Ranked[S]]:
-    """Several tables' best as one list, by calibrated score."""
+    """Return several tables' best as one list by calibrated score."""
     return sorted((r for table in tables for r in table), key=lambda r: (-r.value, -r.raw, r.high, r.low))

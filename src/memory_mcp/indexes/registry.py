@@ -1,4 +1,4 @@
-"""The sorts of index that are made of parts. One line each."""
+"""The kinds of index that are made of parts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,6 +1,6 @@
-"""Which documents have aged out of an index: settings and a time in, moments by level out. Pure.
+"""Compute which documents are too old for an index. Pure.
 
-Only the accelerators forget by age; events, nodes and grips stay, and everything can still be found by walking the tree.
+Only indexes drop documents by age; events, nodes and grips stay, and the walk of the tree still finds them.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.settings import RetentionDays
 
 _DAY_MS = 86_400_000
-#: Levels that can be pruned by hand (bm25-teleport-prd.md, FR-09); the others are few and stay.
+#: Levels that can be pruned on request (bm25-teleport-prd.md, FR-09).
 PRUNABLE = ("segment", "day", "week")
 
 
 def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping[str, int]:
-    """By level the moment before which units are left out; nothing while there are no more than `least` documents."""
+    """Return the time by level before which units are dropped; none with at most `least` documents."""
     if documents <= least:
         return {}
     kept = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
@@ -22,7 +22,7 @@ def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping
 
 
 def by_hand(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:
-    """The same for a prune that somebody asks for: of one level, or of all that can be pruned."""
+    """Return the same for a requested prune of one level, or "all"; InvalidQuery for an unknown level or no age."""
     if age_days < 1:
         raise InvalidQuery("age-days must be at least 1")
     if level not in (*PRUNABLE, "all"):

@@ -1,4 +1,4 @@
-"""What can be set about the accelerators."""
+"""Settings of the indexes."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from memory_mcp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class RetentionDays:
-    """How long documents of each level stay in the indexes (bm25-teleport-prd.md, section 7); 0: for ever. Years stay."""
+    """How long documents of each level stay in the indexes (bm25-teleport-prd.md, section 7); 0: forever. Years stay."""
 
     segment: int = field(default=30, metadata={"help": "Days that segments and their grips stay in the indexes; 0: for ever."})
     day: int = field(default=180, metadata={"help": "Days that day nodes stay in the indexes; 0: for ever."})
@@ -15,14 +15,14 @@ class RetentionDays:
     month: int = field(default=0, metadata={"help": "Days that month nodes stay in the indexes; 0: for ever."})
 
     def __post_init__(self) -> None:
-        """No negative time."""
+        """Raise ConfigError for negative numbers."""
         if min(self.segment, self.day, self.week, self.month) < 0:
             raise ConfigError("retention_days cannot be negative")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """The keyword index, with the numbers by which both indexes are kept."""
+    """Settings of the keyword index, and the limits of both indexes."""
 
     enabled: bool = field(default=True, metadata={"help": "Whether this index is kept and may be used."})
     index_path: str = field(default="", metadata={"help": "Folder of this index; empty: below the data directory."})
@@ -37,7 +37,7 @@ class IndexSettings:
     )
 
     def __post_init__(self) -> None:
-        """Sizes that can work."""
+        """Raise ConfigError for sizes that cannot work."""
         if self.memory_budget_mb < 8:
             raise ConfigError("memory_budget_mb must be at least 8")
         if self.commit_interval_secs < 1:
@@ -48,14 +48,14 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """The vector index, which is kept by the numbers of the keyword index."""
+    """Settings of the vector index, which has the limits of the keyword index."""
 
     enabled: bool = field(default=True, metadata={"help": "Whether this index is kept and may be used."})
 
 
 @dataclass(frozen=True, slots=True)
 class TeleportSettings:
-    """Jumping to a place by an index."""
+    """Settings of the layers that search an index."""
 
     enabled: bool = field(default=True, metadata={"help": "Master switch of the keyword and vector layers."})
     bm25: IndexSettings = field(default_factory=IndexSettings)
@@ -64,7 +64,7 @@ class TeleportSettings:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSettings:
-    """Grouping segments by what they are about."""
+    """Settings of the topic graph."""
 
     enabled: bool = field(default=True, metadata={"help": "Whether topics are looked for and may be used."})
     min_segments: int = field(default=50, metadata={"help": "Segments that there must be before topics are looked for."})
@@ -77,7 +77,7 @@ class TopicsSettings:
     )
 
     def __post_init__(self) -> None:
-        """Numbers that mean something."""
+        """Raise ConfigError for numbers out of range."""
         if self.min_segments < 1:
             raise ConfigError("topics.min_segments must be at least 1")
         if self.half_life_days <= 0 or self.dormant_days <= 0:

@@ -1,4 +1,4 @@
-"""Parts where they lie: read from the folder of an index, written into it under names of their own."""
+"""Read and write parts in the folder of an index, under new names."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -18,42 +18,42 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A part that is complete on disk and named by no manifest yet."""
+    """A part on disk that no manifest names yet."""
 
     name: str
     files: Mapping[str, Checked]
 
 
 class Shelf:
-    """The parts of one folder."""
+    """The parts in one folder."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._made = 0
 
     def read(self, kind: Kind[B], name: str, files: Mapping[str, Checked], trusted: bool = False) -> Part[B]:
-        """A part; IndexUnreadable when its files are not what they were, which is not looked at where they are trusted."""
+        """Return a part; IndexUnreadable when its files have changed, which is not checked if `trusted`."""
         return read_part(kind, self._home.parts / name, dict(files), self._home.directory, trusted)
 
     def living(self, kind: Kind[B], entry: PartEntry, trusted: bool) -> LivePart[B]:
-        """A part as a manifest names it, without its units that do not count."""
+        """Return a part of a manifest without its dead units."""
         live = LivePart(self.read(kind, entry.name, entry.files, trusted))
         if any(not 0 <= place < len(live.part.units) for place in entry.dead):
             raise IndexUnreadable("the manifest of the index contradicts a part")
         return live.without(np.array(entry.dead, dtype=np.int64))
 
     def write(self, kind: Kind[B], part: Part[B], name: str) -> Part[B]:
-        """A part as it is read back: from a file of its own, out of this process's memory."""
+        """Write a part and return it as read back, so that it does not stay in this process's memory."""
         return self.read(kind, name, write_part(kind, part, self._home.parts / name))
 
     def new_name(self, prefix: str) -> str:
-        """A name that no part has."""
+        """Return an unused name of a part."""
         self._made += 1
         return f"{prefix}{time.time_ns():x}-{self._made}"
 
     @contextmanager
     def making(self, prefix: str) -> Iterator[str]:
-        """A new name that no sweep touches while the block runs."""
+        """Yield a new name that sweeps spare inside the block."""
         name = self.new_name(prefix)
         token = name.partition("-")[0]
         self._home.building.add(token)
@@ -64,5 +64,5 @@ class Shelf:
 
 
 def entry_of(live: LivePart[B]) -> PartEntry:
-    """A part as a manifest names it."""
+    """Return the manifest entry of a part."""
     return PartEntry(live.part.name, live.part.files or {}, tuple(live.dead()))

@@ -1,7 +1,6 @@
-"""What the keyword index tells without being searched: what ids stand for, and where words are at all.
+"""Read what the keyword index stores without searching it: copies of nodes and quotations, and segments that hold words.
 
-It is told as far as it is what the store holds now. What changed since the index followed it, and what the index does not
-hold, is left to the store.
+Only what equals the store's current content is returned: not what changed since the index followed it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,16 +21,15 @@ from memory_mcp.storage.records import Outbox
 if TYPE_CHECKING:  # the engine behind it may be missing
     from memory_mcp.indexes.bm25.index import Bm25Index
     from memory_mcp.indexes.bm25.kind import Body
-    from memory_mcp.indexes.part import LivePart
 
 
-#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
+#: Most events not indexed yet that are searched one by one; during an import the oldest beyond these wait.
 MOST_WAITING = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What can be believed: a snapshot, without the nodes that changed since."""
+    """A snapshot, and the nodes that changed since."""
 
     snapshot: "Snapshot[Body]"
     changed: frozenset[str]
@@ -39,14 +37,14 @@ class _Now:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Keys of the segments that hold some words, the newest first, and the number of the last event that the index has."""
+    """Keys of the segments that hold some words, newest first, and the number of the last indexed event."""
 
     segments: tuple[int, ...]
     events: int
 
 
 class Shown:
-    """Reads what the keyword index keeps."""
+    """Reads the copies in the keyword index."""
 
     def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
         self._index = index
@@ -54,12 +52,12 @@ class Shown:
         self._last_event = last_event
 
     def is_whole(self) -> bool:
-        """Whether the index can be asked and nothing was left out of it for its age; what waits is searched beside it."""
+        """Whether the index can be searched and dropped nothing by age."""
         searcher = self._index()
         return searcher is not None and searcher.keeper.index.health is Health.HEALTHY and not searcher.keeper.index.cutoffs
 
     def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
-        """Segments that hold every one of the terms, in one project or (None) in all; None where that cannot be told."""
+        """Return the segments of a project (None: of all) that hold every term; None if it cannot tell."""
         searcher = cast("Bm25Index | None", self._index())
         if searcher is None or not terms or not self.is_whole():
             return None
@@ -72,7 +70,7 @@ class Shown:
             return None
 
     def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
-        """Nodes as the store has them, without bullets unless `whole`; whether they are pinned is not told."""
+        """Return nodes as in the store, with bullets if `whole`; `pinned` is not set."""
         now = self._now()
         found: dict[NodeId, TocNode] = {}
         for node_id in dict.fromkeys(ids) if now else ():
@@ -82,7 +80,7 @@ class Shown:
         return found
 
     def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
-        """Quotations with what is told of their events."""
+        """Return quotations with facts about their events."""
         now, left = self._now(), list(dict.fromkeys(ids))
         found: dict[GripId, Said] = {}
         if now is None or not left:
@@ -91,13 +89,16 @@ class Shown:
         for live in now.snapshot:
             rows = live.rows_of_grips(high, low)
             for place in np.flatnonzero(rows >= 0).tolist():
-                held = _said(now, live, int(rows[place]))
+                row = int(rows[place])
+                if now.changed and segment_of(live.part, row) in now.changed:
+                    continue
+                held = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
                 if held is not None:
                     found[left[place]] = held
         return found
 
     def _now(self) -> _Now | None:
-        """None while there is no such index, or it is further behind than can be told."""
+        """Return None if there is no such index, or it is too far behind to tell what changed."""
         searcher = self._index()
         if searcher is None:
             return None
@@ -117,8 +118,3 @@ def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode |
             if held is not None and held.node_id == node_id:
                 return held
     return None
-
-
-def _said(now: _Now, live: "LivePart[Body]", row: int) -> Said | None:
-    is_old = bool(now.changed) and segment_of(live.part, row) in now.changed
-    return None if is_old else live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))

@@ -1,4 +1,4 @@
-"""What an index can be asked at one moment: its living parts. Never changes; a reader keeps the one it took."""
+"""The state of an index at one moment: its living parts. Immutable; a reader uses one throughout."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ from memory_mcp.model.ids import NodeId
 
 B = TypeVar("B")
 
-#: Masks of filters kept per part: a connection asks with the same scope again and again.
+#: Cached masks per part: a connection searches with the same scope repeatedly.
 _MASKS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[B]):
-    """Parts, oldest first, the last maybe not on disk yet; and how far into the store they reach."""
+    """Parts, oldest first, the last may be the write buffer; and the position they reach."""
 
     parts: tuple[LivePart[B], ...]
     position: Position
-    #: Documents by table that count.
+    #: Number of living documents by table.
     counts: dict[DocType, int]
 
     @classmethod
     def of(cls, parts: tuple[LivePart[B], ...], position: Position) -> "Snapshot[B]":
-        """From parts."""
+        """Return the snapshot of some parts."""
         counts = {t: sum(p.counts[t] for p in parts) for t in TABLES}
         return cls(parts, position, counts)
 
     def __iter__(self) -> Iterator[LivePart[B]]:
-        """Its parts."""
+        """Iterate over the parts."""
         return iter(self.parts)
 
 
 def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | None:
-    """Which rows of a table count and pass the filters; None: all of them."""
+    """Return which rows of a table are alive and pass the filters, `(rows,)` bool; None for all."""
     if not live.part.strings:
         return live.alive_rows(table)
     key = (table, filters)
@@ -56,11 +56,11 @@ def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | Non
 
 
 def sorted_keys(keys: list[int]) -> Array:
-    """Unit keys, sorted, as parts look them up."""
+    """Return unit keys as a sorted array, uint64."""
     return np.sort(np.array(keys, dtype=np.uint64))
 
 
 def segment_of(part: Part[B], grip_row: int) -> NodeId:
-    """The segment a grip belongs to."""
+    """Return the segment of a grip."""
     row = int(part.units.node_first[part.grips.unit[grip_row]])
     return node_of(int(part.nodes.hi[row]), int(part.nodes.lo[row]))

@@ -1,4 +1,4 @@
-"""Node ids in, units with everything they are made of out: the only reader of the store in this room."""
+"""Read units with events and grips from the store by node id."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,14 +7,14 @@ from memory_mcp.model.calendar import PERIODS, TocLevel, level_of
 from memory_mcp.model.ids import NodeId, node_key, segment_key_of
 from memory_mcp.storage.base import Storage
 
-#: Segments read at a time, some 16 KB of text each: every query has a cost of its own (one by one: twice the time).
+#: Segments read at a time, about 16 KB of text each: reading them one by one takes twice the time.
 READ = 192
-#: Units that are sent at a time.
+#: Units per frame.
 FRAME = 24
 
 
 def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
-    """Units of some nodes as they are now, and the keys of those that no longer exist."""
+    """Return the units of some nodes as they are now, and the keys of those that no longer exist."""
     nodes = storage.toc.nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}
     wanted = list(dict.fromkeys(node_key(i) for i in ids))
@@ -39,7 +39,7 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
 
 
 def everything(storage: Storage) -> Iterator[list[Source]]:
-    """Every unit, in frames."""
+    """Yield all units, in frames."""
     periods = [i for level in PERIODS for i in storage.toc.ids_at(level)]
     segments = storage.toc.ids_at(TocLevel.SEGMENT)
     for ids in (segments, periods):
@@ -47,7 +47,7 @@ def everything(storage: Storage) -> Iterator[list[Source]]:
 
 
 def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
-    """Units of some nodes, in frames; nodes that no longer exist are left out."""
+    """Yield the units of some nodes in frames; nodes that no longer exist are left out."""
     for start in range(0, len(ids), READ):
         found, _ = read(storage, ids[start : start + READ])
         for first in range(0, len(found), FRAME):

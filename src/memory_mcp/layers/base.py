@@ -1,4 +1,4 @@
-"""What a retrieval layer is: a status, a contract, and an answer to a query within a budget."""
+"""The contract of a retrieval layer: status, query, hits, and an answer within a budget."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from memory_mcp.model.ids import GripId, NodeId, TopicId
 
 
 class LayerName(StrEnum):
-    """The retrieval layers, in the specification's words; the tree below them is their foundation."""
+    """The retrieval layers as the specification names them; the tree is their foundation."""
 
     TOC = "toc"
     AGENTIC = "agentic"
@@ -44,7 +44,7 @@ CONTRACTS = {
 
 @dataclass(frozen=True, slots=True)
 class LayerStatus:
-    """Whether a layer can be used now, and if not, why and what turns it on."""
+    """Whether a layer can be used now; if not, why, and the setting that enables it."""
 
     name: LayerName
     enabled: bool
@@ -61,29 +61,29 @@ class LayerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked, of which part of the memory. `project` None means all projects."""
+    """A search request: text, limit and filters. `project` None means all projects."""
 
     text: str
     limit: int = 10
     project: str | None = None
     agent: str | None = None
     window: TimeWindow | None = None
-    #: Who said it: user, assistant or tool, and by name; None: anybody.
+    #: Role (user, assistant or tool) and name of who said it; None for any.
     role: str | None = None
     speaker: str | None = None
-    #: It names something by its exact words, so that the output of tools counts as much as what was said.
+    #: The text names something by its exact words: tool output counts as much as messages.
     literal: bool = False
-    #: Nothing in particular is asked for: what happened is listed by periods rather than by segments.
+    #: List what happened by periods rather than by segments.
     overview: bool = False
-    #: Keywords have been looked for already by an index: texts need not be read once more for words that it holds.
+    #: A keyword index was searched already: texts need not be read again for its words.
     looked_up: bool = False
-    #: The question as it was put: a message of just these words is no answer. "" where nobody put one.
+    #: The question as typed: a message that only repeats it is not an answer. "" for none.
     question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing found, with its provenance: the exact words and the grips that lead to them."""
+    """One result with its provenance: the exact words and the grips that cite them."""
 
     node_id: NodeId
     title: str
@@ -98,33 +98,33 @@ class Hit:
     speaker: str
     #: 0..1: how much of the query this covers, by weight.
     score: float
-    #: The score's parts, for whoever asks.
+    #: The score's parts by name.
     parts: tuple[tuple[str, float], ...] = ()
     event_id: str = ""
-    #: What was found: a node of this level, or the grip of that id in it.
+    #: What was found: a node of this level, or the grip with this id in it.
     level: str = TocLevel.SEGMENT
     grip_id: str = ""
-    #: The engine's own number, where one was asked: BM25 or cosine similarity.
+    #: The index's own score, BM25 or cosine similarity; None without an index.
     raw: float | None = None
     keywords: tuple[str, ...] = ()
-    #: How near it is to the query in meaning (cosine, 0..1); 0 where meaning was not asked.
+    #: Cosine similarity to the query, 0..1; 0 if it was not computed.
     similarity: float = 0.0
-    #: It lies outside the time that was named, and is shown because nothing lies inside.
+    #: It lies outside the requested time, and is shown because nothing lies inside.
     outside: bool = False
-    #: The kind of memory of the words found (`MemoryKind`); "" for an observation.
+    #: The `MemoryKind` of the words found; "" for an observation.
     kind: str = ""
-    #: 0..1, as stored with the node; 0 where there is none.
+    #: Salience of the node, 0..1; 0 without one.
     salience: float = 0.0
-    #: Somebody pinned the node or one of the grips.
+    #: Whether the node or one of the grips is pinned.
     pinned: bool = False
-    #: The grip of the statement that stands in its place now.
+    #: The grip of the statement that replaced it.
     superseded_by: str = ""
-    #: Why, where a reason was given.
+    #: The reason it was superseded, if given.
     why_superseded: str = ""
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
-    """A hit in an event that is not yet part of the tree: `grip` and `quote` are the words that answer."""
+    """Return a hit for an event that has no node yet; `grip` cites `quote`."""
     return Hit(
         node_id=NodeId(""),
         title="not yet filed in the tree",
@@ -157,114 +157,110 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """A topic as an overview tells it: what it is called, when it was talked about, and a statement that shows it."""
+    """A topic in an answer: label, time range, and a statement that shows it."""
 
     topic_id: TopicId
     label: str
-    #: What else it is about: the topics of an area, then keywords.
+    #: The topics of an area, then keywords.
     about: tuple[str, ...]
-    #: Segments that are about it, in the time and scope that were asked for.
+    #: Number of its segments in the query's time and scope.
     segments: int
-    #: The first and the last of them, UTC milliseconds.
+    #: Time of the first and the last of them, UTC milliseconds.
     first_ms: int
     last_ms: int
-    #: A statement of one of its segments, word for word, with the grip that proves it; "" where none has one.
+    #: A statement of one of its segments, verbatim, with its grip; "" for none.
     quote: str
     grip_id: GripId
 
 
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
-    """Hits, best first, and the way that led to them."""
+    """Hits, best first, and the steps that led to them."""
 
     hits: tuple[Hit, ...]
     path: tuple[Step, ...] = ()
     #: The window the hits were filtered by, and the words it was read from.
     window: TimeWindow | None = None
     window_words: str = ""
-    #: What was widened, left out or cut short, in words.
+    #: Messages on what was widened, left out or cut short.
     notices: tuple[str, ...] = ()
-    #: What it is all about, the most important first; the layer of topics alone tells it.
+    #: Topics, the most important first; only from the topics layer.
     themes: tuple[Theme, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A query's terms as a scope sees them."""
+    """A query's terms with their frequencies in a scope."""
 
     #: Inverse document frequencies.
     weights: Mapping[str, float]
-    #: How many segments of the scope hold each.
+    #: Number of segments of the scope that hold each term.
     counts: Mapping[str, int]
-    #: Segments of the scope, and its events.
+    #: Number of segments and of events in the scope.
     segments: int
     events: int = 0
 
     def share(self, terms: Collection[str]) -> float:
-        """How much of the query, by weight, these terms are; 0 for a query without words."""
+        """Return the share of the query's weight that `terms` hold, 0..1; 0 for a query without terms."""
         total = sum(self.weights.values())
         return sum(self.weights[t] for t in self.weights.keys() & terms) / total if total else 0.0
 
 
 class Words(Protocol):
-    """What the tree knows about the words of a query; needs no index."""
-
-    def inhabited(self, query: Query) -> bool:
-        """Whether anything was said in the query's window and scope; True when that cannot be told cheaply."""
-        ...
+    """Frequencies of a query's words from the tree; needs no index."""
 
     def weigh(self, text: str, project: str | None) -> Weighed:
-        """The terms of a text; none for a text without words."""
+        """Return the terms of a text with their weights; no terms for a text without words."""
         ...
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Which terms of the query each node's whole text holds."""
+        """Return the query terms that each node's whole text holds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was expected: every id that stands for it in a result, and where it lies."""
+    """An expected result: the ids that stand for it, its scope and its time."""
 
     id: str
     ids: frozenset[str]
     project: str
     agent: str
     timestamp: int
-    #: Its most telling words, the most telling first.
+    #: Its rarest words, the rarest first.
     words: tuple[str, ...]
-    #: A period mixes projects and agents, and lies in no single moment.
+    #: Whether it is a period, which mixes projects and agents and has no single time.
     is_period: bool = False
-    #: Times whose overview may list it: of a period.
+    #: For a period: times whose overview may list it.
     listed_in: tuple[TimeWindow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What reading one stretch of time word by word found, and how many events it compared."""
+    """Hits of scanning one stretch of time, and the number of events compared."""
 
     hits: tuple[Hit, ...]
     events: int
 
 
 class Scanner(Protocol):
-    """Reads events themselves, slice by slice of time: what exists is found, whatever any layer says."""
+    """Searches the events themselves by slices of time, independent of any index."""
 
     def named(self, query: Query, words: Sequence[str]) -> Slice | None:
-        """Return what `read` would, of the few segments that are known to hold the words; None where only reading tells.
+        """Return what `read` would from the few segments known to hold the words; None if all must be read.
 
-        Of a literal text it is enough that some of them hold it: others may hold it inside of words.
+        A literal text may occur inside words, so finding some of its segments is enough.
         """
         ...
 
     def slices(self, query: Query) -> list[TimeWindow]:
-        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first."""
+        """Return the query's window, or all time, cut at weeks into a few stretches, newest first."""
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
-        """Return events of the query's window and scope that hold every one of some texts, newest first.
+        """Return the events of the query's window and scope that hold all of `words`, newest first.
 
-        Neither case nor the kind of white space matters.
+        Case and white space do not matter.
         """
         ...
 
@@ -275,9 +271,9 @@ class Layer(Protocol):
     name: LayerName
 
     def status(self) -> LayerStatus:
-        """Whether it can be used now. Never raises."""
+        """Return whether the layer can be used now. Never raises."""
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Hits within the budget; LayerUnavailable when the layer cannot be used. Running out is a partial answer."""
+        """Return hits within the budget, fewer when it runs out; LayerUnavailable when the layer cannot be used."""
         ...

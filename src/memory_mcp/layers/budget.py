@@ -1,11 +1,11 @@
-"""The six bounds, and the count against them.
+"""Count what a search uses against its six bounds.
 
 Invariants
-1. Counters are exact, whoever counts: paths of one search that run side by side share them.
-2. Nothing beyond a bound is begun. A soft budget may go beyond one bound, once and by at most half, and only while nothing
-   was found; that it did is told. A bound that the caller names is never exceeded.
-3. A cancelled budget is out of time, with everything made of it, and so is every budget of a search whose caller has gone.
-4. A share never uses what is kept for the attempts after it.
+1. Counters are exact under threads: parallel paths of one search share one `Spent`.
+2. Nothing beyond a bound is begun. A soft budget may exceed one bound, once and by at most half, and only while nothing was
+found; `Spent.exceeded` names it. A bound that the caller names is never exceeded.
+3. A cancelled budget is out of time, and so are all budgets made from it. A set `GONE` event cancels every budget of its call.
+4. A share never uses what is reserved for the attempts after it.
 """
 
 import math
@@ -18,16 +18,16 @@ from memory_mcp.clock import Clock
 from memory_mcp.errors import ConfigError
 from memory_mcp.model.tokens import estimate_tokens
 
-#: Set by whoever runs a call for somebody who may go away: set, the call's budgets are out of time.
+#: The event that is set when the caller of the current call has disconnected; its budgets are out of time then.
 GONE: ContextVar[threading.Event | None] = ContextVar("gone", default=None)
-#: No call waits longer for its turn (seconds).
+#: Longest time in seconds that a call waits in a queue; an older arrival time is ignored.
 _WAITED = 60.0
-#: When the call arrived (`time.monotonic`), set by the same: what it waited for its turn counts against its time.
+#: When the call arrived (`time.monotonic`): time spent in a queue counts against the call's time limit.
 SINCE: ContextVar[float | None] = ContextVar("since", default=None)
 
 
 def leave_out(seconds: float) -> None:
-    """Do not count this much of the time since the call arrived against its time limit."""
+    """Exclude `seconds` since the call arrived from its time limit."""
     since = SINCE.get()
     if since is not None:
         SINCE.set(since + seconds)
@@ -35,7 +35,7 @@ def leave_out(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StopConditions:
-    """Where a search ends whatever it has found (agent-retrieval-policy-prd.md, section 5.5)."""
+    """Bounds at which a search ends with what it has found (agent-retrieval-policy-prd.md, section 5.5)."""
 
     max_depth: int = field(default=5, metadata={"help": "Levels a search may go down."})
     max_nodes_visited: int = field(default=100, metadata={"help": "Nodes whose terms or text may be compared."})
@@ -47,7 +47,7 @@ class StopConditions:
     beam_width: int = field(default=1, metadata={"help": "Expansions run at once."})
 
     def __post_init__(self) -> None:
-        """Every bound is positive; a beam is at most 5."""
+        """Raise ConfigError unless every bound is positive and the beam is at most 5."""
         for name in self.__slots__:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1")
@@ -55,36 +55,36 @@ class StopConditions:
             raise ConfigError("beam_width must be at most 5")
 
     def with_(self, **changes: int | None) -> "StopConditions":
-        """A copy with those bounds that are given."""
+        """Return a copy with the bounds that are not None replaced."""
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
 
 
 @dataclass(slots=True)
 class Spent:
-    """What a search has used so far, by all of its paths together."""
+    """What all paths of one search have used so far."""
 
     nodes_visited: int = 0
     rpc_calls: int = 0
     depth: int = 0
     tokens: int = 0
-    #: Names of the bounds that stopped something, in the order they did.
+    #: Names of the bounds that were reached, in that order.
     hit: list[str] = field(default_factory=list)
     #: The one bound that was exceeded, "" for none.
     exceeded: str = ""
-    #: Whether something was found, so that no bound needs to be exceeded.
+    #: Whether anything was found; then no bound may be exceeded.
     satisfied: bool = False
-    #: What was visited by name; seen by another layer again, it costs nothing more.
+    #: Names passed to `visit_named`: each is counted once in a search.
     named: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 @dataclass(slots=True)
 class _Share:
-    """What one attempt of a search may use by itself, and has used."""
+    """Nodes and calls that one attempt of a search may use, and has used."""
 
     nodes: int
     calls: int
-    #: The limits end with the first thing found: no later attempt needs what was kept for it.
+    #: The limits are lifted once anything was found, because no later attempt follows.
     until_found: bool
     nodes_used: int = 0
     calls_used: int = 0
@@ -92,23 +92,23 @@ class _Share:
 
 @dataclass(slots=True)
 class Budget:
-    """One path's view of what a search may still use."""
+    """What one path of a search may still use."""
 
     bounds: StopConditions
     clock: Clock
     factor: float = 1.0
-    #: Whether every bound is hard (agent-retrieval-policy-prd.md, section 5.5: enforcement by intent).
+    #: Whether no bound may be exceeded (agent-retrieval-policy-prd.md, section 5.5: enforcement by intent).
     strict: bool = True
-    #: Bounds that are hard even where others are not: those that the caller named.
+    #: Names of bounds set by the caller: never exceeded, even if not `strict`.
     hard: frozenset[str] = frozenset()
     spent: Spent = field(default_factory=Spent)
-    #: Milliseconds after which this path alone ends; None: with the search.
+    #: Time limit of this path alone in milliseconds; None for that of the search.
     own_ms: int | None = None
-    #: What this attempt alone may use; None: whatever the search may.
+    #: Limits of this attempt alone; None for those of the search.
     own: _Share | None = None
-    #: What this was made of: its limits hold here too.
+    #: The budget this was made from; its limits apply too.
     parent: "Budget | None" = None
-    #: Only the time of what it was made of holds here, not its nodes and calls.
+    #: Only the time limit of the parent applies, not its nodes and calls.
     is_apart: bool = False
     started: float = field(default=-1.0)
     _begun: float = field(init=False)
@@ -116,25 +116,24 @@ class Budget:
     _gone: threading.Event | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """The time runs from here; a branch's search began before."""
+        """Start the time of this path, and that of the search unless it is given."""
         self._begun = self.clock.monotonic()
         self._gone = GONE.get()
         if self.started < 0:
             since = SINCE.get()
-            # A clock that is not the machine's own knows nothing of when a call arrived.
+            # With a clock other than the machine's the arrival time is meaningless.
             arrived = since is not None and 0 <= self._begun - since < _WAITED
             self.started = since if since is not None and arrived else self._begun
 
     def branch(self, own_ms: int | None = None) -> "Budget":
-        """Return a budget for one of several paths: the same counters, an end of its own."""
+        """Return a budget for one of several parallel paths: shared counters, a time limit and cancellation of its own."""
         return replace(self, own_ms=own_ms, own=None, parent=self)
 
     def share(self, fraction: float, until_found: bool = False) -> "Budget":
-        """Return a budget for one of several attempts: a fraction of the nodes, calls and time that are left.
+        """Return a budget for one of several attempts in turn, with a fraction of the nodes, calls and time left.
 
-        What the attempt uses counts for the whole search. It has at least one node and one call while there are any. The last
-        attempt takes 1.0, which is everything that is left. With `until_found` the limits end once something was found,
-        because no attempt follows then.
+        What the attempt uses counts for the whole search. It has at least one node and one call while there are any. A fraction
+        of 1.0 gives the last attempt everything left. With `until_found` the limits are lifted once something was found.
         """
         if fraction >= 1:
             return self.branch()
@@ -142,14 +141,14 @@ class Budget:
         return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), own=own, parent=self)
 
     def apart(self, own_ms: int) -> "Budget":
-        """Return a budget for what tells something else than results: bounds of the same size, and an end of its own.
+        """Return a budget with bounds of the same size, counters of its own and a limit of `own_ms` milliseconds.
 
-        Nothing of what it uses is taken from the search for results, which finds the same with it as without.
+        For work beside the search for results, which must find the same with it as without.
         """
         return replace(self, own_ms=own_ms, own=None, parent=self, spent=Spent(), is_apart=True)
 
     def beside(self, nodes: int) -> "Budget":
-        """Return a budget for paths that run beside one which is to have so many nodes, and a call, to itself."""
+        """Return a budget for parallel paths that leaves `nodes` nodes and one call to another path."""
         own = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
         return replace(self, own=own, parent=self)
 
@@ -165,63 +164,59 @@ class Budget:
 
     @property
     def depth(self) -> int:
-        """Deepest level stood at; years are 1."""
+        """Deepest level reached; years are 1."""
         return self.spent.depth
 
     @property
     def tokens(self) -> int:
-        """Of the answer."""
+        """Tokens of the answer so far."""
         return self.spent.tokens
 
     @property
     def hit(self) -> list[str]:
-        """See Spent."""
+        """Names of the bounds that were reached."""
         return self.spent.hit
 
     @property
     def begun(self) -> float:
-        """When this path began, on the clock's monotonic time (seconds)."""
+        """Start of this path on the clock's monotonic time, in seconds."""
         return self._begun
 
     def cancel(self) -> None:
-        """Say that the path is no longer wanted."""
+        """Cancel this path and every budget made from it."""
         self._cancelled.set()
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether this path is no longer wanted, or nobody waits for the search."""
+    def is_cancelled(self) -> bool:
+        """Whether this path, one it was made from, or the whole call was cancelled."""
         if self._cancelled.is_set() or (self._gone is not None and self._gone.is_set()):
             return True
-        return self.parent is not None and self.parent.cancelled
-
-    def is_cancelled(self) -> bool:
-        """As `cancelled`, to be handed on."""
-        return self.cancelled
+        return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
         """Milliseconds since the search began."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
-        """Milliseconds until this path must end; negative when it is over."""
+        """Milliseconds until this path must end; negative once the time is up."""
         now = self.clock.monotonic()
         return min(self.bounds.timeout_ms - (now - self.started) * 1000, self._own_ms_left(now))
 
     def _own_ms_left(self, now: float) -> float:
-        """Milliseconds until the first end of its own that this path, or what it was made of, has."""
+        """Return the milliseconds until the earliest path limit of this budget and its parents; inf for none."""
         left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self._begun) * 1000
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
-        """Whether this attempt's limits have ended with what was found."""
+        """Whether the limits of this attempt were lifted by a find."""
         return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
-        """A bound, as far as it may be gone now."""
+        """Return the current value of a bound by its name; half more for the one that was exceeded."""
         bound: int = getattr(self.bounds, name)
         return bound + bound // 2 if self.spent.exceeded == name else bound
 
     def _stopped(self, name: str, used: int, more: int) -> bool:
+        """Whether `more` would exceed a bound; records the bound that stops it or is exceeded."""
         with self.spent.lock:
             if used + more <= self.limit(name):
                 return False
@@ -231,38 +226,38 @@ class Budget:
                 self.spent.exceeded = name
                 if used + more <= self.limit(name):
                     return False
-            self.tell(name)
+            self.record_hit(name)
             return True
 
-    def tell(self, name: str) -> None:
-        """Enter the name of a bound that stopped something."""
+    def record_hit(self, name: str) -> None:
+        """Add the name of a bound that was reached to `hit`."""
         with self.spent.lock:
             if name not in self.hit:
                 self.hit.append(name)
 
     def out_of_time(self) -> bool:
-        """Whether this path must end: the time is up, or nobody wants it any more."""
-        if self.cancelled:
+        """Whether this path must end: its time is up, or it was cancelled."""
+        if self.is_cancelled():
             return True
         if self._own_ms_left(self.clock.monotonic()) < 0:
-            self.tell("timeout_ms")
+            self.record_hit("timeout_ms")
             return True
         return self._stopped("timeout_ms", self.elapsed_ms(), 0)
 
     def is_short_of(self, ms: float) -> bool:
-        """Whether less than that is left, which counts as the time being up."""
+        """Whether less than `ms` milliseconds are left; if so, record the time limit as reached."""
         if self.left_ms() >= ms:
             return False
-        self.tell("timeout_ms")
+        self.record_hit("timeout_ms")
         return True
 
     def call(self) -> bool:
-        """Count one call; False, and nothing counted, when there is none left or the time is up."""
+        """Count one call; return False and count nothing when none is left or the time is up."""
         with self.spent.lock:
             if self.out_of_time():
                 return False
             if self._own_left()[1] < 1:
-                self.tell("max_rpc_calls")
+                self.record_hit("max_rpc_calls")
                 return False
             if self._stopped("max_rpc_calls", self.rpc_calls, 1):
                 return False
@@ -271,11 +266,11 @@ class Budget:
             return True
 
     def visit(self, count: int) -> int:
-        """Count up to `count` nodes; how many may be compared."""
+        """Count up to `count` nodes; return how many may be compared."""
         with self.spent.lock:
             within = min(count, self._own_left()[0])
             if within < count:
-                self.tell("max_nodes_visited")
+                self.record_hit("max_nodes_visited")
             if within > self.nodes_left():
                 self._stopped("max_nodes_visited", self.nodes_visited, int(within))
             allowed = min(count, self.nodes_left())
@@ -284,7 +279,7 @@ class Budget:
             return allowed
 
     def visit_named(self, names: Sequence[str]) -> int:
-        """Count what is visited by name, each once in a whole search; how many of the first of them may be used."""
+        """Count nodes by name, each once in a whole search; return how many of the first may be used."""
         with self.spent.lock:
             left = self.visit(sum(name not in self.spent.named for name in names))
             for used, name in enumerate(names):
@@ -304,14 +299,14 @@ class Budget:
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
-        """Nodes and calls left to the attempts that this path is part of; infinite where it is part of none."""
+        """Return the nodes and calls left to the attempts this path is part of; inf if it is part of none."""
         nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_apart else self.parent._own_left()
         if self.own is None or self._is_released():
             return nodes, calls
         return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
 
     def _use(self, nodes: int, calls: int) -> None:
-        """Count for the attempts that this path is part of."""
+        """Count nodes and calls for the attempts this path is part of."""
         if self.own is not None:
             self.own.nodes_used += nodes
             self.own.calls_used += calls
@@ -319,7 +314,7 @@ class Budget:
             self.parent._use(nodes, calls)
 
     def go_down(self, depth: int) -> bool:
-        """Whether a search may stand at this depth (years are 1); remembers the deepest."""
+        """Return whether a search may enter this depth (years are 1); record the deepest."""
         with self.spent.lock:
             if self._stopped("max_depth", depth, 0):
                 return False
@@ -327,14 +322,11 @@ class Budget:
             return True
 
     def spend(self, text: str) -> bool:
-        """Count the tokens of a piece of the answer; False, and nothing counted, when they do not fit."""
-        return self.spend_tokens(estimate_tokens(text, self.factor))
-
-    def spend_tokens(self, tokens: int) -> bool:
-        """As `spend`, for a piece of so many tokens. Never exceeded: whoever asks has no room for more."""
+        """Count the tokens of a piece of the answer; return False and count nothing when they do not fit. Never exceeded."""
+        tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:
             if self.tokens + tokens > self.bounds.max_token_budget:
-                self.tell("max_token_budget")
+                self.record_hit("max_token_budget")
                 return False
             self.spent.tokens += tokens
             return True

@@ -10,7 +10,7 @@ _JUST_ASKED, _ASKING = 600_000, ("?", "？")
 
 
 def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
-    """Whether a hit is nothing but the question."""
+    """Return whether a hit repeats the question and says nothing else."""
     # Longer by a half it says something else; taking texts apart for nothing cost 9 ms of an answer (measured).
     alike = 2 * len(hit.quote) <= 3 * len(question) + _SLACK
     if not (alike and _bare(hit.quote) == _bare(question)):
@@ -21,5 +21,5 @@ def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
 
 
 def _bare(text: str) -> str:
-    """A text without what sets two writings of the same words apart."""
+    """Return a text in lower case with letters and digits only, for comparing words."""
     return "".join(c for c in text.casefold() if c.isalnum())

@@ -1,4 +1,4 @@
-"""Layers 3 and 4 as one: both are asked, and their results fused. With one of them it works, and says that it is partial."""
+"""Layers 3 and 4 fused; with only one of them available the answer is marked partial."""
 
 import time
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
-from memory_mcp.indexes.base import Filters, Match
+from memory_mcp.indexes.base import Filters
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
@@ -15,7 +15,7 @@ from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING
 from memory_mcp.layers.teleport import DEPTH, Found, Side, Teleported, TeleportLayer, Wanted, as_layer
 from memory_mcp.tracing import span
 
-#: Documents each side is asked for at least: what the other side puts first may stand far behind here.
+#: Least number of documents requested from each side: the other side's best may rank low here.
 _DEPTH = 100
 
 
@@ -30,7 +30,7 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Whole only with both sides; what one of them lacks is the reason."""
+        """Healthy only if both sides are; otherwise the reason names the side that is not."""
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
@@ -38,7 +38,7 @@ class HybridLayer:
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
 
     def teleport(self, text: str, filters: Filters, limit: int) -> Teleported:
-        """The best documents of both; of one when the other cannot answer; LayerUnavailable when neither can."""
+        """Return the best documents of both sides, or of the only one available; LayerUnavailable if neither is."""
         if not text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         if not filters.wants_nodes:
@@ -56,14 +56,14 @@ class HybridLayer:
                 raise missing[LayerName.BM25]
             found = self._fused(sides, limit)
             took = (time.perf_counter() - began) * 1000
-            notices = (*found.notices, *map(_partial, missing.items()))
+            notices = (*found.notices, *_partial(missing))
             shown = self._bm25.show(text, filters, limit, replace(found, took_ms=took, notices=notices))
         return replace(shown, partial=bool(missing))
 
     def messages(self, asked: Wanted) -> Teleported:
-        """Return the best messages of both sides, as `teleport` does of documents.
+        """Return the best messages of both sides; LayerUnavailable if neither can answer.
 
-        Each side rates what the other found, so that no message lacks a number for having stood too far behind.
+        Each side also rates what the other found, so that every message has both numbers whatever its rank.
         """
         with span("hybrid_search"):
             began = time.perf_counter()
@@ -86,25 +86,24 @@ class HybridLayer:
             weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
             found = self._bm25.listed(sides, weights, asked)
             took = (time.perf_counter() - began) * 1000
-        notices = (*found.notices, *map(_partial, missing.items()))
+        notices = (*found.notices, *_partial(missing))
         return replace(found, took_ms=took, notices=notices, partial=bool(missing))
 
     def _fused(self, sides: dict[LayerName, Found], limit: int) -> Found:
-        """One list; where one side alone answered, its own, in its own order and with its own scores."""
+        """Return one list; if only one side answered, its own in its order and with its scores."""
         if len(sides) == 1:
             (only,) = sides.values()
             return replace(only, matches=only.matches[:limit])
         bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
-        matches: list[Match] = fuse(bm25.matches, vector.matches, limit)
-        notices = bm25.notices or vector.notices
+        matches = fuse(bm25.matches, vector.matches, limit)
+        unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
         total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
-        return Found(tuple(matches), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled)), total, 0.0, notices)
+        return Found(tuple(matches), tuple(unfiled), total, 0.0, bm25.notices or vector.notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
         return as_layer(query, budget, self.messages)
 
 
-def _partial(missing: tuple[LayerName, LayerUnavailable]) -> str:
-    name, error = missing
-    return f"partial: {name} could not answer ({error.reason})"
+def _partial(missing: dict[LayerName, LayerUnavailable]) -> list[str]:
+    return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

@@ -1,9 +1,9 @@
-"""Messages with what speaks for each in, one ranked list out. Pure.
+"""Rank candidate messages by what both indexes say of each. Pure.
 
-A message's log odds are a weighted sum: its own BM25 score, its neighbours', its segment's and the best in that, each over
-what the query could give, and how similar it and its segment are in meaning. The weights are those under which the judged
-messages of all corpora together are likeliest (softmax over the candidates, each corpus alike; the tuning halves of
-`bench.quality`). Left out one at a time, no corpus loses by not having been seen. The score is that likelihood, 0..1.
+A message's log odds are a weighted sum of its own BM25 score, its neighbours', its segment's and the best in that, each as a
+share of the query's highest possible score, and of its similarity and its segment's. The weights maximize the likelihood of
+the judged messages of all corpora together (softmax over the candidates, each corpus weighted alike; the tuning halves of
+`bench.quality`). Leaving out one corpus at a time makes none worse. The score is that likelihood, 0..1.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
 
-#: Log odds that a message of its session's likelihood gains, and that each message costs those of its session behind it;
-#: the second for the first so many places, where a reader looks for the right session.
+#: Weight of its session's likelihood in a message's log odds; penalty for each message of the same session ranked before it,
+#: and the number of first places the penalty applies to.
 _SESSION, _AGAIN, _SPREAD = 0.35, 2.0, 5
-#: What the output of a tool loses against words, unless the question is literal.
+#: Penalty on tool output, unless the question is literal.
 _TOOL = 1.0
 _TOOL_ROLE = ROLES.index("tool")
-#: Places told apart by at least this, so that the order survives in the scores.
+#: Least difference of log odds between neighbouring places, so that scores keep the order.
 _STEP = 1e-3
 
 
@@ -46,7 +46,7 @@ class Ranking:
 
 
 def joined(keyword: Candidates, similar: Candidates) -> Candidates:
-    """Return the messages of both sides once; of each the grip of the side that says more for it."""
+    """Return the messages of both sides, each once, with the grip of the side that scores it higher."""
     both = Candidates.joined([keyword, similar])
     names, first, inverse = np.unique(both.message, return_index=True, return_inverse=True)
     words, meaning = np.zeros((len(names), 4)), np.zeros((len(names), 2))
@@ -65,7 +65,7 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
 
 
 def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ranking:
-    """Return at most `limit` of the candidates; a message that neither holds a term nor resembles the query is left out."""
+    """Return at most `limit` candidates, best first; those with neither a query term nor any similarity are left out."""
     counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0)
     places = np.flatnonzero(counts)
     if not len(places):
@@ -82,6 +82,7 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ra
 
 
 def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
+    """Return the log odds of `(n, 4)` words and `(n, 2)` meaning: `(n,)`."""
     similarity = meaning.copy()
     similarity[:, SIMILARITY] **= 2
     odds: Array = words @ np.array(weights.words) + similarity @ np.array(weights.meaning)
@@ -89,7 +90,7 @@ def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
 
 
 def _mass(odds: Array, group: Array) -> Array:
-    """Return the log of the summed odds of each group."""
+    """Return the log of the summed odds of each group: `(groups,)`."""
     highest = odds.max()
     total = np.zeros(int(group.max()) + 1)
     np.add.at(total, group, np.exp(odds - highest))
@@ -98,7 +99,7 @@ def _mass(odds: Array, group: Array) -> Array:
 
 
 def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
-    """Return an order in which the first places are spread over sessions, and the values it goes by."""
+    """Return an order whose first places are spread over sessions, and the values in that order."""
     value, group = odds[order], session[order]
     seen = np.zeros(int(group.max()) + 1)
     chosen = np.zeros(min(len(order), _SPREAD), dtype=np.int64)
@@ -110,6 +111,6 @@ def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
         chosen[place], values[place], left[best] = best, worth[best], False
         seen[group[best]] += 1
     rest = value[left]
-    if len(rest):  # what was passed over for others of its session stands behind them, as far apart as it was
+    if len(rest):  # shifted below the last chosen place; distances between them stay
         rest = rest - max(0.0, float(rest[0]) - float(values[-1]))
     return order[np.concatenate([chosen, np.flatnonzero(left)])], np.concatenate([values, rest])

@@ -1,7 +1,7 @@
-"""Hits in, the same hits with what ranking goes by out: kind, salience, pins, successors.
+"""Add to hits what ranking needs: kind, salience, pins and successors.
 
-No hit costs a query of its own: pins and successors are kept in memory by the store, nodes are at hand, and a kind is read
-from the words. A `kind` that a hit already has is the one that was given with its words.
+No hit costs a query of its own: the store keeps pins and successors in memory, nodes are given, and a kind is read from the
+words. A `kind` that a hit already has was given by the author.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,25 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.summarize.kinds import cues_of, kind_of
 from memory_mcp.summarize.sentences import clean, spans
 
-#: Characters of a quotation that are read for its kind: the longest stored grip, and a few lines more.
+#: Characters of a quotation read for its kind: somewhat more than the longest stored grip.
 _READ = 1200
-#: Quotations whose kinds are remembered, some 400 bytes each: one question leads to the next, and to the same memories.
+#: Quotations whose kinds are cached, about 400 bytes each: successive questions find the same memories.
 _REMEMBERED = 2000
+_KINDS = frozenset(k.value for k in MemoryKind)
 
 
 def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
-    """`hits` as they stand in the store; `nodes` are those they lie in, as far as they are known."""
+    """Return `hits` with kind, salience, pin and successor; `nodes` are the nodes of the hits, as far as known."""
     pins = storage.toc.pins()
     over = {} if storage.superseded.is_empty() else _over(hits, storage)
     return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
 
 def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
-    """What of the words shown holds no more; of words that are named by their place, what the stored grips there say."""
+    """Return the supersessions of the quoted words by grip.
+
+    Words cited by a span count as superseded where a superseded stored grip overlaps them.
+    """
     over = storage.superseded.of({i for h in hits for i in _grips(h)})
     shown = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
     spans = {grip: span for grip in shown if (span := parse_span_grip(grip))}
@@ -48,45 +52,36 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mappin
     ended = over.get(grips[0]) if grips else None
     if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean(hit.quote))):
         ended = None
-    # Reading for kinds costs 0.1 ms a hit (measured), and a node's own is the most durable of what is worth telling in it.
+    # Reading kinds costs 0.1 ms a hit (measured); a node that is an observation holds no bullet of another kind.
     plain = node is not None and node.kind is MemoryKind.OBSERVATION and not hit.kind
+    pinned = hit.node_id in pins or not pins.isdisjoint(grips) or hit.event_id in _events_in(pins)
     return replace(
         hit,
         kind="" if plain else kind_said(hit.quote, hit.kind),
         salience=node.salience if node else 0.0,
-        pinned=bool(pins) and _is_pinned(hit, grips, pins),
+        pinned=pinned,
         superseded_by=(ended.new or RETRACTED) if ended else "",
         why_superseded=ended.reason if ended else "",
     )
 
 
-def _is_pinned(hit: Hit, grips: Sequence[GripId], pins: frozenset[str]) -> bool:
-    return hit.node_id in pins or not pins.isdisjoint(grips) or hit.event_id in _events_in(pins)
-
-
 @lru_cache(maxsize=2)
 def _events_in(pins: frozenset[str]) -> frozenset[str]:
-    """Events that pins name by their own id, as that of a note does: it was pinned before any grip of it was stored."""
+    """Return the events that pins name by their own id: a note can be pinned before its grips are stored."""
     return frozenset(spanned[0] for spanned in map(parse_span_grip, pins) if spanned)
 
 
 def _grips(hit: Hit) -> tuple[GripId, ...]:
-    """The grips of a hit; the first is that of the words shown."""
+    """Return the grips of a hit, that of the quoted words first."""
     return (GripId(hit.grip_id), *hit.grip_ids) if hit.grip_id else hit.grip_ids
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def kind_said(words: str, told: str = "") -> str:
-    """The kind of memory that words are, the most durable of their sentences; "" for an observation.
-
-    `told` is the kind that whoever wrote them gave.
-    """
+    """Return the most durable kind among the sentences of `words`, or the author's `told`; "" for an observation."""
     if told in _KINDS:
         return told if told != MemoryKind.OBSERVATION else ""
     text = words[:_READ]
     said = (text[s.start : s.end] for s in spans(text))
     kind = max((kind_of(s, cues_of(s)) for s in said), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
     return "" if kind is MemoryKind.OBSERVATION else kind.value
-
-
-_KINDS = frozenset(k.value for k in MemoryKind)

@@ -1,4 +1,4 @@
-"""What holds in the place of what holds no more, and what was decided last: whether or not the question's words are in it."""
+"""Put the statements that replaced superseded ones, and the latest decisions, among the hits."""
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
@@ -14,11 +14,11 @@ from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.text import term_set
 
-#: Share of what is asked about that a decision must name.
+#: Share of the query's terms that a decision must hold.
 _NAMED = 0.5
-#: Share of what the one that names most of it names, from which another is about the same.
+#: Share of the best decision's terms that another one must hold.
 _NEAR = 0.6
-#: No words: decisions are told by their kind.
+#: A pattern that matches nothing: decisions are selected by their kind.
 _NOTHING = "a^"
 
 
@@ -29,9 +29,9 @@ class Successors:
         self._storage = storage
 
     def put_before(self, hits: Iterable[Hit]) -> list[Hit]:
-        """`hits`, each superseded one behind the statement that holds now; free where none is superseded.
+        """Return `hits` with the statement that holds now before each superseded one. Costs nothing where none is superseded.
 
-        That one is worth at least as much: what holds answers a question that what it replaced answered.
+        That statement scores at least as much as the best one it replaced.
         """
         hits = list(hits)
         worth: dict[str, float] = {}
@@ -52,7 +52,7 @@ class Successors:
         return made
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
-        """The newest decisions that name these terms, and what stands in the place of each. Reads every decision there is."""
+        """Return the newest `most` decisions that hold the terms `named`, with successors. Reads every decision."""
         found: list[tuple[float, int, GripId, str]] = []
         for one in self._storage.superseded.stated([MemoryKind.DECISION.value], _NOTHING):
             share = len(named & term_set(one.text)) / len(named) if named else 1.0
@@ -65,7 +65,7 @@ class Successors:
         return self.put_before(hits)
 
     def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
-        """The statement as a hit; none where it was forgotten, or belongs to another project."""
+        """Return the statement as a hit; none if it was forgotten or belongs to another project."""
         try:
             found = Evidence(self._storage).expand(grip_id, 0, 0)
         except NotFound:

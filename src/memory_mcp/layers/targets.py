@@ -1,4 +1,4 @@
-"""An id of anything in the memory in, what stands for it in a result and where it lies out."""
+"""Find what the id of a node, grip or event stands for in a result."""
 
 from collections import Counter
 
@@ -12,12 +12,15 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.text import STOPWORDS, term_hash, terms
 from memory_mcp.toc.tree import Tree
 
-#: Words of a text that are told apart.
+#: Most words returned for a text.
 _WORDS = 12
 
 
 def target(storage: Storage, tree: Tree, missing: str, project: str | None = None) -> Target:
-    """What a node's, a grip's or an event's id names; NotFound for an unknown one, or where only `project` exists."""
+    """Return the target of a node's, a grip's or an event's id.
+
+    Raises NotFound for an unknown id, and for one of another project than `project` (None: any).
+    """
     if missing.startswith("toc:"):
         return _node(storage, tree, missing, project)
     found = _quoted(storage, tree, missing)
@@ -33,21 +36,17 @@ def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
         events = storage.events.get_many([grip.event_id_start, grip.event_id_end])
         pair = sorted(events.values(), key=lambda e: e.event_id != grip.event_id_start)
         return _said(tree, missing, pair[0], quoted(grip, pair), {grip.grip_id})
-    event = storage.events.find(span[0]) if span else _event(storage, missing)
+    try:
+        event = storage.events.find(span[0] if span else event_id_from(event_key(missing)))
+    except (ValueError, NotFound):
+        return None
     if event is None:
         return None
-    # Of words told twice the longer telling is shown, whichever of the two is asked for.
+    # Of duplicate texts the longer one is shown, whichever is asked for.
     told = {event.event_id, *storage.events.duplicates([event.event_id]).values()}
     own = {g.grip_id for several in storage.grips.of_events(told).values() for g in several}
     text = event.text[span[1] : span[2]] if span else event.text
     return _said(tree, missing, event, text, {missing, *told} if span else {*told, *own})
-
-
-def _event(storage: Storage, missing: str) -> Event | None:
-    try:
-        return storage.events.find(event_id_from(event_key(missing)))
-    except (ValueError, NotFound):
-        return None
 
 
 def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
@@ -70,7 +69,7 @@ def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Ta
 
 
 def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
-    """A period's parent and what lies above it, the nearest first, and its own time."""
+    """Return the time of a period's parents, nearest first, and its own."""
     above: list[NodeId] = list(parents(node_id))
     for other in above:
         above += [n for n in parents(other) if n not in above]
@@ -78,7 +77,7 @@ def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
 
 
 def _telling(tree: Tree, text: str) -> tuple[str, ...]:
-    """The words of a text that fewest segments hold, as they are written."""
+    """Return the rarest words of a text by segment frequency, as written."""
     frequencies = tree.frequencies()
     counts = Counter(w.strip(".,;:!?()[]{}<>\"'`").lower() for w in text.split())
     ranked: list[tuple[int, int, str]] = []

@@ -1,13 +1,13 @@
-"""Layers 3 and 4: one class, two instances. An index says where, the store says what.
+"""Layers 3 and 4: one class for the keyword and the vector index. The index gives ids, the store the words.
 
-Events in no document yet are searched beside the index, so that nothing acknowledged is invisible.
+Events that are not indexed yet are searched beside the index, so that everything acknowledged can be found.
 """
 
 import heapq
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, Layer
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
 from memory_mcp.layers.showing import Showing
-from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.event import EventType
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -29,28 +29,27 @@ from memory_mcp.text import probe, query_terms, terms
 from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
 
-T = TypeVar("T")
-#: What is wanted in, what a jump found out.
+#: A search of one or both indexes for messages.
 Jump = Callable[["Wanted"], "Teleported"]
-#: Messages that each side is asked for: what the other side puts first may stand far behind here.
+#: Messages requested from each side: the other side's best may rank low here.
 DEPTH = 120
-#: What speaks for a message, as a result's parts name it.
+#: Names of the columns of `Candidates.words` and `Candidates.meaning` in a result's parts.
 PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
-#: Events that say nothing but that something began or ended.
+#: Types of events without words of their own.
 _MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
-#: Of those, the newest that are compared by meaning: each has to be embedded first. Words are looked for in all of them.
+#: Newest events not indexed yet that are compared by meaning: each has to be embedded. Words are compared in all of them.
 EMBEDDED = 64
-#: Where more wait than are looked through beside an index, an import brings them: so many of its newest are. A question
-#: beside an import takes 45 ms of CPU with 500 and 165 with 2,000 (measured on real histories).
+#: When more than `MOST_WAITING` events wait, an import is running: so many of its newest events are searched. A question
+#: during an import takes 45 ms of CPU with 500 and 165 with 2,000 (measured on real histories).
 BROUGHT = 500
-#: A jump waits so long for an index that is still being read (seconds).
+#: Longest wait in seconds for an index that is still being loaded.
 _LOADING = 2.0
-#: Literal beginnings of the messages of layers that cannot answer.
+#: Literal beginnings of the error messages of layers that are off.
 NOT_ENABLED = {LayerName.BM25: "BM25 index not enabled", LayerName.VECTOR: "Vector index not enabled"}
-#: The tools that search by one layer, the best first.
+#: The tools that search by one layer, best first.
 TOOLS = {LayerName.HYBRID: "hybrid_search", LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
-#: Needs nothing but the tree.
+#: The tool that needs only the tree.
 _ALWAYS = "search_children"
 _SPANS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
 _WORDS = {LayerName.BM25: "BM25 index", LayerName.VECTOR: "Vector index"}
@@ -58,12 +57,12 @@ _WORDS = {LayerName.BM25: "BM25 index", LayerName.VECTOR: "Vector index"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an index answered, before anything is read from the store."""
+    """Matches of an index, before their words are read."""
 
     matches: tuple[Match, ...]
-    #: Events that no document holds yet.
+    #: Events that are not indexed yet.
     unfiled: tuple[Unfiled, ...]
-    #: Documents that hold something of the query, shown or not.
+    #: Number of documents that match, shown or not.
     total: int
     took_ms: float
     notices: tuple[str, ...] = ()
@@ -71,27 +70,36 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Teleported:
-    """What one jump found."""
+    """Hits of one search of an index."""
 
     hits: tuple[Hit, ...]
     total: int
     took_ms: float
     notices: tuple[str, ...] = ()
-    #: One of two sides could not answer.
+    #: Whether one of two sides could not answer.
     partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Whether a layer may be used; if not, why, and the settings that would change it."""
+    """Why a layer has no index: whether it is enabled, the reason, and the settings that would change it."""
 
     enabled: bool
     reason: str = ""
     enable_with: str = ""
 
+    def status(self, name: LayerName) -> LayerStatus:
+        """Return the status of a layer without an index."""
+        return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
+
+    def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
+        """Return the error of a layer without an index, with the tool to use instead."""
+        how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
+        return LayerUnavailable(message, f"{how}; use {best_tool(others)} meanwhile.", self.reason)
+
 
 class TeleportLayer:
-    """Jumps to documents by words or by meaning."""
+    """Searches one index by words or by meaning."""
 
     def __init__(
         self,
@@ -102,11 +110,11 @@ class TeleportLayer:
         shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """`others` says how the other layers are that a caller may use where this one cannot answer."""
+        """`searcher` returns the index or why there is none; `others` the status of the layers to suggest instead."""
         self.name = name
         self._others = others
         self.contract = CONTRACTS[name]
-        #: The index, or why there is none; asked each time, so that nothing is loaded before it is needed.
+        #: Called on every use, so that nothing is loaded before it is needed.
         self._find = searcher
         self._storage = storage
         self._tree = tree
@@ -116,7 +124,7 @@ class TeleportLayer:
         """See Layer."""
         found = self._find()
         if isinstance(found, Switch):
-            return LayerStatus(self.name, found.enabled, healthy=False, reason=found.reason, enable_with=found.enable_with)
+            return found.status(self.name)
         status = found.keeper.status()
         reason = status.reason
         if status.building is not None and not status.ready:
@@ -125,18 +133,16 @@ class TeleportLayer:
 
     @property
     def searcher(self) -> Searcher:
-        """The index; LayerUnavailable with what to do instead."""
+        """The index; LayerUnavailable with the tool to use instead."""
         found = self._find()
         if isinstance(found, Switch):
-            instead = f"use {best_tool(self._others())} meanwhile"
-            how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
-            raise LayerUnavailable(NOT_ENABLED[self.name], f"{how}; {instead}.", found.reason)
+            raise found.error(NOT_ENABLED[self.name], self._others())
         return found
 
     def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:
-        """The best documents for a text.
+        """Return the best documents for a text.
 
-        InvalidQuery for an empty text, LayerUnavailable when the index cannot answer.
+        Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """
         if not text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -144,74 +150,84 @@ class TeleportLayer:
             return self.show(text, filters, limit, self.find(text, filters, limit, least))
 
     def find(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Found:
-        """What the index says, and which events behind it match; LayerUnavailable when it cannot answer."""
-        # Reading an index takes a second after a start; whoever asks for it by name would rather wait than be refused.
+        """Return matching documents and events not indexed yet; LayerUnavailable when the index cannot answer."""
+        # Loading an index takes a second after a start: waiting is better than an error.
         self.searcher.keeper.index.wait(_LOADING)
         began = time.perf_counter()
-        # Read before the search: an event that is filed meanwhile is found twice rather than not at all.
+        # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
-        found = self._ask(lambda: self.searcher.search(text, filters, limit, least))
+        with self._explaining():
+            found = self.searcher.search(text, filters, limit, least)
         beside, notices = self._beside(text, filters, least, done)
         took = (time.perf_counter() - began) * 1000
         return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
 
     def show(self, text: str, filters: Filters, limit: int, found: Found) -> Teleported:
-        """The words behind what was found."""
+        """Return the hits of what was found, with their words."""
         with span("collect_results"):
             wanted = frozenset(query_terms(text))
             hits = self._showing.hits(found.matches, filters, wanted)
             known = {h.event_id for h in hits}
-            # During an import hundreds may match; finding the words to quote of one costs more than comparing it.
+            # During an import hundreds may match, and finding the words to quote costs more than comparing.
             fresh = (u for u in found.unfiled if u.event.event_id not in known)
             beside = self._showing.unfiled(heapq.nlargest(limit, fresh, key=lambda u: u.score), wanted)
             if beside:
                 hits = sorted([*hits, *beside], key=lambda h: -h.score)[:limit]
         return Teleported(tuple(hits), found.total, found.took_ms, found.notices)
 
-    def _ask(self, work: Callable[[], T]) -> T:
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Turn IndexUnreadable into IndexNotReady with the tool to use instead."""
         try:
-            return work()
+            yield
         except IndexUnreadable as error:
             hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
     def _beside(self, text: str, filters: Filters, least: float, done: int) -> tuple[list[Unfiled], list[str]]:
-        """Matches among events behind number `done`, which no document holds yet."""
+        """Return matches among events after sequence number `done`, which are not indexed yet, and notices."""
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
-        # What is told while an import goes on is not lost among what that brings.
-        told = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
-        events = [*told, *self._storage.events.arrived(first, last, scope, probes)]
-        spoken = [e for e in events if e.type not in _MARKS and _fits(e, filters)]
-        spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
-        found = [u for u in self._ask(lambda: self.searcher.unfiled(text, spoken)) if u.raw >= least]
+        # Live events are not lost among those of a running import.
+        live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
+        spoken = []
+        for event in (*live, *self._storage.events.arrived(first, last, scope, probes)):
+            by_speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
+            if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
+                spoken.append(event)
+        with self._explaining():
+            waiting = self.searcher.unfiled(text, spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken)
+        found = [u for u in waiting if u.raw >= least]
         return found, [f"{first - done:,} events wait to be indexed"] if first > done else []
 
     def side(self, text: str, filters: Filters, limit: int, also: Array) -> "Side":
-        """Return what the index and the events behind it say of messages; LayerUnavailable when it cannot answer.
+        """Return message candidates of the index and events not indexed yet; LayerUnavailable when it cannot answer.
 
-        `also` names messages (`(n,)` uint64) that are rated whatever their rank is.
+        `also` are names of messages, `(n,)` uint64, that are rated whatever their rank.
         """
         self.searcher.keeper.index.wait(_LOADING)
-        # Read before the search: an event that is filed meanwhile is found twice rather than not at all.
+        # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
-        found: Candidates = self._ask(lambda: self.searcher.candidates(text, filters, limit, also))
+        with self._explaining():
+            found = self.searcher.candidates(text, filters, limit, also)
         beside, notices = self._beside(text, filters, 0.0, done)
-        scale = self._ask(lambda: self.searcher.scale(text)) if beside else 1.0
+        with self._explaining():
+            scale = self.searcher.scale(text) if beside else 1.0
         shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
         return Side(found, tuple(beside), shares, tuple(notices))
 
     def rated(self, text: str, filters: Filters, names: Array) -> Candidates:
-        """Return what the index says of the named messages (`(n,)` uint64) alone."""
-        found: Candidates = self._ask(lambda: self.searcher.candidates(text, filters, 0, names))
+        """Return candidates for the named messages only: `names` is `(n,)` uint64."""
+        with self._explaining():
+            found: Candidates = self.searcher.candidates(text, filters, 0, names)
         return found
 
     def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, asked: "Wanted") -> Teleported:
-        """Return one list of messages from what one or both sides say, each with the words that are quoted of it."""
+        """Return one ranked list of messages from one or both sides, each with the words quoted of it."""
         found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
         unfiled = {u.event.event_id: u for side in sides.values() for u in side.unfiled}
         names = {keys.message_name(i): u for i, u in unfiled.items()}
@@ -246,7 +262,7 @@ class TeleportLayer:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one index says of messages: candidates, events that no document holds yet, and the share of each by its id."""
+    """What one index returns for messages: candidates, events not indexed yet, and the score of each of those by id."""
 
     found: Candidates
     unfiled: tuple[Unfiled, ...]
@@ -256,23 +272,17 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A query as a jump gets it."""
+    """A search request for messages."""
 
     text: str
     filters: Filters
     limit: int
-    #: It names something by its exact words.
+    #: Whether the query names something by its exact words.
     literal: bool
 
 
-def _fits(event: Event, filters: Filters) -> bool:
-    """Whether an event was said by whom the filters want."""
-    speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
-    return speaker and (filters.role is None or event.role.value == filters.role)
-
-
 def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled], known: set[int]) -> Candidates:
-    """Return events that no document holds yet as candidates: each as if its segment held nothing else."""
+    """Return events not indexed yet as candidates, each as if it were its segment's only message."""
     made: list[Candidates] = []
     for event_id, one in unfiled.items():
         name = keys.message_name(event_id)
@@ -286,7 +296,7 @@ def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled]
 
 
 def matches_of(found: Candidates, score: Array) -> list[Match]:
-    """Return candidates in their order as matches; one without a grip is an event that no document holds yet."""
+    """Return candidates in order as matches; one without a grip is an event not indexed yet. `score` is `(n,)`."""
     rows = zip(
         found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
         found.start.tolist(), found.raw.tolist(), found.words.tolist(), found.meaning.tolist(), score.tolist(), strict=True,
@@ -308,13 +318,13 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
 
 
 def best_tool(statuses: Sequence[LayerStatus]) -> str:
-    """Return the tool that searches by the best layer that can answer; search_children where none but the tree can."""
+    """Return the tool of the best usable layer; search_children if none is."""
     usable = {status.name for status in statuses if status.usable}
     return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
 
 
 def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
-    """A jump as the policy asks for it: one call, each message one hit, and every hit a node visited."""
+    """Run `jump` as a layer search: one call, each message one hit, each hit one node visited."""
     if query.window is not None and not terms(query.text):
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
     if not budget.call():

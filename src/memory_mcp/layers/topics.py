@@ -1,6 +1,6 @@
-"""Layer 5: what the memory is about. Themes with a statement of each; what was said in particular is left to other layers.
+"""Layer 5: topics of a query, each with a statement that shows it; it returns no hits.
 
-Importing it loads nothing of the graph: many a memory keeps none.
+Importing it loads nothing of the graph: many memories have none.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
-from memory_mcp.errors import IndexNotReady, IndexUnreadable, LayerUnavailable
+from memory_mcp.errors import IndexNotReady, IndexUnreadable
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query, Theme
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from memory_mcp.indexes.topics.graph import TopicGraph
     from memory_mcp.indexes.topics.keeper import TopicKeeper
 
-#: Themes of an answer at most, and segments of each that are looked at for a statement: some have none.
+#: Most themes of an answer, and segments of each that are searched for a statement: some have none.
 _THEMES, _EXAMPLES = 10, 3
-#: Literal beginning of the message where the layer is off or has nothing yet.
+#: Literal beginning of the error message when the layer is off or empty.
 NOT_ENABLED = "Topic graph not enabled"
 
 
@@ -47,7 +47,7 @@ class TopicsLayer:
         clock: Clock,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """`keeper` gives what looks after the graph, or why there is none; `others`: the layers to be used instead."""
+        """`keeper` returns the maintainer of the graph or why there is none; `others` the layers to suggest instead."""
         self.contract = CONTRACTS[self.name]
         self._find = keeper
         self._storage = storage
@@ -60,12 +60,12 @@ class TopicsLayer:
         """See Layer."""
         found = self._find()
         if isinstance(found, Switch):
-            return LayerStatus(self.name, found.enabled, healthy=False, reason=found.reason, enable_with=found.enable_with)
+            return found.status(self.name)
         status = found.status()
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
     def detail(self) -> TopicsStatus:
-        """Return everything there is to say of it, also where it is off."""
+        """Return the status of the topic graph, also when it is off."""
         found = self._find()
         if isinstance(found, Switch):
             return TopicsStatus(found.enabled, healthy=False, message=found.reason)
@@ -73,15 +73,14 @@ class TopicsLayer:
 
     @property
     def keeper(self) -> "TopicKeeper":
-        """What looks after the graph; LayerUnavailable where it is off."""
+        """The maintainer of the graph; LayerUnavailable when it is off."""
         found = self._find()
         if isinstance(found, Switch):
-            how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
-            raise LayerUnavailable(NOT_ENABLED, f"{how}; use {best_tool(self._others())} meanwhile.", found.reason)
+            raise found.error(NOT_ENABLED, self._others())
         return found
 
     def graph(self) -> "TopicGraph":
-        """Return the graph as of now; LayerUnavailable with the reason and what to use instead."""
+        """Return the current graph; LayerUnavailable with the reason and the tool to use instead."""
         try:
             return self.keeper.graph()
         except IndexUnreadable as error:
@@ -89,31 +88,31 @@ class TopicsLayer:
             raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
 
     def view(self, project: str | None) -> View:
-        """Return a view of one project, or (None) of all, as of now."""
+        """Return a view of one project, or of all for None, at the current time."""
         return View(self._clock.now_ms(), project)
 
     def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
-        """Call a topic so for those who see a project, or (None) all of them; "" takes the label back.
+        """Set a topic's label for viewers of a project, or of all for None; "" removes it.
 
-        `by` is the author, as `model.toc` has them. NotFound, LayerUnavailable.
+        `by` is the author, as in `model.toc`. Raises NotFound and LayerUnavailable.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
         return self.graph().topic(found.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
-        """Pin a topic, or let it go: a pinned one comes first, and is never left out for its silence."""
+        """Pin or unpin a topic; a pinned one is listed first and however old it is. Raises NotFound, LayerUnavailable."""
         found = self.graph().topic(topic_id, self.view(project))
         self._storage.toc.set_pin(found.topic_id, on, by)
         self.keeper.reread()
         return self.graph().topic(found.topic_id, self.view(project))
 
     def rebuild(self) -> "Rebuilt":
-        """Group the memory anew while the caller waits; LayerUnavailable where the layer is off."""
+        """Rebuild the topic graph and wait for it; LayerUnavailable when the layer is off."""
         return self.keeper.rebuild()
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """See Layer: themes, and no hits. What a role or a speaker said is in no topic."""
+        """Return themes and no hits; nothing for a query by role or speaker, which topics do not know."""
         graph = self.graph()
         if query.role is not None or query.speaker is not None or not budget.call():
             return LayerAnswer((), window=query.window)
@@ -148,12 +147,12 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
 
 def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet of a node that says most of a topic; None for a node without any."""
+    """Return the bullet of a node that tells most about a topic and a text; None if no bullet has a grip."""
     return next(iter(by_telling(node, topic, text)), None)
 
 
 def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
-    """Return the bullets with a grip, those first that name most of what is asked for and of what the topic is called."""
+    """Return the bullets that have a grip, those first that share most terms with the text and the topic."""
     from memory_mcp.indexes.topics.documents import terms_of
 
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}

@@ -121,7 +121,7 @@ class _Scan:
             if self._left is None:
                 self._left = iter(enumerate(self._begin()))
             found = sum(len(s.hits) for s in list(self.read.values()))
-            if self.error is not None or found >= self._query.limit or self._budget.cancelled:
+            if self.error is not None or found >= self._query.limit or self._budget.is_cancelled():
                 return None
             got = next(self._left, None)
             return got if got is not None and self._budget.call() else None
@@ -150,7 +150,7 @@ def escalate(
     ends = time.monotonic() + (budget.left_ms() - reserve_ms(budget)) / 1000
     scan.start()
     with scan.woken:
-        while scan.working() and time.monotonic() < ends and not budget.cancelled:
+        while scan.working() and time.monotonic() < ends and not budget.is_cancelled():
             scan.woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
         late = bool(scan.working())
         read, error = dict(scan.read), scan.error

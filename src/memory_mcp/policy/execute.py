@@ -115,8 +115,8 @@ class _Path:
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
     def ran_out(self) -> bool:
-        """Return whether it ended without hits because time was up or it was stopped; it then counts as no answer."""
-        if self.answer is None or self.answer.hits or (self.budget.left_ms() > 0 and not self.budget.cancelled):
+        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer."""
+        if self.answer is None or self.answer.hits or (self.budget.left_ms() > 0 and not self.budget.is_cancelled()):
             return False
         whole = self.budget.strict or self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms
         if whole and "timeout_ms" not in self.budget.hit:
@@ -237,7 +237,7 @@ class Execution:
                 seen.update(path.name for path in fresh)
                 going = not enough(paths, fresh)
                 late = time.monotonic() >= ends
-                going = going and len(seen) < len(paths) and not late and not budget.cancelled
+                going = going and len(seen) < len(paths) and not late and not budget.is_cancelled()
         finally:
             self._stop(paths, woken)
         if late and any(not p.done for p in paths) and "timeout_ms" not in budget.hit:

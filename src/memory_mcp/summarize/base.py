@@ -1,4 +1,4 @@
-"""What a summarizer is asked and what it answers."""
+"""The contract of a summarizer and the values it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a bullet's words stand: characters `start` to `end` of one event's text."""
+    """Where a bullet's words are: characters `start` to `end` of one event's text."""
 
     event_id: EventId
     start: int
@@ -20,7 +20,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class BulletDraft:
-    """A statement and the places that prove it; the tree turns places into grips."""
+    """A statement and its sources; the tree turns sources into grips."""
 
     text: str
     kind: MemoryKind
@@ -29,7 +29,7 @@ class BulletDraft:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a stretch of events is about. The title carries no date: the tree puts it in front."""
+    """Summary of a stretch of events. The title has no date: the tree prepends one."""
 
     title: str
     summary: str
@@ -39,7 +39,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class RollUp:
-    """What a period is about; its bullets are its children's own, grips kept."""
+    """Summary of a period; its bullets are its children's, with their grips."""
 
     title: str
     summary: str
@@ -48,18 +48,18 @@ class RollUp:
 
 
 class Summarizer(Protocol):
-    """Both acts are pure: the same input gives the same output, in any process. Neither ever raises for odd text."""
+    """Both methods are pure (same input, same output, in any process) and never raise for odd text."""
 
     name: str
 
     def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
-        """A title of at most 120 characters, at most 8 bullets, each with at least one source, at most 12 keywords.
+        """Return a title of at most 120 characters, at most 8 bullets with at least one source each, at most 12 keywords.
 
-        `recap` is a text in which a client's model told of them and of what came before; bullets may rest on its words.
-        Any events, also none of substance (then a plain title says what happened: "3 tool calls: Read, Bash").
+        `recap` is a client's own summary of these events and earlier ones; bullets may cite it. `events` may be of any kind: of
+        events without words the title says what happened ("3 tool calls: Read, Bash").
         """
         ...
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """The gist of a period from its children: at most `limit` bullets, each with the grips it had."""
+        """Return the summary of a period from its children: at most `limit` bullets, each with its grips."""
         ...

@@ -1,8 +1,8 @@
-"""A sentence in, whether it says that a choice was made out."""
+"""Recognize sentences that report a decision."""
 
 from memory_mcp.summarize.patterns import pattern
 
-#: A choice that was made, by whoever may: not a proposal, and not the work that follows from it.
+#: Reports of a decision by anyone; not proposals, and not the work that follows.
 _DECISION = pattern(
     r"\b(?:(?:we|i|user|they|team|it was|was|been|have|has|had|'ve|and|finally|then|just|also|(?:the|our) \w+) (?:all )?",
     r"(?:decided|agreed|opted|settled|chose|elected)(?: (?:to|on|that|for|against|not|between|with)\b| [`\w])|",
@@ -15,7 +15,7 @@ _DECISION = pattern(
     r"(?:decision|verdict|conclusion|resolution|agreement)(?: \w+)?(?: was| is|:)(?! (?:needed|pending|open|required))|",
     r"(?:final|key|design) decision\b|option [a-d0-9] (?:was |is )?(?:chosen|selected|it is)|",
     r"beschlossen|entschieden|haben uns (?:auf|für)|décidé|choisi|decidimos|decidido|hemos elegido|acordamos)",
-    # Behind a mark that opens a clause no word has to end.
+    # After punctuation that opens a clause no word boundary is needed.
     r"|(?:^|[-–—(:,] ?)(?:agreed|opted|settled|chose)(?: to| on| for|:| \w)|",
     r"(?:^|[,;:\"“(–—-] ?)(?:let's|lets|let us) (?:go with|keep (?!\w+ing\b|movin)|use|stick|stay|drop|skip|leave|not|roll back|",
     r"do (?:it|option|both|the)|",
@@ -30,32 +30,17 @@ _UNDECIDED = pattern(
     r"\b(?:decided|agreed|chose) (?:that )?already\b|",
     r"没决定|还没|未定|未决",
 )
-#: Words without one of which no choice is told; each pattern costs more than looking for them.
+#: No match without one of these words; looking for them is cheaper than the patterns.
 _WORDS = (
     *("decided", "decision", "agree", "chose", "opted", "settl", " with ", "stick", "stay", "let's ", "let’s ", "lets "),
     *("let us ", "verdict", "user ", "conclusion", "resolution", "option ", "elected", "beschlossen", "entschieden"),
-    *(
-        "uns ",
-        "décidé",
-        "choisi",
-        "decidi",
-        "elegido",
-        "acordamos",
-        "决",
-        "決",
-        "选定",
-        "選定",
-        "约定",
-        "約定",
-        "这么定",
-        "定下来",
-    ),
-    *("결정",),
+    *("uns ", "décidé", "choisi", "decidi", "elegido", "acordamos", "决", "決", "选定", "選定", "约定", "約定"),
+    *("这么定", "定下来", "결정"),
 )
 
 
 def is_choice(folded: str) -> bool:
-    """Whether a sentence, in lower case, tells of a choice that was made; conservative: half of them are not seen."""
+    """Whether a sentence in lower case reports a decision that was made; conservative: it misses half of them."""
     for word in _WORDS:
         if word in folded:
             return _DECISION.search(folded) is not None and _UNDECIDED.search(folded) is None

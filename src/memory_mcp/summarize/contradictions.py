@@ -1,16 +1,16 @@
-"""Two statements about one thing in, whether the newer says that the older holds no more out: few, and sure. Pure.
+"""Decide whether a newer statement contradicts an older one: few contradictions, and certain ones. Pure.
 
-Three ways to say so are known: the same words with another value in the place of one ("uses Postgres" and "uses MySQL"), a
-value given up in so many words ("MySQL instead of Postgres"), and the same words denied ("never", "disabled").
+Three forms are recognized: the same words with another value ("uses Postgres" and "uses MySQL"), a value explicitly given up
+("MySQL instead of Postgres"), and the same words negated ("never", "disabled").
 
 Invariants
-1. Statements that may both hold contradict nothing: another subject, purpose or day, one more thing beside another.
-2. What is asked, doubted or only planned contradicts nothing, and nothing contradicts it.
+1. Statements that may both hold do not contradict: another subject, purpose or day, one thing more beside another.
+2. Questions, doubts and plans contradict nothing, and nothing contradicts them.
 """
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,20 +20,19 @@ from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.kinds import Cue, cues_of
 from memory_mcp.text import term_set
 
-#: Kinds of statement that are to hold until something else is said.
+#: Kinds of statement that hold until revoked.
 FIRM = frozenset((MemoryKind.DECISION, MemoryKind.CONSTRAINT, MemoryKind.PREFERENCE))
-#: Words of a statement that is read, fewest and most: shorter ones name nothing, longer ones say several things.
+#: Fewest and most words of a statement that is compared: shorter ones name nothing, longer ones say several things.
 _FEWEST, _MOST = 3, 45
-#: Words of a value, and words between it and what gives it its place.
+#: Most words of a value, and most words between it and the word that sets it.
 _VALUE, _APART = 4, 3
-#: Terms that two statements share beside the value, where nothing but its words says that a statement holds further.
+#: Least terms two statements share beside the value, unless both are of a kind in `FIRM`.
 _SHARED = 2
-#: Terms that two decisions or rules share beside a number where they are the same in all else.
+#: Least terms two decisions or rules share beside a number that is not set explicitly.
 _NEARLY_ALL = 3
-#: Share of words that a denial has in common with what it denies, and the fewest of them that name something.
+#: Least terms of a statement that is negated.
 _NAMED = 2
-
-#: Share of what a statement is about that one who gives its value up must name.
+#: Least share of an older statement's terms in the newer one that gives its value up.
 _COVERED = 0.6
 #: Words that set a value and name nothing.
 _SETTING = ("use", "uses", "used", "using", "switch", "switched", "decided", "agreed", "go", "went", "default", "defaults")
@@ -42,7 +41,7 @@ _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:[.\-/:@+'’]+[^\W\u
 _CJK = re.compile("[\u3400-\u9fff]")
 _NUMBER = re.compile(r"v?\d[\d.,:]*(?:%|[a-z]{1,3})?$|[零一二两三四五六七八九十百千半]$")
 _NUMBER_WORDS = frozenset("one two three four five six seven eight nine ten twelve fifteen twenty thirty sixty hundred".split())
-#: What names one thing, in any case: code, versions, names that begin with a capital.
+#: Names of one thing: code, versions, words with a capital.
 _NAME = re.compile(r"[^\W\d_]*[\d_./:@+\-]|[A-Z]")
 _STOPS = frozenset(",;:，；：")
 _CHOOSES, _EQUALS = "=use", "=is"
@@ -50,35 +49,35 @@ _CHOOSES, _EQUALS = "=use", "=is"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement as it is compared."""
+    """A statement prepared for comparison."""
 
-    #: Its words in order, without those that say nothing of what holds; what sets a value is one word.
+    #: Its words in order, without filler; an expression that sets a value is one word.
     words: tuple[str, ...]
-    #: As they were written.
+    #: The same words as written.
     raw: tuple[str, ...]
     #: Whether it is a decision, a rule or a preference.
     firm: bool
-    #: Whether it says that something is so from now on, or that there is one only.
+    #: Whether its value holds from now on, or is the only one.
     sole: bool
-    #: Whether it holds on its day only.
+    #: Whether it holds only on the day it was said.
     passing: bool
-    #: Values that it gives up, as words.
+    #: Values that it explicitly gives up, as words.
     gone: tuple[tuple[str, ...], ...]
-    #: What it names.
+    #: Its terms.
     terms: frozenset[str]
-    #: Its words without what denies or affirms, and whether they are denied.
+    #: Its words without negations and affirmations, and whether they are negated.
     said: tuple[str, ...]
     denied: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Phrases:
-    """Rows of words by their first word, the longest first, each with what it is."""
+    """Phrases by their first word, longest first, each with its group."""
 
     by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
     def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """How many words a phrase takes here and what it is; (0, "") for none."""
+        """Return the length and the group of the phrase at `place`; (0, "") for none."""
         for phrase, group in self.by_first.get(words[place], ()):
             if tuple(words[place : place + len(phrase)]) == phrase:
                 return len(phrase), group
@@ -103,7 +102,7 @@ class _Table:
 
 
 def read(text: str, kind: MemoryKind) -> Claim | None:
-    """The statement as it is compared; None where it says nothing that something else could contradict."""
+    """Return a statement prepared for comparison; None if nothing could contradict it."""
     table = _table()
     raw = _tokens(text)
     if not _FEWEST <= len(raw) <= _MOST or cues_of(text, Cue.QUESTION) & Cue.QUESTION or text.rstrip().endswith((":", "：")):
@@ -115,14 +114,15 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
     words, written = _structured(lower, raw)
     if _any(table.doubts, words):
         return None
-    gone = tuple(_value(old) for old in _given_up(text.lower().replace("’", "'")))
+    folded = text.lower().replace("’", "'")
+    gone = tuple(_value(match["old"]) for pattern in table.replaces for match in pattern.finditer(folded))
     sole = firm or _any(table.news, lower) or _any(table.only, lower)
     return Claim(words, written, firm, sole, _any(table.passing, lower), gone, frozenset(term_set(text)), *_unpolar(words))
 
 
 @cache
 def words_pattern() -> str:
-    """A pattern without which, in lower case, no statement is read that is not told as a decision, rule or preference (RE2)."""
+    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`."""
     data = _data()
     rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
     spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
@@ -130,7 +130,7 @@ def words_pattern() -> str:
 
 
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
-    """Whether both cannot hold, and the newer is what does; `apart`: they were said on different days."""
+    """Whether both cannot hold, so that only the newer does; `apart`: they were said on different days."""
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
         return False
     if apart and (newer.passing or older.passing):
@@ -139,8 +139,10 @@ def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
 
 
 def _other_value(newer: Claim, older: Claim) -> bool:
-    """Whether one value alone differs, and it stands where only one can."""
-    start, end = _same_ends(newer.words, older.words)
+    """Whether only one value differs, where only one value can hold."""
+    most = min(len(newer.words), len(older.words))
+    start = next((i for i in range(most) if newer.words[i] != older.words[i]), most)
+    end = next((i for i in range(most - start) if newer.words[-1 - i] != older.words[-1 - i]), most - start)
     new, old = newer.words[start : len(newer.words) - end], older.words[start : len(older.words) - end]
     if not (new and old) or len(new) > _length(new) or len(old) > _length(old):
         return False
@@ -150,7 +152,10 @@ def _other_value(newer: Claim, older: Claim) -> bool:
     numbers = _is_number(new), _is_number(old)
     if any(numbers):
         version = len(before) > 1 and before[-2] == _CHOOSES and "." in new[0] and "." in old[0]
-        if not (shared and before and all(numbers)) or _is_label(before) or _is_date(after):
+        if not (shared and before and all(numbers)):
+            return False
+        # Numbers that only number something (step 3, PR 12), or are of a day, month or hour.
+        if before[-1] in _table().labels or before[-1] == "#" or not _table().dates.isdisjoint(after[:2]):
             return False
         return version or (enough and _sets_number(before, after)) or (newer.firm and older.firm and len(shared) >= _NEARLY_ALL)
     if not shared or not enough:
@@ -160,16 +165,8 @@ def _other_value(newer: Claim, older: Claim) -> bool:
     return newer.sole and _sets_name(before, newer.raw[start : start + len(new)], older.raw[start : start + len(old)])
 
 
-def _same_ends(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
-    """How many words are the same from the start, and behind those from the end."""
-    most = min(len(a), len(b))
-    start = next((i for i in range(most) if a[i] != b[i]), most)
-    end = next((i for i in range(most - start) if a[-1 - i] != b[-1 - i]), most - start)
-    return start, end
-
-
 def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What stands before and after a value in its own clause: the next one is about something else."""
+    """Return the words before and after a value up to the ends of its clause."""
     start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
     end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
     return before[start:], after[:end]
@@ -184,23 +181,13 @@ def _is_number(value: Sequence[str]) -> bool:
 
 
 def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether a number behind `before` is a measure that is set, by the words around it."""
+    """Whether the words around a number set it as a measure."""
     near = before[-_APART - 1 :]
     return any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
 
 
-def _is_label(before: Sequence[str]) -> bool:
-    """Whether a number behind these words only numbers something: step 3, PR 12."""
-    return before[-1] in _table().labels or before[-1] == "#"
-
-
-def _is_date(after: Sequence[str]) -> bool:
-    """Whether a number before these words is that of a day, a month or an hour."""
-    return not _table().dates.isdisjoint(after[:2])
-
-
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
-    """Whether a name behind `before` is what was chosen, with nothing between that would make it a purpose or a place."""
+    """Whether `before` sets the name after it, with no purpose or place between."""
     table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
@@ -214,12 +201,17 @@ def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) ->
 
 
 def _gives_up(newer: Claim, older: Claim) -> bool:
-    """Whether the newer gives a value up in so many words that the older had set, of the same thing."""
+    """Whether the newer explicitly gives up a value that the older had set, of the same thing."""
     for value in newer.gone if newer.sole else ():
-        if not value or len(value) > _length(value) or any(_meets(value, own) for own in older.gone):
+        if not value or len(value) > _length(value):
+            continue
+        if any(_place(value, own) is not None or _place(own, value) is not None for own in older.gone):
             continue
         at, named = _place(value, older.words), _content(value)
-        if at is None or not named or not _is_set(older, at, len(value)):
+        if at is None or not named:
+            continue
+        near = (*older.words[max(0, at - 2) : at], *older.words[at + len(value) : at + len(value) + 2])
+        if not any(word in (_CHOOSES, _EQUALS, "default", "默", "认") for word in near):
             continue
         about = older.terms - named - _content(_SETTING)
         same = about & newer.terms
@@ -229,30 +221,20 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
 
 
 def _value(text: str) -> tuple[str, ...]:
-    """The words of a value, up to where its purpose or place is said."""
+    """Return the words of a value, up to its purpose or place."""
     words = [word for word in _tokens(text) if word not in ("the", "a", "an", "using")]
     end = next((at for at, word in enumerate(words) if at and word in _table().scopes), len(words))
     return tuple(words[:end])
 
 
-def _meets(a: Sequence[str], b: Sequence[str]) -> bool:
-    return _place(a, b) is not None or _place(b, a) is not None
-
-
 def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
-    """Where `part` stands in `words` in one run; None for nowhere."""
+    """Return where `part` is in `words` as one run; None for nowhere."""
     size = len(part)
     return next((i for i in range(len(words) - size + 1) if tuple(words[i : i + size]) == tuple(part)), None)
 
 
-def _is_set(claim: Claim, at: int, size: int) -> bool:
-    """Whether the value at this place is what the statement chose."""
-    near = (*claim.words[max(0, at - 2) : at], *claim.words[at + size : at + size + 2])
-    return any(word in (_CHOOSES, _EQUALS, "default", "默", "认") for word in near)
-
-
 def _denies(newer: Claim, older: Claim) -> bool:
-    """Whether both say the same, one of them with a denial."""
+    """Whether both say the same, exactly one of them negated."""
     if newer.denied == older.denied or newer.said != older.said:
         return False
     lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
@@ -260,7 +242,7 @@ def _denies(newer: Claim, older: Claim) -> bool:
 
 
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-    """The words without what denies or affirms, and whether what is left is denied."""
+    """Return the words without negations and affirmations, and whether the rest is negated."""
     polar = _table().polar
     kept: list[str] = []
     denials, place = 0, 0
@@ -275,18 +257,15 @@ def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
 
 
 def _content(words: Sequence[str]) -> set[str]:
-    """The terms of words, without what sets a value and what only bounds it."""
+    """Return the terms of words without the marks of set values."""
     own = [word for word in words if word not in (_CHOOSES, _EQUALS)]
-    return term_set(" ".join(own)) if not any(map(_CJK.match, own)) else term_set("".join(_joined(own)))
-
-
-def _joined(words: Sequence[str]) -> Iterator[str]:
-    for word in words:
-        yield word if _CJK.match(word) else f" {word} "
+    if not any(_CJK.match(word) for word in own):
+        return term_set(" ".join(own))
+    return term_set("".join(word if _CJK.match(word) else f" {word} " for word in own))
 
 
 def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words without frame, what sets a value as one word; and the same as written."""
+    """Return the words without filler, each expression that sets a value as one word; and the same as written."""
     structure = _table().structure
     words: list[str] = []
     written: list[str] = []
@@ -301,12 +280,6 @@ def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ..
             written += raw[place : place + (size or 1)]
         place += size or 1
     return tuple(words), tuple(written)
-
-
-def _given_up(text: str) -> Iterator[str]:
-    for pattern in _table().replaces:
-        for match in pattern.finditer(text):
-            yield match["old"]
 
 
 def _any(phrases: _Phrases, words: Sequence[str]) -> bool:
@@ -345,7 +318,7 @@ def _rows(text: str) -> list[str]:
 
 
 def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
-    """The phrases of some groups; of two that are the same the first group's."""
+    """Return the phrases of some groups; the first group wins for equal ones."""
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
         for row in _rows(data[group]):

@@ -1,12 +1,12 @@
-"""Messages in, the questions that were put to a person and answered out: a decision is both, and neither alone can be read.
+"""Find questions that a person answered: question and answer together are a decision.
 
 Invariants
-1. Question and answer stand as they were said, shortened; an option that was named by its number or letter is written out.
-2. What a person merely allows ("shall I go on? yes") decides nothing.
+1. Question and answer are quoted, shortened; an option named by its number or letter is written out.
+2. Mere permission ("shall I go on? yes") is not a decision.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.model.event import Event, EventType, Role, is_recap
@@ -14,12 +14,12 @@ from memory_mcp.summarize.base import Source
 from memory_mcp.summarize.sentences import Shape, Span, clean, shorten, spans
 from memory_mcp.summarize.vocabulary import words
 
-#: Characters of the longest question and answer that are shown, and of the longest answer that is one.
+#: Most characters shown of a question and an answer, and most characters of an answer.
 _QUESTION, _ANSWER, _SHORT = 118, 78, 240
-#: Question and answer name so many telling words together, or the bullet says nothing.
-_TELLING = 3
+#: Least telling words of a question with its answer, and the weight above which a word is telling.
+_TELLING, _TOLD = 3, 0.15
 _ASKS = ("?", "？", "؟")
-# The form in which a client reports what was picked from a list it had shown.
+# How a client reports the choice from a list.
 _PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
 _PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
 _OPTION = re.compile(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
@@ -40,12 +40,13 @@ _CHOICE = re.compile(
     r"|还是|哪|要不要|吗|それとも|どちら|べき",
     re.I,
 )
+_OR = re.compile(r"\bor\b|\boder\b|\bou\b|还是|それとも")
 _REFUSES = re.compile(r"(?:no|nope|nah|not|don['’]t|never|nein|non)\b|不|いや|いいえ", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A question and its answer as one statement, and where both stand."""
+    """A question and its answer as one statement, and where both are."""
 
     text: str
     sources: tuple[Source, ...]
@@ -53,12 +54,14 @@ class Decision:
 
 
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
-    """Every one, in the order of the answers; events come in order."""
+    """Return the decisions in the order of the answers; `events` must be in order."""
     found: list[Decision] = []
     asked: Event | None = None
     for event in events:
         if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in _PICKERS:
-            found += _picked(event)
+            for match in _PICKED.finditer(event.text):
+                source = Source(event.event_id, *match.span())
+                found.append(_made(clean(match[1]), clean(match[2]), (source,), event))
         elif event.role is Role.ASSISTANT and event.type is EventType.ASSISTANT_MESSAGE and not event.speaker:
             asked = event
         elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and not is_recap(event):
@@ -66,11 +69,6 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
                 found.append(decision)
             asked = None
     return found
-
-
-def _picked(event: Event) -> Iterator[Decision]:
-    for match in _PICKED.finditer(event.text):
-        yield _made(clean(match[1]), clean(match[2]), (Source(event.event_id, *match.span()),), event)
 
 
 def _answered(asked: Event, event: Event) -> Decision | None:
@@ -83,7 +81,8 @@ def _answered(asked: Event, event: Event) -> Decision | None:
     questions = [s for s in said[-6:] if tail[s.start : s.end].rstrip("*_`\"') ").endswith(_ASKS)]
     if not questions:
         return None
-    question = _open_one(tail, questions)
+    choices = [s for s in questions if _OR.search(tail[s.start : s.end])]
+    question = (choices or questions)[-1]
     if not _CHOICE.search(tail[question.start : question.end]):
         return None
     answer, option = text, _named(tail, said, text)
@@ -91,14 +90,14 @@ def _answered(asked: Event, event: Event) -> Decision | None:
     if option is not None:
         answer = tail[option.start : option.end]
     elif (match := _OPTION.match(text)) and match.end() == len(text):
-        # A number or letter of no list that can be found says nothing to who reads it.
+        # A number or letter of an unknown list means nothing to a reader.
         return None
     elif _ALLOWS.fullmatch(text.rstrip(" .!")) or (_OFFERS.search(words_of_question) and not _REFUSES.match(text)):
         return None
     if text.rstrip().endswith(_ASKS):
         return None
     start = event.text.find(text)
-    # The answer first: whoever gave it decided.
+    # The answer comes first: the one who gave it decided.
     answered = Source(event.event_id, start, start + len(text))
     sources = (answered, Source(asked.event_id, cut + question.start, cut + question.end))
     decision = _made(clean(words_of_question), clean(answer), sources, event)
@@ -106,18 +105,8 @@ def _answered(asked: Event, event: Event) -> Decision | None:
     return decision if len(told) >= _TELLING else None
 
 
-#: A word that weighs more tells something.
-_TOLD = 0.15
-
-
-def _open_one(text: str, questions: Sequence[Span]) -> Span:
-    """Of several questions the last that offers a choice, else the last."""
-    choices = [s for s in questions if re.search(r"\bor\b|\boder\b|\bou\b|还是|それとも", text[s.start : s.end])]
-    return (choices or questions)[-1]
-
-
 def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
-    """The option of a list that an answer names by its number or letter and nothing else."""
+    """Return the list item that an answer names by its number or letter alone."""
     match = _OPTION.match(answer)
     if match is None or len(answer) - match.end() > 12:
         return None

@@ -1,9 +1,9 @@
-"""Events in, title, summary, bullets and keywords out: the default summarizer, without a model.
+"""The default summarizer, without a model: it selects sentences of the events.
 
 Invariants
-1. A pure function of its input: no clock, no store, no statistics beyond the table that ships with the package.
-2. Every bullet is made of words of events, shortened: a sentence, an item of a recap, a question with its answer, or what a
-   commit was called. Its sources are where these stand.
+1. A pure function of its input: no clock, no store, no statistics beyond the tables in the package.
+2. Every bullet consists of words of the events, shortened: a sentence, an item of a recap, a question with its answer, or the
+message of a commit. Its sources are where these words are.
 """
 
 import re
@@ -25,18 +25,18 @@ from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
 from memory_mcp.summarize.titles import ASKED, HEADLINE, MAX_TITLE, headline, join
 from memory_mcp.summarize.vocabulary import is_vague, keys_of
 
-#: A word that may be written with a capital: no name of the code.
+#: A word that may be capitalized: not an identifier.
 _PLAIN = re.compile(r"[a-z]+(?=[ ,.:;!]|$)")
 MAX_BULLET = 200
 MAX_SUMMARY = 300
-#: Of a command that failed this much stands before its error.
+#: Characters of a failed command shown before its error.
 MAX_COMMAND = 80
-#: Bullets that a recap may give, answered questions, and commits: the rest is for what else was said.
+#: Most bullets from a recap, from answered questions and from commits; the rest is for other sentences.
 MAX_RECALLED, MAX_DECISIONS, MAX_DEEDS = 4, 3, 3
 
 
 class ExtractiveSummarizer:
-    """Chooses sentences; invents none."""
+    """Selects sentences; makes up none."""
 
     name = "extractive"
 
@@ -64,10 +64,10 @@ class ExtractiveSummarizer:
 
 
 def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
-    """What was asked and what came of it; "" when nothing was said."""
-    # "All tests pass" is worth telling where there is room for it beside the whole of what was asked.
+    """Return the request and its outcome; "" when there are neither."""
+    # An outcome that names nothing ("all tests pass") does not shorten the request.
     width = ASKED if outcome and outcome.telling else HEADLINE
-    asked = _headline(heads[0], width) if heads else ""
+    asked = _named(heads[0].speaker, headline(heads[0].text, width), 20) if heads else ""
     done = next((t.statement.text for t in told if t.statement.part is not Part.OPEN), "")
     if done and (not heads or heads[0].voice is not Voice.USER or is_vague(heads[0].words)):
         asked = headline(done, width)
@@ -75,7 +75,7 @@ def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome
         return asked or (outcome.short if outcome else "")
     one, other = keys_of(asked), keys_of(outcome.short)
     if len(one & other) * 2 > min(len(one), len(other)):
-        # One repeats the other: the outcome says it with what came of it, unless it says less.
+        # One repeats the other: the outcome says more, unless it has fewer words.
         return asked if len(other) < len(one) else _capital(outcome.short)
     title = f"{asked}{'' if asked.endswith(('?', '？')) else ':'} {outcome.short}"
     return title if len(title) <= MAX_TITLE else asked
@@ -88,9 +88,12 @@ def _capital(text: str) -> str:
 def _bullets(
     stretch: Stretch, events: Sequence[Event], told: Sequence[Recalled], outcomes: Sequence[Outcome]
 ) -> tuple[BulletDraft, ...]:
-    """What a recap says of the stretch, what was decided, what came of it, then its best sentences; no two alike."""
+    """Return bullets of the recap, decisions, outcomes and the best sentences; no two alike.
+
+    Those of the recap come first, all others in the order in which they were said.
+    """
     left = [t for t in told if t.statement.part is Part.OPEN][:1]
-    said = [*(t for t in told if t not in left)][:MAX_RECALLED]
+    said = [t for t in told if t not in left][:MAX_RECALLED]
     made = [BulletDraft(shorten(t.statement.text, MAX_BULLET), _kind(t.statement.text), t.sources) for t in [*said, *left]]
     if not stretch.is_dialogue:
         made += [BulletDraft(d.text, MemoryKind.DECISION, d.sources) for d in decisions_of(events)[-MAX_DECISIONS:]]
@@ -99,9 +102,7 @@ def _bullets(
     made += [BulletDraft(shorten(_capital(o.text), MAX_BULLET), _kind(o.text), (o.source,)) for o in outcomes]
     made += sentences
     kept = distinct(made, lambda bullet: keys_of(bullet.text), MAX_BULLETS)
-    # What a recap says comes first, all else in the order in which it was said.
-    said_by_it = len(said) + len(left)
-    first = [b for b in kept if b in made[:said_by_it]]
+    first = [b for b in kept if b in made[: len(said) + len(left)]]
     rest = sorted((b for b in kept if b not in first), key=lambda b: (b.sources[0].event_id, b.sources[0].start))
     return (*first, *rest)
 
@@ -110,15 +111,13 @@ def _kind(text: str) -> MemoryKind:
     return kind_of(text, cues_of(text))
 
 
-def _headline(sentence: Sentence, width: int) -> str:
-    """With the name of whoever said it: "Ann: I moved to Oslo" is a fact about Ann."""
-    name = shorten(sentence.speaker, 20)
-    return f"{name}: {headline(sentence.text, width)}" if name else headline(sentence.text, width)
+def _named(speaker: str, text: str, width: int) -> str:
+    """Prepend the speaker's name if there is one: "Ann: I moved to Oslo" is a fact about Ann."""
+    return f"{shorten(speaker, width)}: {text}" if speaker else text
 
 
 def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
-    name = shorten(sentence.speaker, 40)
-    text = f"{name}: {sentence.text}" if name else sentence.text
+    text = _named(sentence.speaker, sentence.text, 40)
     sources: tuple[Source, ...] = (Source(sentence.event.event_id, sentence.start, sentence.end),)
     call = stretch.commands.get(sentence.event.metadata.get("tool_use_id", "")) if sentence.voice is Voice.TOOL else None
     if call is not None:
@@ -131,13 +130,13 @@ def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
 
 
 def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
-    said = [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
-    said = [*(t.statement.text for t in told), *said][:2] if told else said[:2]
+    said = [t.statement.text for t in told] + [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
+    said = said[:2]
     return shorten(" ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said), MAX_SUMMARY)
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
-    """What happened, where nothing was said."""
+    """Return a title that counts events, for a stretch without sentences."""
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))

@@ -1,4 +1,4 @@
-"""A read stretch in, the words and phrases that tell it from its neighbours out."""
+"""Choose the keywords of a stretch: the words and phrases that distinguish it."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from memory_mcp.summarize.stretch import Stretch, read
 from memory_mcp.summarize.vocabulary import Word
 
 MAX_KEYWORDS = 12
-#: A pair of words said this often is one term.
+#: Occurrences from which a pair of words is one term.
 PAIR_TIMES = 2
 MAX_PHRASE = 32
-#: Pairs are looked for among this many best words.
+#: Pairs are searched among this many best words.
 _CANDIDATES = 40
 
 
 def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
-    """The most telling terms, best first, as they were written; identifiers whole."""
+    """Return the most telling terms, best first, as they were written; identifiers whole."""
     shown = stretch.shown
     starts = {s.words[0] for s in stretch.sentences if s.words}
     worth = []
@@ -24,7 +24,7 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
         if told > 0:
             word = shown[key]
             appeal = word.appeal
-            # A name has its capital inside a sentence too.
+            # A capital inside a sentence marks a name.
             if word.capital:
                 appeal *= 0.8 if word in starts else 1.3
             worth.append((-told * appeal, key))
@@ -49,14 +49,14 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
 
 
 def keywords_of(texts: Sequence[str], limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
-    """The most telling terms of texts that nobody has said, such as a summary's own."""
+    """Return the most telling terms of texts that are not events, such as a refined summary."""
     told = "\n".join(texts)
     message = Event(event_id(0, "", told), "", 0, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, Trust.ASSISTANT, told, "")
     return keywords(read([message]), limit)
 
 
 def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, str]]:
-    """For a word its best phrase: two plain words that stand together at least twice, and seldom apart."""
+    """Return for a word its best phrase: two plain words adjacent at least twice, and seldom apart."""
     best: dict[str, tuple[float, tuple[str, str, str]]] = {}
     texts: list[str] = []
     for (left, right), times in _pairs(stretch, wanted).items():
@@ -77,11 +77,11 @@ def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, st
 
 
 def _pairs(stretch: Stretch, wanted: set[str]) -> dict[tuple[Word, Word], int]:
-    """How often two wanted words stand side by side."""
+    """Return how often two wanted words are adjacent."""
     pairs: dict[tuple[Word, Word], int] = {}
     for held in stretch.tally.values():
         among = {word for word in set(held) if word.key in wanted}
-        # Neighbours that are both wanted are found by the byte: nothing is done for all others.
+        # A byte search finds adjacent wanted words without a Python loop over all others.
         flags = bytes(map(among.__contains__, held))
         at = flags.find(b"\1\1")
         while at >= 0:

@@ -1,6 +1,6 @@
-"""A sentence in, what it is out: chatter or substance, a decision, a fix, a question, and which kind of memory.
+"""Classify sentences: chatter or content, decision, fix or question, and the kind of memory.
 
-The rules are lexical and conservative: what is not clearly something else is an observation.
+The rules are lexical and conservative: anything doubtful is an observation.
 """
 
 import re
@@ -11,7 +11,7 @@ from memory_mcp.summarize.patterns import pattern
 
 
 class Cue:
-    """What a sentence's own words announce, as bits of a plain integer: IntFlag costs more than the patterns do."""
+    """What the words of a sentence indicate, as bits of an int: IntFlag costs more than the patterns do."""
 
     DECISION = 1
     CAUSE = 2
@@ -22,11 +22,11 @@ class Cue:
     QUESTION = 64
     OPEN = 128
     FACT = 256
-    #: Said to somebody: "you", "your".
+    #: Addresses somebody: "you", "your".
     ADDRESS = 512
 
 
-# One pattern per cue, tried only where one of its trigger words stands.
+# One pattern per cue, tried only on sentences with one of its trigger words.
 _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (
         Cue.DECISION,
@@ -106,16 +106,11 @@ _TRIGGER_WORDS = {
 }
 
 
-def _triggers() -> dict[str, int]:
-    found: dict[str, int] = {}
-    for cue, listed in _TRIGGER_WORDS.items():
-        for word in listed.split():
-            found[word] = found.get(word, 0) | cue
-    return found
-
-
-#: Words without which a cue cannot stand, so that most patterns are never tried.
-TRIGGERS = _triggers()
+#: The cues that a word can trigger: most patterns are never tried.
+TRIGGERS: dict[str, int] = {}
+for _cue, _listed in _TRIGGER_WORDS.items():
+    for _trigger in _listed.split():
+        TRIGGERS[_trigger] = TRIGGERS.get(_trigger, 0) | _cue
 ANY_CUE = 1023
 
 _OPENING = (
@@ -146,7 +141,7 @@ _INTERRUPTION = pattern(
     r"api error|the conversation is summarized|analysis:?$|your task is to|if you need specific details|co-authored-by|",
     r"generated with)",
 )
-#: The client's own notices, wherever they stand.
+#: The client's own notices, anywhere in a message.
 _NOTICE = pattern(
     r"(?:if you need specific details|resume this session|this session is being continued|\d+-hour limit|limit reached|",
     r"(?:claude )?(?:ai )?usage limit|you(?:'ve| have) (?:hit|reached) your|tip: |press (?:ctrl|esc)|claude --resume|",
@@ -157,7 +152,7 @@ _ERRAND = pattern(
     r"(?:commit|push|pull|rebase|merge|continue|proceed|retry|go ahead|try again|",
     r"(?:create|open|make|draft)(?: an?)?(?: draft)? (?:pr|pull request|commit|branch))\b[^.?!\n]{0,36}[.?!]?$",
 )
-#: What one is told to do, in a procedure or in a rule: the plain form, as no event is told.
+#: Imperatives of procedures and rules.
 _ACT = (
     r"(?:(?:re-?)?run|execute|invoke|call|use|set|open|type|press|click|tap|select|install|restart|start|stop|exit|check|verify|"
     r"build|test|deploy|enable|disable|generate|regenerate|create|reset|export|copy|add|edit|go to|paste|pass|search|try)"
@@ -183,7 +178,7 @@ _CONSTRAINT = pattern(
     r"(?:[:;—–-] ?(?:never|do not|don't|always)|, never|^only) ",
     rf"(?:commit|push|store|write|touch|change|delete|log|rely|mix|{_ACT})\b",
 )
-#: Guesses ("it must be nice"), what somebody never did, and requests of the moment.
+#: Not rules: guesses ("it must be nice"), habits, and requests of the moment.
 _NOT_A_RULE = pattern(
     r"^(?:please )?(?:always (?:here|up|there|good|great|nice|fun|happy|ready|an?|the)\b|(?:never|always) \w+[^s\W]s\b)|",
     r"must be\W*$|must-|must've|(?:issue|problem|error|bug) must\b|",
@@ -204,14 +199,14 @@ _DEFINITION = pattern(
     r"[\w\"“`]|",
     r"\bwhich is,? (?:just |basically |essentially,? )?an? (?:set|kind|type|sort|piece|form|collection|list) of\b",
 )
-#: What a thing of the code is, from the sentence's first word on.
+#: "`name` is the ..." at the start of a sentence.
 _THING = pattern(
     r"(?:in \w+, )?(?:an? |the )?(?:`[^`]+`|\w+[._]\w[\w.]*) (?:is an?|is the|are the) (?!real|root|actual|main|only|",
     r"same|bug|problem|issue|blocker|cause|culprit|mess|good|bad)\w",
 )
-#: An entry of a list of names: "`load_rows()` - reads the rows". The name looks like code, in the case it was written.
+#: An entry of a list of names, in its original case: "`load_rows()` - reads the rows".
 _ENTRY = re.compile(r"/?(?=\S*(?:[_/(.]|[a-z][A-Z]))[\w./-]+(?:\([^)]*\))? [-–—] (?=\S+ \S)")
-#: What such an entry says when it tells of a change, or of what is wrong.
+#: Such an entry that reports a change or an error instead.
 _CHANGE = pattern(
     r" [-–—] (?:(?:now|new|also|add|fix|remove|replace|update|change|rename|move|delete|extract|refactor|simplify|kept|keep|",
     r"use|set|was|is|are|has|not?|needs?|should|must|still)\b|\w+ed\b)|",
@@ -234,10 +229,9 @@ _PREFERENCE = pattern(
 )
 _WISH = pattern(r"\b(?:i'd|i would|would) (?:really |also |just )*(?:love|like)\b")
 
-
-#: What a sentence may be by its first word, as bits: greeting or narration; put there by the client, first or anywhere.
+#: What a sentence may be by its first word, as bits: greeting or narration; a client's text at the start, or anywhere.
 MAY_BE_CHATTER, MAY_INTERRUPT, MAY_NOTIFY = 1, 2, 4
-#: First words without which a sentence is neither greeting nor narration; some stand for their longer forms too.
+#: First words of greetings and narration.
 _FIRST_WORDS = frozenset(
     """ok okay great perfect excellent good now right alright sure yes no hmm so and also then first next finally actually ah
     oh wait got i done thanks thank awesome nice cool well you sounds that hey hi hello wow bye take congrat see talk exactly
@@ -252,7 +246,7 @@ _LETTERS = re.compile("[a-z]*")
 
 
 class _Openers(dict[str, int]):
-    """Of a sentence's first token, what the sentence may be, so that most patterns are never tried; remembered."""
+    """A cache: what a sentence may be by its first token, so that most patterns are never tried."""
 
     def __missing__(self, token: str) -> int:
         if len(self) > _OPENERS_LIMIT:
@@ -272,7 +266,7 @@ OPENERS = _Openers()
 
 
 def cues_of(text: str, triggered: int = ANY_CUE) -> int:
-    """Everything the words of one sentence announce, of the cues that its words can trigger."""
+    """Return the cues of one sentence among those its words can trigger."""
     found = triggered & Cue.ADDRESS if triggered != ANY_CUE else 0
     if triggered:
         folded = text.lower()
@@ -285,15 +279,15 @@ def cues_of(text: str, triggered: int = ANY_CUE) -> int:
 
 
 def is_errand(text: str, start: int, end: int) -> bool:
-    """Whether a request is a mere errand ("commit this, push"): it says nothing about the work."""
+    """Whether a request is an errand ("commit this, push"), which says nothing about the work."""
     return _ERRAND.match(text[start:end].lower()) is not None
 
 
 def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: bool = True) -> bool:
-    """Whether `text[start:end]` is greeting, thanks, narration of the next step, or put there by the client itself.
+    """Whether `text[start:end]` is a greeting, thanks, narration of the next step, or the client's own text.
 
-    Only an agent narrates ("I need to look at the logs"): from a person the same words are a fact. What clients put
-    there stands at a message's beginning: `first`.
+    Only an agent narrates ("I need to look at the logs"): from a person the same words are a fact. Most of a client's texts
+    count only at the start of a message: `first`.
     """
     said = text[start:end].lower()
     if narrates and _NARRATION.match(said):
@@ -304,10 +298,10 @@ def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: b
 
 
 def kind_of(text: str, cues: int) -> MemoryKind:
-    """The kind of memory a statement is; an observation unless its words say otherwise."""
+    """Return the kind of memory of a statement; an observation unless its words say otherwise."""
     if cues & Cue.QUESTION:
         return MemoryKind.OBSERVATION
-    # Each pattern costs more than looking for the words without which it cannot match.
+    # Looking for required words first is cheaper than trying each pattern.
     folded = text.lower()
     if (folded.startswith(_PROCEDURE_STARTS) or _names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
         return MemoryKind.PROCEDURE

@@ -1,8 +1,8 @@
-"""A read stretch in, what came of it out: what was committed, opened or merged, or else how the agent's last words tell it.
+"""Find the outcome of a stretch: commits and pull requests, otherwise the agent's last words on what was done.
 
 Invariants
 1. An outcome is shown whole: one that would have to be cut is left out.
-2. What a person asks for is no outcome, and neither is what an agent is about to do.
+2. Requests of a person and an agent's plans are not outcomes.
 """
 
 import re
@@ -15,27 +15,26 @@ from memory_mcp.summarize.kinds import ANY_CUE, Cue, cues_of
 from memory_mcp.summarize.sentences import Shape, clean
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
 
-#: Characters of the longest outcome that a title has room for.
+#: Most characters of an outcome in a title.
 MAX_OUTCOME = 66
-#: The agent's last messages that may tell how it ended, and sentences looked at in each.
+#: Last messages of the agent that are read for an outcome, and sentences of each.
 _LAST_MESSAGES, _SENTENCES = 2, 40
 _TOLD = Cue.FIX | Cue.OUTCOME
 _FOUND = re.compile(
     r"\b(?:root cause|found (?:it|the)|the (?:real |actual |underlying )?(?:bug|culprit|problem|issue|cause) (?:is|was)\b)", re.I
 )
-#: How it was, and what is to be done, is told so.
+#: Openings of sentences on an earlier state or a plan.
 _EARLIER = re.compile(
     r"(?:before|previously|originally|if|when|currently|next|(?:quick )?fix|implement|add|create|update|write|change)\b|"
     r"(?:phase|step|task|option|part) ?\d",
     re.I,
 )
 
-#: "All tests pass" names fewer telling words than this.
+#: Least telling words of an outcome that names something; "all tests pass" has fewer.
 _NAMES = 4
-
-#: Characters of a command that are looked at: what it makes to last stands at its beginning.
+#: Characters of a command that are read.
 _HEAD = 8_000
-#: What a command makes to last, and the words that it is given; nothing reaches over the end of the command itself.
+#: Commits and pull requests with their messages; no match crosses the end of its command.
 _WORDS = r"""(?:"(?P<double>(?:\\.|[^"\\\n]){3,400})"|'(?P<single>[^'\n]{3,400})')"""
 _DEEDS = (
     ("pull request", re.compile(rf"\bgh pr create\b[^;&|]{{0,400}}?--title[ =]+{_WORDS}")),
@@ -59,22 +58,22 @@ _SUBJECT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: a few words for a title, the whole statement for a bullet, and where it stands."""
+    """An outcome: a few words for a title, the whole statement for a bullet, and its source."""
 
     short: str
     text: str
     source: Source
-    #: Whether it names anything of its own.
+    #: Whether it names something specific.
     telling: bool = True
 
 
 def outcome_of(stretch: Stretch, events: Sequence[Event], deeds: Sequence[Outcome]) -> Outcome | None:
-    """The last thing that was made to last, else what the agent's last messages say was done; None where nothing is told."""
-    return deeds[-1] if deeds else _told(stretch) or _stopped(events)
+    """Return the last commit or pull request, else what the agent's last messages report; None for nothing."""
+    return deeds[-1] if deeds else _reported(stretch) or _interrupted(events)
 
 
 def deeds_of(events: Sequence[Event]) -> list[Outcome]:
-    """What commands that did not fail made to last: commits and pull requests, in order, by the words they were given."""
+    """Return the commits and pull requests of commands that did not fail, in order."""
     failed = {e.metadata.get("tool_use_id") for e in events if e.metadata.get("is_error") == "true"} - {None}
     found: list[Outcome] = []
     for event in events:
@@ -91,7 +90,7 @@ def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
     for match, label in sorted(found, key=lambda f: f[0].start()):
         said = next((text.strip() for text in match.groupdict().values() if text), "")
         start = event.text.find(match[0])
-        # What a shell would put together is not read.
+        # Messages that the shell would compute are skipped.
         if start < 0 or said.startswith("$(") or (not said and "number" not in match.groupdict()):
             continue
         shown = f"{label} {said}".strip() if "number" in match.groupdict() else f'{label} "{clean(said)}"'
@@ -100,20 +99,20 @@ def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
         yield Outcome(short, shown, Source(event.event_id, place, place + len(said or match[0])))
 
 
-def _stopped(events: Sequence[Event]) -> Outcome | None:
-    """Whether the user broke it off and said nothing after it."""
+def _interrupted(events: Sequence[Event]) -> Outcome | None:
+    """Return "interrupted" if the user stopped the agent and said nothing after it."""
     spoken = [e for e in events if e.text and e.type is not EventType.TOOL_RESULT]
     if not spoken or not spoken[-1].text.startswith(_INTERRUPTED):
         return None
     return Outcome("interrupted", spoken[-1].text[:60], Source(spoken[-1].event_id, 0, len(spoken[-1].text)), telling=False)
 
 
-def _told(stretch: Stretch) -> Outcome | None:
+def _reported(stretch: Stretch) -> Outcome | None:
     last = stretch.messages.get(Voice.AGENT, 0) - _LAST_MESSAGES
     said = [s for s in stretch.sentences if s.voice is Voice.AGENT and s.message >= last and not s.chatter]
     best: tuple[float, Sentence, str] | None = None
     for s in said[-_SENTENCES * _LAST_MESSAGES :]:
-        # What a call plans is no outcome either.
+        # Plans in tool calls are not outcomes either.
         if s.shape in (Shape.ERROR, Shape.HEADING, Shape.LEAD) or s.information <= 0 or s.event.type is EventType.TOOL_CALL:
             continue
         cues = cues_of(s.text, s.cues or ANY_CUE)
@@ -133,7 +132,7 @@ def _told(stretch: Stretch) -> Outcome | None:
 
 
 def _short(text: str) -> str:
-    """A sentence without its subject, cut at a clause; "" when it does not fit."""
+    """Return a sentence without its subject, cut at a clause; "" if it does not fit."""
     bare = _SUBJECT.sub("", text, count=1).rstrip(" .!:")
     if len(bare) > MAX_OUTCOME:
         cuts = [m.start() for m in _CLAUSE.finditer(bare, 18, MAX_OUTCOME + 1)]

@@ -1,11 +1,11 @@
-"""How patterns over sentences are written down."""
+"""Patterns over sentences in lower case."""
 
 import re
 
 
 def pattern(*parts: str) -> re.Pattern[str]:
-    """The parts run together, for text in lower case; either apostrophe is meant where one is written.
+    """Compile the joined parts, for text in lower case; an apostrophe matches either form.
 
-    Comparing without case would take three times as long.
+    Matching without case would take three times as long.
     """
     return re.compile("".join(parts).replace("'", "['’]"))

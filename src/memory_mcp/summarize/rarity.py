@@ -1,11 +1,11 @@
-"""In how many texts something is named in, how much it tells of two that both name it out: for themes and topics alike."""
+"""The weight of a term that two texts share, for themes and topics alike."""
 
 import math
 
-#: How sharply rarity counts: of 240 items a term is best that 50 of them name, of ten one that three name.
+#: Exponent of rarity: the best term of 240 items is in about 50 of them, of ten items in three.
 _SHARPNESS = 1.5
 
 
 def rarity(held: int, of: int) -> float:
-    """How telling it is to share what `held` of `of` texts name; above 0 for all that fewer than all name."""
+    """Return the weight of a term that `held` of `of` texts hold; above 0."""
     return float(math.log((of + 1) / held) ** _SHARPNESS)

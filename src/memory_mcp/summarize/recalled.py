@@ -1,30 +1,29 @@
-"""A read stretch and the recap that tells of it in, the statements of the recap that belong to this stretch out.
+"""Select the statements of a client's recap that belong to a stretch.
 
-A recap tells of everything since the one before it, ten segments or more. A statement belongs to those whose words name most
+A recap covers everything since the one before it, ten segments or more. A statement belongs to the stretches that name most
 of what it names.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from memory_mcp.model.event import Event
 from memory_mcp.summarize.base import Source
 from memory_mcp.summarize.recap import Part, Statement, statements_of
-from memory_mcp.summarize.stretch import Sentence, Stretch
+from memory_mcp.summarize.stretch import Stretch
 from memory_mcp.summarize.vocabulary import Word, words
 
-#: A statement belongs to a stretch that names this share of what it names, by rarity, and so many of its telling words.
+#: Least share, by rarity, and least number of a statement's telling words that a stretch must hold.
 MIN_SHARE, MIN_WORDS = 0.6, 3
-#: A word tells that weighs this much.
+#: Least weight of a telling word.
 _TELLS = 0.3
-#: The sentence that proves it beside the recap shares this much of it.
+#: Least share of a statement's words in the sentence cited beside the recap.
 _PROOF = 0.4
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A statement that belongs to the stretch; `worth` grows with how much of both is in the other."""
+    """A statement that belongs to the stretch; `worth` grows with the overlap of both."""
 
     statement: Statement
     worth: float
@@ -34,16 +33,14 @@ class Recalled:
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> list[tuple[Statement, dict[str, Word]]]:
-    read = []
-    for statement in statements_of(text):
-        read.append((statement, {w.key: w for w in words(statement.text) if w.key and w.weight >= _TELLS}))
-    return read
+    """Return the statements of a recap with their telling words by key."""
+    return [(s, {w.key: w for w in words(s.text) if w.key and w.weight >= _TELLS}) for s in statements_of(text)]
 
 
 def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
-    """The statements that belong to the stretch, best first.
+    """Return at most 12 statements that belong to the stretch, best first.
 
-    What was done last and what was left open belong to the stretch whose `own` the recap is, whatever their words.
+    What was done last and what was left open belong only to the stretch that holds the recap: `own`.
     """
     found = []
     for statement, told in _read(recap.text):
@@ -58,17 +55,12 @@ def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
         about = sum(stretch.salience[key] for key in named) / (6.0 + len(told)) ** 0.75
         found.append((-about * share, statement, frozenset(told)))
     found.sort(key=lambda f: (f[0], f[1].start))
-    return [
-        Recalled(
-            statement, -worth, keys, (Source(recap.event_id, statement.start, statement.end), *_proof(stretch.sentences, keys))
-        )
-        for worth, statement, keys in found[:12]
-    ]
-
-
-def _proof(sentences: Sequence[Sentence], keys: frozenset[str]) -> list[Source]:
-    """The sentence of the stretch that says most of it; none where none says enough."""
-    best = max(sentences, key=lambda s: len(keys & s.keys), default=None)
-    if not keys or best is None or len(keys & best.keys) < _PROOF * len(keys):
-        return []
-    return [Source(best.event.event_id, best.start, best.end)]
+    chosen = []
+    for worth, statement, keys in found[:12]:
+        sources = [Source(recap.event_id, statement.start, statement.end)]
+        # The sentence of the stretch that shares most words is cited too.
+        best = max(stretch.sentences, key=lambda s: len(keys & s.keys), default=None)
+        if keys and best is not None and len(keys & best.keys) >= _PROOF * len(keys):
+            sources.append(Source(best.event.event_id, best.start, best.end))
+        chosen.append(Recalled(statement, -worth, keys, tuple(sources)))
+    return chosen

@@ -1,11 +1,10 @@
-"""A recap in, its statements out: what a client's own model wrote of a conversation when it made room for more of it.
+"""Read the statements of a recap: the summary a client's own model wrote when it compacted a conversation.
 
-Clients keep such texts, 12 to 14 kB each, among the messages: what was asked, what went wrong and how it was mended, what is
-open. They are the best words there are on a stretch, and they were paid for already.
+Clients keep such texts, 12 to 14 kB each, among the messages: what was requested, errors and fixes, open tasks.
 
 Invariants
-1. Every statement is a list item or paragraph of the recap, shortened; its place is where it stands.
-2. Lists of files and code, of what the user typed, and the model's notes to itself give no statement.
+1. Every statement is a list item or paragraph of the recap, shortened, with its place.
+2. Lists of files and code, of the user's messages, and the model's notes to itself give no statement.
 """
 
 import re
@@ -15,17 +14,17 @@ from enum import Enum, auto
 
 from memory_mcp.summarize.sentences import clean
 
-#: Characters of the longest statement; what stands behind them is detail.
+#: Most characters of a statement; the rest is detail.
 MAX_STATEMENT = 200
 _SHORTEST = 16
-#: Stands before what a recap lists as pending, which would read like something done.
+#: Prefix of pending tasks, which would otherwise read as done.
 OPEN = "Open: "
-#: A line before a list that is longer than this says what was asked, and not only what the list is of.
+#: Characters from which a line before a list is a statement of its own.
 _ANNOUNCED = 40
 
 
 class Part(Enum):
-    """Which part of a recap a statement stands in."""
+    """The part of a recap a statement is in."""
 
     ASKED = auto()
     FIXED = auto()
@@ -36,7 +35,7 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One item of a recap: its words for reading, and the characters `start` to `end` of the event they stand at."""
+    """One item of a recap: its text for reading, and its characters `start` to `end` of the event."""
 
     part: Part
     text: str
@@ -44,7 +43,7 @@ class Statement:
     end: int
 
 
-# Headings by the words they hold; None: what stands below is of no use to a reader. The first that fits counts.
+# Parts by words of their headings, the first match; None for sections that are skipped.
 _HEADINGS: tuple[tuple[re.Pattern[str], Part | None], ...] = (
     (
         re.compile(
@@ -68,24 +67,24 @@ _FRAME = re.compile(
     r"^(?:this session is being continued|the conversation is summarized|please continue|if you need specific)", re.I
 )
 
-#: Characters at the end of a line that may lead to the list below it.
+#: Characters at the end of a line that may introduce the list below it.
 _LEAD = 60
-#: Last words of a line that lead to the list below it.
+#: Last words of a line that introduce the list below it.
 _DANGLING = re.compile(
     r"[ ,.;(—–-]{1,3}(?:specifically|including|includes?|showing|such as|with|by|to|that|which|for|namely|as follows|"
     r"the following|key requirements|requirements|where|and|the goal is to|involving|consisting of)$",
     re.I,
 )
-#: How a recap says that nothing is open.
+#: Phrases for no open tasks.
 _NONE = re.compile(
     r"none\b|no(?:thing)? (?:explicit|pending|further|outstanding|remaining|open|additional|tasks?|specific)\b", re.I
 )
-#: What is told of the item before it.
+#: Openings of an item that continues the one before it.
 _REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)(?: by\b|:)", re.I)
 
 
 def statements_of(text: str) -> list[Statement]:
-    """The statements of a recap, in reading order; of a text without the usual headings, all its items."""
+    """Return the statements of a recap in reading order; of a text without the usual headings, all its items."""
     begins = _BEGINS.search(text)
     found: list[Statement] = []
     for s in _statements(text, begins.end() if begins else 0):
@@ -101,7 +100,7 @@ def statements_of(text: str) -> list[Statement]:
 def _statements(text: str, place: int) -> Iterator[Statement]:
     part: Part | None = Part.OTHER
     fenced = False
-    #: The line that announces the items below it, and how far it is indented.
+    #: The line that introduces the items below it, and its indentation.
     lead, depth = "", 0
     block: tuple[int, int] | None = None
     for line in text[place:].split("\n"):
@@ -109,17 +108,15 @@ def _statements(text: str, place: int) -> Iterator[Statement]:
         place += len(line) + 1
         if bare.startswith(_FENCE):
             fenced = not fenced
-        if fenced or not bare or bare.startswith(_FENCE) or bare[0] in "<|{}":
+        skipped = fenced or not bare or bare.startswith(_FENCE) or bare[0] in "<|{}"
+        heading = None if skipped else _part_of(line)
+        item = None if skipped else _ITEM.match(line)
+        if skipped or heading or item:
             if block:
                 yield from _statement(text, block, part, lead)
             block = None
+        if skipped:
             continue
-        heading = _part_of(line)
-        item = _ITEM.match(line)
-        if heading or item:
-            if block:
-                yield from _statement(text, block, part, lead)
-            block = None
         if heading:
             part, lead = heading[0], ""
             continue
@@ -139,20 +136,15 @@ def _statements(text: str, place: int) -> Iterator[Statement]:
 
 
 def _announced(text: str, start: int, end: int) -> Iterator[Statement]:
-    """What the line before a list says by itself, without the words that only lead to the list."""
+    """Yield the line before a list as a statement, without the words that introduce the list."""
     said = clean(text[start:end]).rstrip(":* ")
     stop = said.rfind(". ")
-    said = said[: stop + 1] if stop > _ANNOUNCED else _without_lead(said)
+    said = said[: stop + 1] if stop > _ANNOUNCED else said[:-_LEAD] + _DANGLING.sub("", said[-_LEAD:])
     yield Statement(Part.ASKED, said, start, end)
 
 
-def _without_lead(said: str) -> str:
-    """Without the last words that lead to a list."""
-    return said[:-_LEAD] + _DANGLING.sub("", said[-_LEAD:])
-
-
 def _part_of(line: str) -> tuple[Part | None] | None:
-    """The part that a heading opens; None for a line that is none."""
+    """Return the part that a heading opens, in a tuple; None if the line is no heading."""
     match = _HEADING.fullmatch(line.rstrip())
     if not match or not (line.rstrip().endswith((":", "*")) or line.startswith("#")):
         return None
@@ -160,7 +152,7 @@ def _part_of(line: str) -> tuple[Part | None] | None:
     for pattern, part in _HEADINGS:
         if pattern.search(title):
             return (part,)
-    # An unknown heading of the outermost level ends what came before it.
+    # An unknown top-level heading ends the section before it.
     return (Part.OTHER,) if line[0] in "#*" or line[0].isdigit() else None
 
 

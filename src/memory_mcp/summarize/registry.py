@@ -1,4 +1,4 @@
-"""The summarizers that need nothing but this package. One line each."""
+"""The summarizers by name."""
 
 from collections.abc import Callable
 

@@ -1,9 +1,9 @@
-"""A period's children in, its title, bullets and keywords out.
+"""Summarize a period from its children.
 
 Invariants
-1. Bullets are the children's own, unchanged: their grips still prove them.
-2. A period of one child says what that child says.
-3. Time is linear in the number of children; sentences are compared for an even sample of at most `MAX_WEIGHED`.
+1. Bullets are the children's own, unchanged, so that their grips still cite them.
+2. A period of one child has the child's title and summary.
+3. Time is linear in the number of children; bullets are compared in an even sample of at most `MAX_WEIGHED`.
 """
 
 import math
@@ -18,18 +18,18 @@ from memory_mcp.summarize.titles import MAX_TITLE, join, without_date
 from memory_mcp.summarize.vocabulary import keys_of, words
 
 MAX_SUMMARY = 600
-#: Keywords of a child that count, and those of a period. With 64 instead of 12, by a period's own words the right week was first
-#: for 51 instead of 35 of 100 questions and the right month for 67 instead of 57 (both halves of `bench.periods`, coding
-#: sessions; records of a phone gained a little too), for 130 tokens more, of which a page shows the first few.
+#: Keywords of a child that count, and keywords of a period. With 64 instead of 12, the right week ranked first for 51 instead
+#: of 35 of 100 questions and the right month for 67 instead of 57 (both halves of `bench.periods`, coding sessions; phone
+#: records gained a little too), for 130 more tokens, of which a page shows the first few.
 MAX_KEYWORDS, KEYWORDS = 12, 64
-#: Characters of a theme's name: a title has room for two, and for a third that is short.
+#: Most characters of a theme's name: a title has room for two, and for a third if short.
 HEADLINE = 59
-#: Themes that a title names.
+#: Most themes in a title.
 MAX_NAMED = 3
 NOTHING = "Nothing of substance"
-#: Bullets and gists weighed word by word.
+#: Most bullets that are compared word by word.
 MAX_WEIGHED = 120
-#: Terms that can get into a title or lift a bullet.
+#: Most terms that can get into a title or raise a bullet's score.
 MAX_TERMS = 200
 Item = TypeVar("Item")
 _RANKS = tuple(1.0 / (2.0 + rank) for rank in range(MAX_KEYWORDS))
@@ -54,7 +54,7 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
 
 
 def _terms(children: Sequence[TocNode]) -> dict[str, float]:
-    """Terms with their worth, best first: named early, and by several children."""
+    """Return terms with their weight, best first: early keywords, and those of several children."""
     worth: dict[str, float] = {}
     spread: dict[str, int] = {}
     shown: dict[str, str] = {}
@@ -69,7 +69,7 @@ def _terms(children: Sequence[TocNode]) -> dict[str, float]:
 
 
 def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -> tuple[TocBullet, ...]:
-    """The best bullets, near-duplicates dropped and no child heard more than its share, in the children's order."""
+    """Return the best bullets in the children's order, without near-duplicates, and with a most per child."""
     places = [(i, place) for i, child in enumerate(children) for place in range(len(child.bullets))]
     durable = [at for at in places if children[at[0]].bullets[at[1]].kind is not MemoryKind.OBSERVATION]
     passing = [at for at in places if children[at[0]].bullets[at[1]].kind is MemoryKind.OBSERVATION]
@@ -96,7 +96,7 @@ def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -
 
 
 def _sample(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """At most `most` items, evenly spread, the first among them."""
+    """Return at most `most` items, evenly spaced, the first among them."""
     if len(items) <= most:
         return items
     return [items[i * len(items) // most] for i in range(most)]

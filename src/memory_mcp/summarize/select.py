@@ -1,4 +1,4 @@
-"""A read stretch in, the sentences worth keeping out: those for bullets, and those the title is made from."""
+"""Select the sentences of a stretch for its bullets and its title."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -14,16 +14,15 @@ from memory_mcp.summarize.vocabulary import Word, is_vague
 
 Item = TypeVar("Item")
 MAX_BULLETS = 8
-#: Two bullets that share this much of their telling words say the same.
+#: Share of telling words from which two bullets say the same.
 SAME = 0.5
 #: Characters of the shortest bullet.
 MIN_BULLET = 12
-#: Sentences looked at closely: the most informative ones, those that may carry a cue before others.
+#: Sentences whose text is read: the most informative ones, those that may have a cue before others.
 CLOSELY = 28
-
-#: A sentence that says less is no bullet, whatever it announces.
+#: Least information of a bullet, whatever its cues.
 MIN_INFORMATION = 0.3
-# A member of an enumeration takes longer to find than to compare.
+# Looking up a member of an enum takes longer than comparing it.
 _HEADING, _LEAD, _ERROR = Shape.HEADING, Shape.LEAD, Shape.ERROR
 _TOOL, _AGENT, _USER = Voice.TOOL, Voice.AGENT, Voice.USER
 
@@ -37,10 +36,10 @@ _CUE_WORTH = (
     (Cue.PREFERENCE, 0.8),
     (Cue.OPEN, 0.7),
 )
-#: Among people cues mean less, and what somebody tells of themselves means more.
+#: In dialogues of people cues count less, and facts about the speaker count.
 _DIALOGUE_WORTH = (*((cue, worth * 0.4) for cue, worth in _CUE_WORTH), (Cue.FACT, 0.6))
 _STRONG = Cue.DECISION | Cue.CAUSE | Cue.FIX | Cue.OUTCOME
-# Sentences that lean on the one before.
+# Openings of sentences that refer to the one before.
 _LEANING = re.compile(
     r"(?:it|this|that|these|those|they|he|she|there|here|which|both|same|but|and|or|so|then|because|"
     r"all (?:of )?(?:these|those))\b",
@@ -49,13 +48,17 @@ _LEANING = re.compile(
 
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
-    """The best sentences, near-duplicates dropped, in the order in which they were said."""
+    """Return the best sentences without near-duplicates, in the order in which they were said."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
     bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
     chosen: list[tuple[int, Sentence]] = []
     taken: list[set[str]] = []
-    for score, at, s in _best_first(bounded, lambda s, _: _score(s, dialogue, last)):
+
+    def score_of(s: Sentence, _: float) -> float:
+        return _score(s, dialogue, last)
+
+    for score, at, s in _best_first(bounded, score_of):
         if score <= 0:
             break
         keys = s.keys
@@ -68,7 +71,7 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
 
 
 def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
-    """At most `limit` items, in order, without those that say what one before them says."""
+    """Return at most `limit` items in order, without those that say the same as an earlier one."""
     kept: list[Item] = []
     taken: list[set[str]] = []
     for item in items:
@@ -80,12 +83,12 @@ def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int
 
 
 def same(one: set[str], other: set[str]) -> bool:
-    """Whether two statements of these telling words say the same."""
+    """Whether two statements with these telling words say the same."""
     return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 
 def _candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
-    """The sentences to look at closely, with their places: of those with the same words only the first."""
+    """Return the sentences whose text is read, with their places; of equal ones only the first."""
     cued = stretch.cued
     strong = {word for word in cued if word.cues & _STRONG}
     first: dict[tuple[Word, ...], tuple[int, Sentence]] = {}
@@ -107,9 +110,9 @@ def _candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
 def _best_first(
     bounded: list[tuple[float, int, Sentence]], score: Callable[[Sentence, float], float]
 ) -> Iterator[tuple[float, int, Sentence]]:
-    """Score, place and sentence, best first, the earlier one of equals: scored only once nothing else could be better.
+    """Yield score, place and sentence, best first, the earlier one of equals.
 
-    What comes in is never less than the score itself.
+    `bounded` holds upper bounds of the scores: a sentence is scored only when none of the others could be better.
     """
     heap = [(-bound, False, at, s) for bound, at, s in bounded]
     heapify(heap)
@@ -123,7 +126,7 @@ def _best_first(
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
-    """Sentences that say what it was about, best first, no two about the same."""
+    """Return sentences that say what the stretch was about, best first, no two about the same."""
     dialogue = stretch.is_dialogue
     asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
     eager = [
@@ -132,7 +135,11 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
         if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
     ]
     eager.sort(key=itemgetter(0), reverse=True)
-    ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
+
+    def score_of(s: Sentence, bound: float) -> float:
+        return bound + _manner(s, dialogue)
+
+    ranked = _best_first(eager[:CLOSELY], score_of)
     chosen: list[Sentence] = []
     taken: set[str] = set()
     for _, _, s in islice(ranked, 4 * limit):
@@ -146,9 +153,9 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
 
 
 def _eagerness(s: Sentence, asked: set[str]) -> float:
-    """What its place adds: a user's first request is the best gist there is, but for the name that a client gave the session.
+    """Return the score for the sentence's place: highest for a user's first request and a session's name.
 
-    A name counts only where it shares a word with what was `asked` here: it may lie far from what it names.
+    A name counts only if it shares a word with what was `asked` here: the client may have filed it elsewhere.
     """
     if s.voice is _AGENT:
         return 4.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
@@ -161,7 +168,7 @@ def _eagerness(s: Sentence, asked: set[str]) -> float:
 
 
 def _manner(s: Sentence, dialogue: bool) -> float:
-    """What the way it is said takes away: 0 or less."""
+    """Return the penalty for the wording of a sentence: 0 or less."""
     score = 0.0
     text = s.event.text
     held = s.words
@@ -182,7 +189,7 @@ def _manner(s: Sentence, dialogue: bool) -> float:
 
 
 def _bound(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
-    """At least what `_score` finds, without reading the text: every cue that its words could carry is taken for given."""
+    """Return an upper bound of `_score` without reading the text: every possible cue counts."""
     if s.shape is _ERROR or s.information <= MIN_INFORMATION:
         return _score(s, dialogue, last)
     return _praise(s, s.information, s.cues, dialogue, last)
@@ -193,7 +200,7 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
         return s.information * 0.5 + 0.8
     if s.information <= MIN_INFORMATION:
         return 0.0
-    # What somebody tells of themselves counts only among people.
+    # Facts about the speaker count only in dialogues of people.
     cues = s.cues = cues_of(s.text, s.cues if dialogue else s.cues & ~Cue.FACT)
     score = _praise(s, s.information - (0.6 if s.event.text[s.start] == "[" else 0.0), cues, dialogue, last)
     if dialogue:
@@ -202,7 +209,7 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
 
 
 def _praise(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voice, int]) -> float:
-    """What cues and place add to `score`."""
+    """Return `score` plus what cues and place add."""
     if cues:
         for cue, worth in _DIALOGUE_WORTH if dialogue else _CUE_WORTH:
             if cues & cue:

@@ -1,4 +1,4 @@
-"""Events in, the material of a summary out: their sentences, and how often each word stands in them."""
+"""Read the events of a stretch into sentences and word counts, the material of a summary."""
 
 import re
 from collections import Counter
@@ -13,24 +13,22 @@ from memory_mcp.summarize.recap import statements_of
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
 
-#: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
+#: Most sentences that are read: a stretch has 4,000 tokens unless one message is longer.
 MAX_SENTENCES = 1_500
-#: Records of a client that somebody wrote; what others say (that room was made, that a limit was reached) is the client's own.
+#: Kinds of client records with content; others are notices (compaction, limits).
 _TELLING = frozenset({"thinking", "summary", "title", "plan", "pull request"})
-#: Those in which a client, its model or its user named the session.
+#: Kinds of records that name the session.
 NAMES = frozenset({"summary", "title"})
-#: Characters of a tool call that name the tool, its files and its command.
+#: Characters of a tool call that are read for file names.
 CALL_HEAD = 300
-
-
-#: Tools whose calls say in words what is to be done, and how many of these words' sentences are read.
+#: Tools whose calls state a plan in words, and the most entries and sentences read of one.
 _PLANS = frozenset({"TaskCreate", "TodoWrite", "ExitPlanMode", "update_plan"})
 _MAX_PLANNED, _PLAN_HEAD = 12, 1
 _ENTRY = re.compile(r"^\[[x~ ]\] (\S.{5,300})$", re.M)
 
 
 class Voice(IntEnum):
-    """Who a sentence comes from."""
+    """Who said a sentence."""
 
     TOOL = 0
     AGENT = 1
@@ -38,11 +36,11 @@ class Voice(IntEnum):
 
 
 _TOOL, _AGENT, _USER = Voice
-#: How much one occurrence of a word counts, by voice: what the user names is what the stretch is about.
+#: Weight of one occurrence of a word by voice.
 _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
-#: Narration and greetings count this much of it.
+#: Factor on the weight in narration and greetings.
 _CHATTER_COUNTS = 0.3
-#: A sentence of so few words is an exclamation: its words count as chatter's do, and so do a transcriber's, in brackets.
+#: Most words of an exclamation: its words count as chatter's do, like those in brackets.
 MAX_ASIDE = 3
 _ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
 _KEY = attrgetter("key")
@@ -52,7 +50,7 @@ _FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])
 
 @dataclass(slots=True)
 class Sentence:
-    """One sentence of one event; `start` and `end` place its original words."""
+    """One sentence of one event; `start` and `end` are the place of its original words."""
 
     event: Event
     start: int
@@ -60,75 +58,75 @@ class Sentence:
     shape: Shape
     voice: Voice
     words: list[Word]
-    #: Its message's place among those of its voice, from 0, and its own place in the message.
+    #: Number of its message among those of its voice, and of the sentence in the message, from 0.
     message: int
     place: int
     chatter: bool
-    #: How much its telling words say for its length, set when the whole stretch is read.
+    #: Salience of its words relative to its length; set once the whole stretch is read.
     information: float = 0.0
     cues: int = 0
     _text: str | None = None
 
     @property
     def text(self) -> str:
-        """Cleaned for reading; made when first asked for, since most sentences never are."""
+        """The cleaned text; computed on first use, because most are never read."""
         if self._text is None:
             self._text = clean(self.event.text[self.start : self.end])
         return self._text
 
     @property
     def keys(self) -> set[str]:
-        """The keys of its words, of those that count."""
+        """The keys of its words that count."""
         found = {word.key for word in self.words}
         found.discard("")
         return found
 
     @property
     def speaker(self) -> str:
-        """The name of whoever said it, where the source has names."""
+        """The speaker's name, if the source has names."""
         return " ".join(self.event.speaker.split())
 
 
 @dataclass(slots=True)
 class Stretch:
-    """A read stretch."""
+    """The material of a summary."""
 
     sentences: list[Sentence] = field(default_factory=list)
-    #: All words in reading order, by what one occurrence is worth.
+    #: All words in reading order, by the weight of one occurrence.
     tally: dict[float, list[Word]] = field(default_factory=dict)
     #: Names of people who speak.
     speakers: list[str] = field(default_factory=list)
     tools: dict[str, int] = field(default_factory=dict)
-    #: Whether a client named the session here.
+    #: Whether a record of the stretch names the session.
     named: bool = False
-    #: The calls that ran a command, by the id their result names.
+    #: Calls that ran a command, by tool use id.
     commands: dict[str, Event] = field(default_factory=dict)
     messages: dict[Voice, int] = field(default_factory=dict)
-    #: The last call of each tool that says what is planned, and each call that says one task of it.
+    #: The last call of each planning tool, and each call that plans one task.
     plans: dict[str, Event] = field(default_factory=dict)
-    # What follows is set by `_weigh`.
-    #: Worth of all occurrences of a key, and the word that shows it: lower case where it was ever written so.
+    # The following are set by `_weigh`.
+    #: Weight of all occurrences of a key, and the word that shows it: in lower case if it occurs so.
     counts: dict[str, float] = field(default_factory=dict)
     shown: dict[str, Word] = field(default_factory=dict)
-    #: The words that may announce something.
+    #: The words that can trigger a cue.
     cued: set[Word] = field(default_factory=set)
-    #: How much each key tells about this stretch.
+    #: Importance of each key in this stretch.
     salience: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_dialogue(self) -> bool:
-        """People talk with each other: their names matter, and nobody is the user."""
+        """Whether named people talk with each other, rather than a user with an agent."""
         return bool(self.speakers)
 
 
 def read(events: Sequence[Event]) -> Stretch:
-    """Everything the summary is made of, in the order of the events' times."""
+    """Return the material of a summary, in the order of the events' times."""
     events = sorted(events, key=_ORDER)
     stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
     spoken = any(e.text and not is_recap(e) and "record" not in e.metadata for e in events)
     present = {e.source_id.partition("#")[0] for e in events}
     for event in events:
-        # Clients file a session's summary with whatever session comes next: it tells of the message it names.
+        # Clients file a session's summary with the next session: it belongs to the message it names.
         if event.metadata.get("leaf", "") and event.metadata["leaf"] not in present:
             continue
         if (spoken and is_recap(event)) or event.metadata.get("record", "thinking") not in _TELLING:
@@ -140,8 +138,7 @@ def read(events: Sequence[Event]) -> Stretch:
         elif event.text and len(stretch.sentences) < MAX_SENTENCES:
             message = stretch.messages.get(voice, 0)
             stretch.messages[voice] = message + 1
-            found = _spans(event, voice)
-            _read_spans(event, voice, message, found, stretch)
+            _read_spans(event, voice, message, _spans(event, voice), stretch)
     for event in stretch.plans.values():
         _read_spans(event, _AGENT, stretch.messages.get(_AGENT, 0), _planned(event.text), stretch)
     _weigh(stretch)
@@ -149,7 +146,7 @@ def read(events: Sequence[Event]) -> Stretch:
 
 
 def _planned(text: str) -> list[Span]:
-    """What a call plans: the entries of a list of things to do, a task's subject, the first lines of a plan."""
+    """Return what a call plans: entries of a to-do list, a task's subject, the first lines of a plan."""
     entries = [Span(*match.span(1), Shape.ITEM) for match in _ENTRY.finditer(text)]
     if entries:
         return entries[:_MAX_PLANNED]
@@ -169,7 +166,7 @@ def _spans(event: Event, voice: Voice) -> list[Span]:
 def _voice(event: Event) -> Voice:
     if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
         return _TOOL
-    # What somebody noted counts as a user's words; what a client filed as a record does not.
+    # Notes count as a user's words, a client's records do not.
     if event.role is Role.USER or (event.type is EventType.NOTE and "record" not in event.metadata):
         return _USER
     return _AGENT
@@ -192,7 +189,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
-    """A call gives its tool's name and the files it names."""
+    """Count a call's tool and the files it names; keep commands and plans."""
     told = event.metadata
     name = told.get("tool") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
     name = clean(name)[:40] or "tool"
@@ -200,21 +197,21 @@ def _read_call(event: Event, stretch: Stretch) -> None:
     if told.get("command") and told.get("tool_use_id"):
         stretch.commands[told["tool_use_id"]] = event
     if name in _PLANS:
-        # A list is called anew when it changes; a task is called once.
+        # A to-do list is repeated when it changes; a task is created once.
         stretch.plans[event.event_id if name == "TaskCreate" else name] = event
     for path in _FILE.findall(f"{told.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
 
 
 def _names(stretch: Stretch) -> list[str]:
-    """Keys of the speakers' names and of their short forms: they tell who speaks, not of what."""
+    """Return the keys of the speakers' names and short forms, which are not topics."""
     full = {word.key for name in stretch.speakers for word in words(name) if word.key}
     if not full:
         return []
     return [key for key in stretch.counts if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full)]
 
 
-#: How sharply repetition counts (chosen on the tuning half of bench/titles.py).
+#: Exponent of the number of occurrences (chosen on the tuning half of bench/titles.py).
 REPETITION = 0.7
 
 
@@ -236,10 +233,10 @@ def _weigh(stretch: Stretch) -> None:
     salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
     for key in _names(stretch):
         salience[key] = 0.0
-    # Words that must not be counted are many: it is cheaper to add nothing for them than to leave them out.
+    # Adding 0 for the many words that do not count is cheaper than filtering them.
     salience[""] = 0.0
     tells = salience.__getitem__
     for s in stretch.sentences:
-        # Added up in reading order: a set's order changes from process to process, and with it the last bit of the sum.
+        # Summed in reading order: a set's order, and with it the last bit of the sum, differs between processes.
         s.information = sum(map(tells, dict.fromkeys(map(_KEY, s.words)))) / (6.0 + len(s.words)) ** 0.75
     del salience[""]

@@ -1,12 +1,12 @@
-"""A period's children in, what it was about out: groups of children that name the same rare things, the largest first.
+"""Group what a period's children were about into themes, the largest first.
 
-A theme begins with the term that most of the period shares that does not name all of it; what names it too belongs to it.
-Themes of a day come from its segments, those of longer periods from their days' themes, which their summaries tell.
+A theme starts with the rare term that most of the period shares; all items that name it belong to it. Themes of a day come
+from its segments, those of longer periods from the themes in their days' summaries.
 
 Invariants
-1. Every item belongs to one theme at most, and a theme's share is that of its items' events.
-2. A theme is called what one of its items is called: nothing is made up.
-3. Time is bounded by the number of items looked at, `MAX_ITEMS`.
+1. An item belongs to at most one theme; a theme's share is that of its items' events.
+2. A theme has the name of one of its items.
+3. Time is bounded by the number of items compared, `MAX_ITEMS`.
 """
 
 import math
@@ -23,13 +23,13 @@ from memory_mcp.summarize.rarity import rarity
 from memory_mcp.summarize.titles import gists, headline
 from memory_mcp.summarize.vocabulary import Word, is_vague, keys_of, words
 
-#: Items of a period that are compared: segments of a day, themes of the days of a longer one; of more, the largest.
+#: Most children of a period that are compared, the largest, and most items of them.
 MAX_ITEMS, _MOST = 240, 400
-#: Themes that are looked for.
+#: Most themes of a period.
 MAX_THEMES = 8
 #: Terms of an item that count, and terms shown of a theme.
 _TERMS, _SHOWN = 8, 2
-#: Names that lean on what was said before them, or tell of one moment.
+#: Openings of names that refer to something before them, or to one moment.
 _LEANS = re.compile(
     r"(?:this|that|these|those|it|if|when|can|could|is|are|was|were|do|does|did|how|why|what|i|we|you|but|and|so|then|also|"
     r"address|look|now|all|both|next|here|there|he|she|they)\b(?!['’]t)|\d+[.)] ",
@@ -37,26 +37,32 @@ _LEANS = re.compile(
 )
 #: Characters of a theme's name in a summary.
 _NAME = 72
+#: Factor on the weight of terms of a single item, which make a theme only if nothing is shared.
+_ALONE = 0.3
+#: Least characters of a meaningful name.
+_ROOM = 18
+#: Replaces the separators of themes inside their names.
+_PLAIN = str.maketrans({";": ",", "[": "(", "]": ")"})
 
 
 @dataclass(slots=True)
 class Item:
-    """Something a child was about: what it is called, how much of the period it fills, and what it names, by key."""
+    """One subject of a child: its name, its weight in events, and its terms by key."""
 
     name: str
     weight: float
     terms: Mapping[str, str]
-    #: What it names, with how much each tells of it (1: the first of its terms).
+    #: Keys with their relevance to the item, 0..1.
     named: Mapping[str, float]
-    #: How telling each of these is anywhere (see `Word.weight`).
+    #: Keys with their general weight (see `Word.weight`).
     weights: Mapping[str, float]
-    #: Place of the child among its siblings.
+    #: Index of the child.
     child: int
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Items about the same: its name, the terms that they share, its share of the period (0..1) and its children's places."""
+    """Items about the same: name, shared terms, share of the period (0..1), indices of the children."""
 
     name: str
     terms: tuple[str, ...]
@@ -64,7 +70,7 @@ class Theme:
     children: tuple[int, ...]
 
     def label(self, width: int) -> str:
-        """The name in few characters, with the first shared term where it does not name that."""
+        """Return the name in at most `width` characters, with the first shared term if the name is vague."""
         name = _cut(self.name, width)
         if not self.terms or not is_vague(words(name)) or keys_of(self.terms[0]) & keys_of(name):
             return name
@@ -72,15 +78,10 @@ class Theme:
         return f"{self.terms[0]}: {_cut(self.name, room)}" if room >= _ROOM else name
 
 
-#: What one item alone names makes a theme only where nothing is shared.
-_ALONE = 0.3
-#: A name that is shorter than this says nothing.
-_ROOM = 18
-
-
 def themes_of(children: Sequence[TocNode]) -> list[Theme]:
     """Return the themes of a period, the largest first; equals in the order of time."""
-    sizes = [_size(child) for child in children]
+    # In steps of the square root of two, so that one more event seldom changes a share.
+    sizes = [2.0 ** (round(2 * math.log2(max(c.event_count, 1))) / 2) if c.bullets else 0.0 for c in children]
     whole = math.fsum(sizes) or 1.0
     largest = sorted((n for n, size in enumerate(sizes) if size), key=lambda n: (-sizes[n], n))[:MAX_ITEMS]
     items = [item for n in sorted(largest) for item in _items(n, children[n], sizes[n])][:_MOST]
@@ -107,7 +108,7 @@ def themes_of(children: Sequence[TocNode]) -> list[Theme]:
             break
         group = [n for n in holders[seed] if n in left]
         left.difference_update(group)
-        # What is in a theme counts for no other: taken off where it stands, which is cheaper than adding up the rest anew.
+        # Items of a theme count for no other: subtracting them is cheaper than summing the rest again.
         for n in group:
             for key, named in items[n].named.items():
                 told[key] -= items[n].weight * named
@@ -117,39 +118,32 @@ def themes_of(children: Sequence[TocNode]) -> list[Theme]:
 
 
 def written(themes: Sequence[Theme], width: int) -> str:
-    """Themes with their terms and shares as text, as many as fit."""
+    """Return themes with terms and shares as text of at most `width` characters."""
     text = ""
     for theme in themes:
         terms = f" [{', '.join(theme.terms)}]" if theme.terms else ""
         name = _cut(theme.name, _NAME).translate(_PLAIN)
-        one = f"{name}{terms.replace(';', ',')} ({_percent(theme.share)} %)"
+        # In steps of 5 % from 10 % on, so that the summary of a growing period seldom changes.
+        percent = max(1, round(100 * theme.share)) if theme.share < 0.1 else 5 * round(20 * theme.share)
+        one = f"{name}{terms.replace(';', ',')} ({percent} %)"
         if text and len(text) + 2 + len(one) > width:
             break
         text += f"; {one}" if text else one
     return text[:width]
 
 
-def _read(text: str) -> tuple[str, list[str], int]:
-    """What `written` wrote of one theme: name, terms and share, 0 for anything else. A pattern would take ten times as long."""
+def _parsed(text: str) -> tuple[str, list[str], int]:
+    """Return name, terms and percentage of one theme of `written`; 0 for other text. Ten times faster than a pattern."""
     head, _, share = text.removesuffix(" %)").rpartition(" (")
     name, _, terms = head.removesuffix("]").partition(" [")
     return (name, terms.split(", "), int(share)) if share.isdecimal() and text.endswith(" %)") else ("", [], 0)
 
 
 def _cut(name: str, width: int) -> str:
-    """A name in few characters; of an outcome that was cut off nothing is left ("…: committed")."""
+    """Return a name in few characters, without the rest of an outcome that was cut ("...: committed")."""
     text = headline(name, width)
     asked, _, rest = text.rpartition(": ")
     return asked if asked and len(text) < len(name) and len(rest) < _ROOM else text
-
-
-def _percent(share: float) -> int:
-    """In steps of five, and below ten of one: a reader wants no more, and a period that grows is written anew less often."""
-    return max(1, round(100 * share)) if share < 0.1 else 5 * round(20 * share)
-
-
-#: What separates themes does not stand in their names.
-_PLAIN = str.maketrans({";": ",", "[": "(", "]": ")"})
 
 
 def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: float) -> Theme:
@@ -160,7 +154,7 @@ def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: fl
         for term, text in item.terms.items():
             told[term] = told.get(term, 0.0) + item.weight * rare.get(term, 0.0)
             shown.setdefault(term, text)
-    # The seed first, then what its items name most beside it.
+    # The seed first, then the terms its items share most.
     order = sorted(told, key=lambda t: (t != key, -told[t], t))
     name = max(group, key=lambda i: (_fit(i.name, i.weight / weight, told), -i.child)).name
     terms = tuple(dict.fromkeys(shown[t] for t in order if t in shown))[:_SHOWN]
@@ -170,7 +164,7 @@ def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: fl
 
 
 def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
-    """How well a name would stand for a theme: it names what the theme names, can be read alone, and stands there whole."""
+    """Return how well a name fits a theme: it holds the theme's terms, is readable alone, and is not cut."""
     held = _words(name)
     keys = sorted({w.key for w in held})
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
@@ -181,14 +175,9 @@ def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
     return float(fit * share**0.25 / (2 if "…" in name else 1))
 
 
-def _size(child: TocNode) -> float:
-    """The weight of a child: its events, in steps of the root of two, so that one more of them seldom changes a share."""
-    return float(2.0 ** (round(2 * math.log2(max(child.event_count, 1))) / 2)) if child.bullets else 0.0
-
-
 def _items(place: int, child: TocNode, size: float) -> list[Item]:
     if child.level is not TocLevel.SEGMENT and child.author == EXTRACTIVE:
-        found = [_read(part) for part in child.summary.split("; ")]
+        found = [_parsed(part) for part in child.summary.split("; ")]
         if all(share for _, _, share in found):
             return [_item(name, size * share / 100, terms, place) for name, terms, share in found]
     heads, _ = gists(child.title)

@@ -1,4 +1,4 @@
-"""The best sentence and the most telling terms in, one line of at most 120 characters out."""
+"""Make titles of at most 120 characters from sentences and terms."""
 
 import re
 from collections.abc import Iterable
@@ -7,11 +7,11 @@ from memory_mcp.summarize.sentences import shorten
 from memory_mcp.text import terms as terms_of
 
 MAX_TITLE = 120
-#: The headline's share: what is left goes to terms that it does not name. Before an outcome it is shorter.
+#: Most characters of a headline, alone and before an outcome; the rest of a title is for terms.
 HEADLINE, ASKED = 80, 54
 SEPARATOR = " — "
 
-# Words before the matter itself: some open a sentence by themselves, some only before a comma or colon.
+# Opening words without meaning: some by themselves, some only before a comma or colon.
 _LEADING = re.compile(
     r"^(?:[A-Za-z0-9]\) |"
     r"(?:hi|hey|hello|ok(?:ay)?|please|pls|also|and|but|so|then|now|oh|ah|hmm|yeah|wow)(?: there)?(?:[,.!:;\-– ]+|$)|"
@@ -26,7 +26,7 @@ _REQUEST = re.compile(
     r"your task is to |help me (?:to )?|is it possible to |i was wondering if )",
     re.I,
 )
-# What must not stand at the end of a headline that was cut.
+# Words removed from the end of a headline that was cut.
 _WIDOW = re.compile(
     r"(?:[\s,;:.\-–—(]|\s(?:a|an|the|of|in|on|at|to|for|with|by|from|and|or|but|that|which|who|if|is|are|was|were|be|been|we|i|you|it|this|these|"
     r"as|so|my|your|our|their|its|into|has|have|had|would|will|can|not|when|where|against|because|while|between|one|some|any))+$",
@@ -45,7 +45,7 @@ _DATE = re.compile(
 
 
 def headline(text: str, width: int = HEADLINE) -> str:
-    """A cleaned sentence as a headline: no greeting or "can you", cut at a clause, no stop at its end."""
+    """Return a cleaned sentence as a headline: no greeting or "can you", cut at a clause, no full stop."""
     for _ in range(2):
         text = _PLACE.sub("", text, count=1)
     asked = text
@@ -64,7 +64,7 @@ def headline(text: str, width: int = HEADLINE) -> str:
 
 
 def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
-    """The headline and as many terms as fit; a term mostly made of words that already stand there is left out."""
+    """Return the headline with as many terms as fit; terms whose words are mostly in it are left out."""
     seen = set(terms_of(head))
     title = head
     separator = SEPARATOR if head else ""
@@ -81,7 +81,7 @@ def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
 
 
 def _balance(text: str) -> str:
-    """Without an opening quote or bracket whose end was cut off."""
+    """Remove opening quotes and brackets whose end was cut off."""
     for opening, closing in ('""', "()", "[]", "“”", "「」"):
         lost = text.count(opening) % 2 if opening == closing else text.count(opening) - text.count(closing)
         if lost > 0:
@@ -91,11 +91,12 @@ def _balance(text: str) -> str:
 
 
 def without_date(title: str) -> str:
-    """A child's title without the date the tree has put in front."""
+    """Return a child's title without the date the tree prepended."""
     return _DATE.sub("", title, count=1)
 
 
 def gists(title: str) -> tuple[list[str], list[str]]:
-    """A title taken apart again: its headlines and its terms."""
+    """Split a title into its headlines and its terms."""
     head, _, terms = without_date(title).partition(SEPARATOR)
-    return [part.strip() for part in head.split("; ") if part.strip()], [t.strip() for t in terms.split(", ") if t.strip()]
+    headlines = [part.strip() for part in head.split("; ") if part.strip()]
+    return headlines, [t.strip() for t in terms.split(", ") if t.strip()]

@@ -1,7 +1,7 @@
-"""A token of a text in, what is known of it out: its key, how it is shown, and how much it tells.
+"""Look up what is known of a token: its key, how to show it, and how much it tells.
 
 Invariants
-1. The same token gives the same `Word` in every process: the background ships with the package and never grows.
+1. The same token gives the same `Word` in every process: the background table ships with the package and never grows.
 2. What is shown was in the text: a path is shown by its last component, nothing is completed or corrected.
 """
 
@@ -14,16 +14,16 @@ from importlib.resources import files
 from memory_mcp.summarize.kinds import ANY_CUE, TRIGGERS
 from memory_mcp.text import STOPWORDS, stem, terms
 
-#: Runs of word characters and what code and names put inside words; an apostrophe ends a word. What such a run ends
-#: in (a full stop) is taken off when the token is learned: one character class is half the price of the exact form.
+#: Runs of word characters and of the punctuation inside code and names; an apostrophe ends a word. Punctuation at the end is
+#: stripped when the token is learned: matching one character class takes half the time of the exact form.
 TOKEN = re.compile(r"\w[\w.\-/:@+\\#]*")
-# The same tokens where all characters are ASCII, found in two thirds of the time.
+# The same for ASCII text, in two thirds of the time.
 _ASCII_TOKEN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-/:@+\\#]*")
-#: Longest keyword that a person still reads.
+#: Most characters of a keyword.
 MAX_SHOWN = 36
 _CACHE_LIMIT = 100_000
 _LEVELS = 9.0
-#: Words no manual knows are telling, but less than a name or an identifier: among them are typing errors.
+#: Weights of words that are not in the background table, and of identifiers.
 _UNKNOWN = 1.0
 _CODE = 0.95
 
@@ -38,7 +38,7 @@ _HYPHENATED = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _ADDRESS = re.compile(r"^(?:https?|ftp|file|mailto)[:/]|^www\.", re.I)
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff66-\uff9f]")
-# One range is faster to look for than many, and dashes and quotation marks are not in it.
+# One range is faster to search than many; dashes and quotation marks are not in it.
 _FAR = re.compile(r"[\u3040-\uffff]")
 # Runs of one script: ideographs without the commonest function characters, katakana, hangul.
 _CJK_WORD = re.compile(
@@ -46,44 +46,45 @@ _CJK_WORD = re.compile(
     r"|(?:(?![的了是在我你他她它们們这這那和与與就都也不有一个個吗嗎呢吧把被对對从從到会會要可以很])[\u3400-\u4dbf\u4e00-\u9fff]){2,6}"
 )
 
-
-#: How sharply rarity counts (chosen on the tuning half of bench/titles.py).
+#: Exponent of a word's weight (chosen on the tuning half of bench/titles.py).
 RARITY = 0.3
-#: How much a short word is preferred: a title has room for 120 characters.
+#: Exponent of a word's length: titles have room for 120 characters.
 BREVITY = 0.25
+#: Least total weight of words that say something ("look at the changes in this branch" does not), and least weight of each.
+_SAYING, _QUIET = 1.1, 0.15
 
 
-# Not frozen: one is made per distinct token of an import, and freezing makes that four times as dear.
+# Not frozen: freezing makes construction four times as slow, and one is made per distinct token of an import.
 @dataclass(slots=True, eq=False)
 class Word:
-    """One kind of token. `weight` runs from 0 (says nothing) to 1; `key` is "" when it must not be counted.
+    """What is known of one token. `weight` runs from 0 (says nothing) to 1; `key` is "" if it must not be counted.
 
-    Never changed once made. Compared by identity, so that counting words costs no more than counting numbers; equal keys
-    mean the same word.
+    Never changed once made. Compared by identity, so that counting words costs as little as counting numbers; equal keys mean
+    the same word.
     """
 
     key: str
     shown: str
     weight: float
-    #: Written as code is: a file, an identifier, a dotted or underscored name.
+    #: Whether it is written like code: a file, an identifier, a dotted or underscored name.
     code: bool
-    #: Begins with a capital, as names do (and sentences).
+    #: Whether it begins with a capital, as names and sentences do.
     capital: bool
-    #: What the token may announce, as `kinds.TRIGGERS` says.
+    #: The cues it can trigger (`kinds.TRIGGERS`).
     cues: int = 0
-    #: What one count of it weighs.
+    #: Weight of one occurrence.
     rarity: float = field(init=False)
-    #: How good it is to show: short ones before long ones, and before adverbs and participles.
+    #: Preference as a keyword: short words before long ones, and before adverbs and participles.
     appeal: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Once per token what would be asked for once per stretch."""
+        """Compute once per token what every stretch needs."""
         self.rarity = _rarity(self.weight)
         tail = not self.capital and not self.code and len(self.shown) > 5 and self.shown.endswith(("ed", "ly"))
         self.appeal = _appeal(len(self.shown), tail)
 
 
-# Remembered less for the power than for the number: words that share it share its place in memory.
+# Cached mainly to share one float between all words of the same weight.
 @cache
 def _rarity(weight: float) -> float:
     return float(weight**RARITY)
@@ -99,7 +100,7 @@ NOTHING = Word("", "", 0.0, False, False)
 
 
 class _Known(dict[str, Word]):
-    """Tokens and what is known of them; what is asked for is learned."""
+    """A cache of words by token."""
 
     def __missing__(self, token: str) -> Word:
         if len(self) > _CACHE_LIMIT:
@@ -109,7 +110,7 @@ class _Known(dict[str, Word]):
 
 
 _known = _Known()
-#: What is known of a token as `TOKEN` finds it; remembered.
+#: Returns the `Word` of a token as `TOKEN` matches it; cached.
 learn = _known.__getitem__
 
 
@@ -119,20 +120,13 @@ def _learn(token: str) -> Word:
     return Word(found.key, found.shown, found.weight, found.code, found.capital, cues) if cues else found
 
 
-#: A text whose words weigh less together says next to nothing: "look at the changes in this branch".
-_SAYING = 1.1
-
-
 def is_vague(found: Iterable[Word]) -> bool:
-    """Whether these words say next to nothing: none is a name, and the rest are what everybody says."""
+    """Whether these words say next to nothing: no names, only common words."""
     return sum({word.key: word.weight for word in found if word.weight > _QUIET}.values()) < _SAYING
 
 
-_QUIET = 0.15
-
-
 def words(text: str) -> list[Word]:
-    """The words of a text in order, those that say nothing included, then those inside its runs of ideographs."""
+    """Return the words of a text in order, including those without meaning, then those of its CJK runs."""
     found = tokens_of(text)
     if has_cjk(text):
         found += cjk_runs(text)
@@ -140,34 +134,35 @@ def words(text: str) -> list[Word]:
 
 
 def keys_of(text: str) -> set[str]:
-    """The keys of a text's words, of those that count."""
+    """Return the keys of a text's words that count."""
     return {word.key for word in words(text) if word.key}
 
 
 def tokens_of(text: str) -> list[str]:
-    """All tokens in order."""
+    """Return all tokens in order."""
     return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)
 
 
 def cjk_runs(text: str) -> list[str]:
-    """What counts as a word inside runs of ideographs, kana and hangul: tokens too."""
+    """Return the words inside runs of ideographs, kana and hangul, as tokens."""
     return _CJK_WORD.findall(text)
 
 
 def has_cjk(text: str) -> bool:
-    """Whether tokens must be looked for inside runs."""
+    """Whether a text has runs for `cjk_runs`."""
     return not text.isascii() and _FAR.search(text) is not None and _CJK.search(text) is not None
 
 
 def _judge(token: str) -> Word:
-    # Most tokens are plain words. One that begins with an x may be a size (x4), as `_DIGITS` has it.
+    # Most tokens are plain words. One that begins with x may be a size (x4), see `_DIGITS`.
     if token.isalpha() and token.isascii() and token[1:].islower() and token[0] not in "xX":
         return _prose(token)
     shown = token.strip("_") if token in _WITH_TAIL else token.strip("_").rstrip("._-/:@+\\#")
     if not shown or _ADDRESS.match(shown):
         return NOTHING
     if not shown.isascii() and _CJK.search(shown):
-        return _cjk(shown)
+        # As short as a word; longer runs are split by `cjk_runs`.
+        return Word(shown, shown, 0.8, False, False) if _CJK_WORD.fullmatch(shown) else NOTHING
     if ":" in shown:
         shown = _POSITION.sub("", shown)
     shown = shown.strip("_")
@@ -187,7 +182,7 @@ def _prose(shown: str) -> Word:
     if len(shown) <= 2:
         weight = min(weight, 0.2)
     capital = shown[0].isupper()
-    # One string for both where they are equal: most words of an import are held for good.
+    # One string for both if equal: most words of an import are kept in memory.
     return Word(shown if key == shown else key, shown, weight, False, capital) if weight > 0 else NOTHING
 
 
@@ -207,11 +202,6 @@ def _identifier(shown: str) -> Word:
         return Word(name.lower(), name, 0.4, True, False)
     weight = _CODE if "_" in name or _EXTENSION.search(name) or _CAMEL.search(name) else 0.6
     return Word(name.lower(), name, weight, True, False)
-
-
-def _cjk(shown: str) -> Word:
-    """A run of ideographs or kana counts only when it is as short as a word; longer runs come apart elsewhere."""
-    return Word(shown, shown, 0.8, False, False) if _CJK_WORD.fullmatch(shown) else NOTHING
 
 
 @cache

@@ -1,7 +1,7 @@
 """Upper bounds of the scores of messages and nodes, computed per unit from the best score in it.
 
-A message's lifts are shares of scores of its own unit, so that what it can reach is bounded by the highest of these and its
-segment's. Of 400,000 grips that hold a word of a question, its best 120 messages then cost the smoothing of a few thousand.
+A message's score has shares of other scores of its unit, so it is bounded by the highest of these and the segment's. For
+400,000 grips that hold a query word, finding the best 120 messages then means smoothing a few thousand.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from memory_mcp.indexes.bm25.lifts import NEIGHBOURS
 from memory_mcp.indexes.columns import Units
 from memory_mcp.indexes.files import Array
 
-#: Roundings differ between a bound and a score.
+#: A bound and a score round differently.
 _ROUNDING = 1 + 1e-9
 _NEAR = 1 + 2 * sum(NEIGHBOURS)
 
 
 def highest_in(units: Units, grips: Array) -> Array:
-    """Return the highest score among every unit's grips, `(units,)`; 0 where none holds a term. `grips` are those of all rows."""
+    """Return the highest of the scores of all `grips` in each unit, `(units,)`; 0 if none holds a term."""
     highest = np.zeros(len(units))
     holding = np.flatnonzero(units.grip_count)
     if len(holding):
@@ -25,15 +25,15 @@ def highest_in(units: Units, grips: Array) -> Array:
 
 
 def of_messages(units: Units, highest: Array, nodes: Array, segment: float, best: float) -> Array:
-    """Return what no message of each unit scores above, `(units,)`; 0 where none holds a term.
+    """Return an upper bound of the message scores in each unit, `(units,)`; 0 if none holds a term.
 
-    `nodes` are the scores of all nodes; `segment` and `best` the shares of a segment's score and of the best message in it.
+    `nodes` are the scores of all nodes; `segment` and `best` the shares of a segment's score and of its best message.
     """
     bound: Array = (highest * (_NEAR * (1 + best)) + nodes[units.node_first] * segment) * (highest > 0) * _ROUNDING
     return bound
 
 
 def of_nodes(own: Array, highest: Array, grip: float) -> Array:
-    """Return what nodes score at most: their own scores, and a share of the best message of their units (`highest` in each)."""
+    """Return upper bounds of node scores, `(n,)`: their own, and a share of the best message, `highest`, of their units."""
     bound: Array = (own + grip * _NEAR * highest) * _ROUNDING
     return bound

@@ -1,4 +1,4 @@
-"""The BM25 index as layers ask it: words in, matches out."""
+"""The BM25 index as a searcher."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +17,13 @@ from memory_mcp.toc.build import pieces
 from memory_mcp.tracing import span
 
 
+def _terms_of(text: str) -> list[str]:
+    terms = query_terms(text)
+    if not terms:
+        raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+    return terms
+
+
 class Bm25Index:
     """See Searcher."""
 
@@ -26,28 +33,19 @@ class Bm25Index:
     def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
         """See Searcher. `least` is a raw BM25 score."""
         with span("parse_query"):
-            terms = query_terms(text)
-        if not terms:
-            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+            terms = _terms_of(text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             found = search(self.keeper.index.snapshot, terms, filters, limit)
-        if least <= 0:
-            return found
-        return Matches(tuple(m for m in found.best if m.raw >= least), found.total)
+        return Matches(tuple(m for m in found.best if m.raw >= least), found.total) if least > 0 else found
 
     def candidates(self, text: str, filters: Filters, limit: int, also: Array) -> Candidates:
         """See Searcher."""
-        terms = query_terms(text)
-        if not terms:
-            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        terms = _terms_of(text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             return candidates(self.keeper.index.snapshot, terms, filters, limit, also)
 
     def holding(self, terms: Sequence[str], project: str | None) -> list[int]:
-        """Return the keys of the segments that hold every one of the terms, the newest first.
-
-        IndexUnreadable when the index cannot say.
-        """
+        """Return the keys of the segments that hold every term, newest first; IndexUnreadable when it cannot tell."""
         return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:
@@ -55,7 +53,7 @@ class Bm25Index:
         return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
-        """See Searcher: there is nothing."""
+        """See Searcher: there is no faster form."""
         del goes_on
         return 0
 

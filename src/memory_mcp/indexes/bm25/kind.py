@@ -1,4 +1,4 @@
-"""The BM25 sort of index: units in, postings of nodes and of grips out."""
+"""The BM25 kind of index: postings of nodes and of grips."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from memory_mcp.model.grip import Said
 from memory_mcp.model.toc import TocNode
 from memory_mcp.text import TOKENIZER_VERSION
 
-#: The layout of its files.
+#: Version of the layout of its files.
 FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A unit's terms and what is shown of it, by document: of nodes, then of grips."""
+    """Term counts and copies of a unit's documents: of nodes, then of grips."""
 
     nodes: list[Counted]
     grips: list[Counted]
@@ -30,14 +30,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Postings of both tables of a part, and what hits on them show."""
+    """Postings and copies of both tables of a part."""
 
     nodes: Postings
     grips: Postings
     copies: Copies
 
     def table(self, doc_type: DocType) -> Postings:
-        """Those of one table."""
+        """Return the postings of one table."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
@@ -53,17 +53,17 @@ class Bm25:
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """See Kind: nothing."""
+        """See Kind: there are none."""
         del reuse
         return {}
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> None:
-        """See Kind: a new one is built in seconds."""
+        """See Kind: none, because a build takes seconds."""
         del fingerprint
 
     def prepared(self, unit: Unit) -> Prepared:
-        """See Kind: the terms of its documents."""
-        # A message that is quoted whole is one text of its segment and of its grip: taken apart once.
+        """See Kind: the term counts of its documents."""
+        # A message quoted whole is a text of its segment and of its grip: counted once.
         known: dict[str, Counted] = {}
         nodes, grips = ([_counts(d, known) for d in documents] for documents in (unit.nodes, unit.grips))
         shown = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
@@ -100,10 +100,7 @@ class Bm25:
 
 
 def _counts(document: IndexDocument, known: dict[str, Counted]) -> Counted:
-    parts = []
     for text in document.words:
-        counts = known.get(text)
-        if counts is None:
-            counts = known[text] = counted(text)
-        parts.append(counts)
-    return added(parts)
+        if text not in known:
+            known[text] = counted(text)
+    return added([known[text] for text in document.words])

@@ -1,7 +1,7 @@
-"""Score the messages of one part from the scores of its grips, neighbouring messages included.
+"""Score the messages of one part from the scores of its grips, with shares of neighbouring messages.
 
-A message is scored by its best grip; what neighbours it is counted by message, so that the pieces of a long one never
-stand for its neighbours.
+A message has the score of its best grip. Neighbours are counted by message, so that the pieces of a long one are not
+neighbours of each other.
 """
 
 import threading
@@ -15,18 +15,18 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.messages import ASKING, Messages, by_message
 from memory_mcp.indexes.part import LivePart
 
-#: Shares of the messages one and two places before and behind (fitted: see `layers.score`).
+#: Shares of the messages one and two places away (fitted: see `layers.score`).
 NEIGHBOURS = (0.17, 0.12)
 
 
 class _Lane(threading.local):
-    """Per thread: zeros as long as the longest part, all zero again after each use."""
+    """Per thread: an array of zeros, which every user leaves zero again."""
 
     def __init__(self) -> None:
         self.kept = np.zeros(1024, dtype=np.float64)
 
     def take(self, size: int) -> Array:
-        """Zeros."""
+        """Return at least `size` zeros."""
         if len(self.kept) < size:
             self.kept = np.zeros(size, dtype=np.float64)
         return self.kept
@@ -37,21 +37,21 @@ _lane = _Lane()
 
 @dataclass(frozen=True, slots=True)
 class Smoothed:
-    """The messages that may be found, ascending; arrays are as long as there are such."""
+    """The messages that may be found, ascending; arrays have one row each."""
 
     units: Units
-    #: Places of the messages, the row of the best grip of each, and the unit.
+    #: Index of the message, row of its best grip, and its unit.
     place: Array
     rows: Array
     unit: Array
-    #: Its own score, and shares of its neighbours'.
+    #: Own score, and the shares of its neighbours'.
     own: Array
     near: Array
-    #: Per unit: highest score of a message with its neighbours' shares; 0: none may be found.
+    #: Per unit: highest score of a message with shares of its neighbours; 0 if none may be found.
     best: Array
 
     def best_row(self, unit: int) -> int:
-        """Return the row of a unit's best grip, the first of equals; -1 where there is none."""
+        """Return the row of a unit's best grip, the first of equals; -1 for none."""
         start, end = np.searchsorted(self.unit, (unit, unit + 1)).tolist()
         if start == end or self.best[unit] <= 0:
             return -1
@@ -59,9 +59,9 @@ class Smoothed:
 
 
 def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
-    """Return the messages of the touched rows (ascending), and those at the places `also`, whatever they hold.
+    """Return the messages of some rows (ascending), and those with indices `also`, whatever they hold.
 
-    `dense` are the scores of all rows; `shown` says which rows may be found (None: all).
+    `dense` are the scores of all rows; `shown` which rows may be found, `(rows,)` bool (None: all).
     """
     messages, units = live.messages, live.part.units
     value = dense[rows] * (1 - ASKING / 255 * live.part.grips.asks[rows])

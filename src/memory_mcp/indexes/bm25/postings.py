@@ -1,10 +1,10 @@
-"""Postings of one table: which rows hold a term, and the term-frequency part of its BM25 score; built and kept with bm25s.
+"""Postings of one table: rows by term with the term-frequency part of the BM25 score; built and stored with bm25s.
 
 Invariants
-1. What is stored of a document depends on nothing but its own words: average length is a constant per table, and inverse
-   document frequency is left to the query. So a document's score is the same in whatever part it lies.
-2. It is kept in steps of 1/255, as other engines keep lengths in a byte: half of a posting is its row number anyway.
-3. Terms are named by 64-bit hashes, sorted: no word of anybody is in the file, and nothing has to be parsed to load it.
+1. What is stored of a document depends only on its own words: the average length is a constant per table, and the inverse
+document frequency is computed by the query. So a document's score is the same in every part.
+2. It is stored in steps of 1/255, as other engines store lengths in a byte: half of a posting is its row number anyway.
+3. Terms are 64-bit hashes, sorted: the file has no words, and loading it parses nothing.
 """
 
 import hashlib
@@ -22,33 +22,33 @@ from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array, Contents, write_arrays
 from memory_mcp.text import iter_terms
 
-# A progress bar that nobody sees costs 20 ms of imports.
+# Importing tqdm takes 20 ms.
 os.environ.setdefault("DISABLE_TQDM", "1")
 import bm25s
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one table counts terms: saturation, weight of length, and the average length in terms, pinned."""
+    """BM25 parameters of one table: saturation, weight of length, and the fixed average length in terms."""
 
     k1: float
     b: float
     average: float
 
 
-#: Grips are messages: long ones are not penalised much. Segments are whole stretches of work, where the usual values do
-#: better (commits, hit@10: 3 to 5 points). Averages are between the medians of dialogue and of coding sessions.
+#: Grips are messages: long ones are penalized little. For segments the usual values are better (commits, hit@10: 3 to 5
+#: points). Average lengths are between the medians of dialogue and of coding sessions.
 FORMS = {DocType.NODE: Form(1.5, 0.75, 500.0), DocType.GRIP: Form(0.9, 0.4, 16.0)}
-#: What one step of a stored term-frequency part is worth.
+#: One step of a stored term-frequency part.
 STEP = 1 / 255
-#: A document: names of its terms, and how often it holds each.
+#: A document: hashes of its terms, `(n,)` uint64, and their counts, `(n,)` float64.
 Counted = tuple[Array, Array]
 _CACHE = 200_000
 _TERMS = "terms.npys"
 
 
 class _Hashes(dict[str, int]):
-    """Terms and their 64-bit names; what is asked for is remembered."""
+    """A cache of 64-bit hashes by term."""
 
     def __missing__(self, term: str) -> int:
         if len(self) > _CACHE:
@@ -62,23 +62,18 @@ _hashes = _Hashes()
 
 
 def term_key(term: str) -> int:
-    """The 64-bit name of a term."""
+    """Return the 64-bit hash of a term."""
     return _hashes[term]
 
 
 def term_part(tf: Array, length: Array | float, table: DocType) -> Array:
-    """What a term that occurs `tf` times in a document of `length` terms adds, before its IDF; 0..1."""
+    """Return the score, 0..1, before IDF of a term that occurs `tf` times in a document of `length` terms."""
     form = FORMS[table]
     return tf / (tf + form.k1 * (1 - form.b + form.b * length / form.average))
 
 
-def _coded(parts: Array) -> Array:
-    """Term-frequency parts in steps of `STEP`; never 0, so that a document that holds a term always scores."""
-    return np.clip(np.rint(parts / STEP), 1, 255).astype(np.uint8)
-
-
 class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
-    """bm25s with pinned average length and without IDF; its matrix, its files."""
+    """The matrix and files of bm25s, with a fixed average length and without IDF."""
 
     def __init__(self, table: DocType) -> None:
         super().__init__(k1=FORMS[table].k1, b=FORMS[table].b, method="lucene", backend="numpy", csc_backend="numpy")
@@ -89,7 +84,7 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
     def build_index_from_ids(  # type: ignore[no-untyped-def]
         self, unique_token_ids, corpus_token_ids, show_progress=False, leave_progress=False
     ) -> dict[str, Any]:
-        """Ids are places in the sorted terms: those of all documents one behind the other, and the documents."""
+        """Score documents; `corpus_token_ids` are the term indices of all documents, and the documents."""
         del show_progress, leave_progress
         cols, documents = corpus_token_ids
         sizes = [len(counts) for _, counts in documents]
@@ -99,14 +94,16 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
         data = term_part(tf, lengths, self._table)
         shape = (len(sizes), len(unique_token_ids))
         data, indices, indptr = self._np_csc(data=data, rows=rows, cols=cols, shape=shape)
-        return {"data": _coded(data), "indices": indices, "indptr": indptr, "num_docs": len(sizes)}
+        # Never 0, so that a document that holds a term always scores.
+        coded = np.clip(np.rint(data / STEP), 1, 255).astype(np.uint8)
+        return {"data": coded, "indices": indices, "indptr": indptr, "num_docs": len(sizes)}
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
     """Rows by term.
 
-    `indices[indptr[i]:indptr[i + 1]]` are the rows that hold `terms[i]`, `data` what it adds in each, in steps of `STEP`.
+    `indices[indptr[i]:indptr[i + 1]]` are the rows that hold `terms[i]`, `data` its score in each, in steps of `STEP`.
     """
 
     table: DocType
@@ -119,16 +116,18 @@ class Postings:
 
     @classmethod
     def of(cls, documents: Sequence[Counted], table: DocType) -> "Postings":
-        """From the term counts of a table's documents."""
+        """Return the postings of documents' term counts."""
         if not any(len(keys) for keys, _ in documents):
-            return _empty(table, len(documents))
+            none = np.zeros(0, dtype=np.int32)
+            begin = np.zeros(1, dtype=np.int64)
+            return cls(table, np.zeros(0, dtype=np.uint64), begin, none, np.zeros(0, dtype=np.uint8), len(documents))
         terms, places = np.unique(np.concatenate([keys for keys, _ in documents]), return_inverse=True)
         scores = _TermFrequencies(table).build_index_from_ids(terms, (places, documents))
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], len(documents))
 
     @classmethod
     def joined(cls, postings: Sequence["Postings"], kept: Sequence[Array]) -> "Postings":
-        """One from several, of each the rows that are kept, numbered on in order."""
+        """Return one from several: of each the kept rows, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
         for own, rows in zip(postings, kept, strict=True):
@@ -150,7 +149,7 @@ class Postings:
         return cls(table, terms, indptr, indices, data, first)
 
     def only(self, rows: Array, first: int) -> "Postings":
-        """The postings of some rows (ascending), numbered from `first` on; terms that hold none of them left out."""
+        """Return the postings of some rows (ascending), numbered from `first`; terms without rows are left out."""
         if len(rows) == self.rows:
             return Postings(self.table, self.terms, self.indptr, self.indices + np.int32(first), self.data, self.rows)
         moved = np.full(self.rows, -1, dtype=np.int32)
@@ -163,7 +162,7 @@ class Postings:
         return Postings(self.table, self.terms[used], indptr, fresh[stays], self.data[stays], len(rows))
 
     def write(self, directory: Path) -> None:
-        """Save by bm25s, with the terms beside it."""
+        """Save with bm25s, and the terms in a file beside it."""
         model = _TermFrequencies(self.table)
         model.scores = {"data": self.data, "indices": self.indices, "indptr": self.indptr, "num_docs": self.rows}
         model.save(directory / self.table.value, show_progress=False)
@@ -171,7 +170,7 @@ class Postings:
 
     @classmethod
     def read(cls, contents: Contents, table: DocType) -> "Postings":
-        """What `write` wrote, out of verified files."""
+        """Return what `write` wrote; IndexUnreadable when it is inconsistent."""
         scores = {n: contents.array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
         terms = contents.arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
         rows = int(contents.json_of(f"{table.value}/params.index.json")["num_docs"])
@@ -181,7 +180,7 @@ class Postings:
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], rows)
 
     def slices(self, keys: Array) -> list[slice | None]:
-        """Where the postings of each term lie; None for a term that no row holds."""
+        """Return the slice of each term's postings; None for a term that no row holds."""
         if not len(self.terms):
             return [None] * len(keys)
         at = np.minimum(np.searchsorted(self.terms, keys), len(self.terms) - 1)
@@ -191,7 +190,7 @@ class Postings:
 
 
 def counted(text: str) -> Counted:
-    """The terms of a text."""
+    """Return the term counts of a text."""
     counts = Counter(iter_terms(text))
     size = len(counts)
     keys = np.fromiter(map(_hashes.__getitem__, counts), dtype=np.uint64, count=size)
@@ -199,15 +198,10 @@ def counted(text: str) -> Counted:
 
 
 def added(parts: Sequence[Counted]) -> Counted:
-    """The terms of several texts together."""
+    """Return the term counts of several texts together."""
     if len(parts) == 1:
         return parts[0]
     keys = np.concatenate([keys for keys, _ in parts]) if parts else np.zeros(0, dtype=np.uint64)
-    # Sums of whole numbers: exact in any order.
+    # Sums of integers are exact in any order.
     terms, places = np.unique(keys, return_inverse=True)
     return terms, np.bincount(places, np.concatenate([c for _, c in parts]) if parts else None, minlength=len(terms))
-
-
-def _empty(table: DocType, rows: int) -> Postings:
-    none = np.zeros(0, dtype=np.int32)
-    return Postings(table, np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.int64), none, np.zeros(0, dtype=np.uint8), rows)

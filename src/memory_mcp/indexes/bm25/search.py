@@ -1,7 +1,7 @@
-"""BM25 over a snapshot: only the postings of the query's terms are touched, and inverse document frequency is live.
+"""BM25 over a snapshot: reads only the postings of the query's terms, and computes inverse document frequency at search time.
 
-A message's score is that of its best grip, with shares of its neighbours', of its segment's and of the best message in
-that; a segment's is its own with that of its best message. Only what holds a term itself is found.
+A message's score is that of its best grip, with shares of its neighbours', its segment's and its segment's best message's; a
+segment's is its own with that of its best message. Only documents that hold a term themselves are found.
 """
 
 import math
@@ -26,34 +26,34 @@ from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
 from memory_mcp.model.calendar import TocLevel
 
-#: Shares of its segment's score and of the best message in that in a message's (fitted: see `layers.score`), and of its
-#: best message in a segment's.
+#: Weights in a message's score of its segment's and of the best message's in that (fitted: see `layers.score`), and in a
+#: segment's score of its best message's.
 SEGMENT, BEST, GRIP = 0.95, 0.54, 1.0
-#: A query that touches more than one row in so many is scored over whole arrays.
+#: A query that touches more than 1/8 of the rows is scored over whole arrays.
 _MANY = 8
-#: So many touched rows for each message wanted are smoothed without asking first which units can matter.
+#: Touched rows per message wanted up to which all are smoothed, without bounding units first.
 _FEW = 16
-#: And so many units for each, without looking at the likeliest of them first.
+#: Units per message wanted up to which all are smoothed, without scoring the likeliest first.
 _FEW_UNITS = 2
-#: A search for documents wants few of them, and has nodes to look at as well: it is so many times longer not worth asking.
+#: Factor on `_FEW` in a search for documents, which wants few and scores nodes as well.
 _LONGER = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A query's terms and what each weighs."""
+    """The hashes of a query's terms and their IDF."""
 
     keys: Array
     idf: Array
 
     @property
     def total(self) -> float:
-        """Sum of the weights: what a document made of the query alone stays below."""
+        """Sum of the weights, which no document's score reaches."""
         return float(self.idf.sum())
 
 
 def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
-    """Weights from how many living segments and grips hold each term; periods say the same again, and do not count."""
+    """Return IDF over living segments and grips; periods repeat them and do not count."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     df = np.zeros(len(hashes), dtype=np.int64)
     n = 0
@@ -66,7 +66,7 @@ def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
 
 
 def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
-    """Add how many rows that count (None: all) hold each term."""
+    """Add to `df` the number of counting rows (None: all) that hold each term."""
     postings = live.part.body.table(table)
     for i, place in enumerate(postings.slices(hashes)):
         if place is not None:
@@ -75,7 +75,7 @@ def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Ar
 
 
 def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None) -> list[int]:
-    """Return the keys of the segments that hold every one of the terms, in one project or (None) in all, the newest first."""
+    """Return the keys of the segments of a project (None: of all) that hold every term, newest first."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     filters = Filters(project=project, level=TocLevel.SEGMENT)
     found: list[tuple[int, int]] = []
@@ -92,13 +92,13 @@ def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None)
 
 
 class _Sums(threading.local):
-    """Per thread and table: zeros as long as the longest, all zero again after each use."""
+    """Per thread and table: an array of zeros, which every user leaves zero again."""
 
     def __init__(self) -> None:
         self.kept: dict[DocType, Array] = {}
 
     def take(self, table: DocType, size: int) -> Array:
-        """Zeros."""
+        """Return `size` zeros."""
         held = self.kept.get(table)
         if held is None or len(held) < size:
             held = self.kept[table] = np.zeros(max(size, 1024), dtype=np.float64)
@@ -110,7 +110,7 @@ _sums = _Sums()
 
 @dataclass(slots=True)
 class _Scored:
-    """One table of one part: the rows that hold a term (None: many), and the scores of all rows, the others' zero."""
+    """One table of one part: the rows that hold a term (None: many), and the scores of all rows."""
 
     rows: Array | None
     dense: Array
@@ -118,23 +118,24 @@ class _Scored:
 
 @dataclass(frozen=True, slots=True)
 class _Best(Best):
-    """The best of one table of one part, best first."""
+    """The best documents of one table of one part, best first."""
 
     own: Array
-    #: For nodes: the row of the best grip, -1 where none matches.
+    #: For nodes: the row of the best grip, -1 for none.
     grip: list[int]
 
 
 def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int) -> Matches:
-    """The best `limit` documents for the terms, filters applied before choosing; equals by document key."""
+    """Return the best `limit` documents for the terms, filters applied first, ties by key."""
     weights = weigh(snapshot, terms)
     best: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
-    total = 0
+    deep, total = max(limit, COMPARED), 0
     for live in snapshot:
-        for found, count in _search_part(live, weights, filters, max(limit, COMPARED)):
+        with _borrowed(live, weights) as (nodes, grips):
+            chosen = _choose(live, nodes, grips, filters, deep)
+        for found, count in chosen:
             best[found.table].append(found)
             total += count
-    deep = max(limit, COMPARED)
 
     def stands(raw: Array) -> Array:
         return standing(raw, weights.total, BM25_SHARPNESS)
@@ -144,20 +145,15 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
 
 
 def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
-    """Of a text that is in no part yet, by how often it holds each term: score and calibrated score, as a lone grip."""
+    """Return raw and calibrated score of a text not indexed yet, as a lone grip; `counts` of each term in it."""
     tf = np.array(counts, dtype=np.float64)
     score = float((weights.idf * term_part(tf, length, DocType.GRIP)).sum())
     return score, float(calibrated(BM25[DocType.GRIP], standing(np.array([score]), weights.total, BM25_SHARPNESS))[0])
 
 
-def _search_part(live: LivePart[Body], weights: Weights, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
-    with _borrowed(live, weights) as (nodes, grips):
-        return _choose(live, nodes, grips, filters, limit)
-
-
 @contextmanager
 def _borrowed(live: LivePart[Body], weights: Weights) -> Iterator[tuple[_Scored, _Scored]]:
-    """Lend the scores of both tables, and leave the arrays they lie in zero again."""
+    """Yield the scores of both tables; the arrays they are in are zero again afterwards."""
     try:
         nodes = _scored(live, DocType.NODE, weights)
         grips = _scored(live, DocType.GRIP, weights)
@@ -165,20 +161,20 @@ def _borrowed(live: LivePart[Body], weights: Weights) -> Iterator[tuple[_Scored,
         for scored in (nodes, grips):
             scored.dense[slice(None) if scored.rows is None else scored.rows] = 0.0
     except BaseException:
-        # Left half filled they would add to the next query.
+        # Otherwise their rest would be added to the next query's scores.
         _sums.kept.clear()
         raise
 
 
 def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
-    """Sums over the touched postings alone (engine-facts: 32 times faster than bm25s's dense retrieval at 100,000)."""
+    """Sum the touched postings only (engine-facts: 32 times faster than dense retrieval by bm25s at 100,000)."""
     postings = live.part.body.table(table)
     dense = _sums.take(table, postings.rows)
     touched = []
     for place, weight in zip(postings.slices(weights.keys), weights.idf.tolist(), strict=True):
         if place is not None:
             rows = postings.indices[place]
-            # No row is named twice by a term; `add.at` is merely quicker than `dense[rows] +=` (a quarter, measured).
+            # A term has each row once; `add.at` is a quarter faster than `dense[rows] +=` (measured).
             np.add.at(dense, rows, postings.data[place] * (weight * STEP))
             touched.append(rows)
     if sum(map(len, touched)) * _MANY > postings.rows:
@@ -200,7 +196,7 @@ def _raw(nodes: _Scored, smoothed: lifts.Smoothed) -> Array:
 
 
 def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, also: Array) -> Candidates:
-    """Return the best `limit` messages for the terms, and those named in `also` (`(n,)` uint64), with what speaks for each."""
+    """Return the best `limit` messages for the terms, and those named in `also`, `(n,)` uint64."""
     weights = weigh(snapshot, terms)
     scale = weights.total + SLACK
     found: list[Candidates] = []
@@ -212,14 +208,14 @@ def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters,
 
 
 def _last_of(scores: Array, limit: int) -> float:
-    """What the last of the best `limit` scores reaches; 0 where there are not so many."""
+    """Return the lowest of the best `limit` scores; 0 if there are fewer."""
     return float(np.partition(scores, -limit)[-limit]) if 0 < limit <= len(scores) else 0.0
 
 
 def _candidates(
     live: LivePart[Body], weights: Weights, scale: float, filters: Filters, limit: int, also: Array, least: float
 ) -> Candidates:
-    """The candidates of one part; `least`: what scores less is not among the best of all parts."""
+    """Return the candidates of one part; scores below `least` are not among the best of all parts."""
     with _borrowed(live, weights) as (nodes, grips):
         places = live.messages_named(also)
         shown = findable(live, DocType.GRIP, filters)
@@ -246,9 +242,9 @@ def _candidates(
 def _worth_it(
     live: LivePart[Body], nodes: _Scored, grips: _Scored, shown: Array | None, also: Array, limit: int, least: float
 ) -> Array:
-    """Return the rows that hold a term, ascending, of every unit in which one of the best `limit` messages may lie.
+    """Return the rows that hold a term, ascending, of every unit that may hold one of the best `limit` messages.
 
-    `shown` says which rows may be found (None: all); the units of the messages at the places `also` are there as well.
+    `shown` is which rows may be found (None: all); the units of the messages `also` are included.
     """
     if grips.rows is not None and len(grips.rows) <= _FEW * limit:
         return grips.rows
@@ -265,7 +261,7 @@ def _worth_it(
 
 
 def _holding_in(live: LivePart[Body], grips: _Scored, units: Array) -> Array:
-    """Rows of the grips of some units (`(units,)` bool) that hold a term, ascending."""
+    """Return the rows of grips of some units, `(units,)` bool, that hold a term; ascending."""
     places = np.flatnonzero(units)
     rows = ranges(live.part.units.grip_first[places], live.part.units.grip_count[places])
     return rows[grips.dense[rows] > 0]
@@ -279,14 +275,18 @@ def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filte
     smoothed = lifts.smoothed(live, rows, grips.dense, shown)
     found = []
     if filters.wants_grips and len(passing):
-        found.append((_top_grips(live, nodes, grips, smoothed, limit), live.messages.count(passing)))
+        columns, rows = live.part.grips, smoothed.rows
+        score = _raw(nodes, smoothed)
+        top = _top(score, columns.hi[rows], columns.lo[rows], limit)
+        best = _Best(live, DocType.GRIP, rows[top], score[top], grips.dense[rows[top]], rows[top].tolist())
+        found.append((best, live.messages.count(passing)))
     if filters.wants_nodes:
         found.append(_top_nodes(live, nodes, smoothed, filters, limit))
     return found
 
 
 def _promising(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> Array:
-    """Return the rows of grips, ascending, of units that may hold one of the best `limit` messages, or a node among these."""
+    """Return the rows of grips, ascending, of units that may hold one of the best `limit` messages or nodes."""
     units = live.part.units
     highest = bounds.highest_in(units, grips.dense)
     messages = bounds.of_messages(units, highest, nodes.dense, SEGMENT, BEST)
@@ -306,20 +306,13 @@ def _promising(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Fi
 
 
 def _passing_nodes(live: LivePart[Body], nodes: _Scored, filters: Filters) -> Array:
-    """Rows of the nodes that hold a term and pass the filters."""
+    """Return the rows of nodes that hold a term and pass the filters."""
     rows, shown = _touched(nodes), findable(live, DocType.NODE, filters)
     return rows if shown is None else rows[shown[rows]]
 
 
-def _top_grips(live: LivePart[Body], nodes: _Scored, grips: _Scored, smoothed: lifts.Smoothed, limit: int) -> _Best:
-    columns, rows = live.part.grips, smoothed.rows
-    score = _raw(nodes, smoothed)
-    chosen = _top(score, columns.hi[rows], columns.lo[rows], limit)
-    return _Best(live, DocType.GRIP, rows[chosen], score[chosen], grips.dense[rows[chosen]], rows[chosen].tolist())
-
-
 def _top_nodes(live: LivePart[Body], nodes: _Scored, smoothed: lifts.Smoothed, filters: Filters, limit: int) -> tuple[_Best, int]:
-    """Segments lifted by their best grip; one that reaches over the window's edge counts only with a grip inside it."""
+    """Return the best nodes; a segment that crosses the window's edge needs a matching grip inside it."""
     columns = live.part.nodes
     rows = _passing_nodes(live, nodes, filters)
     if filters.window is not None:
@@ -331,7 +324,7 @@ def _top_nodes(live: LivePart[Body], nodes: _Scored, smoothed: lifts.Smoothed, f
 
 
 def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
-    """Places of the best, best first; equals by key."""
+    """Return the indices of the best `limit`, best first, ties by key."""
     near = np.arange(len(score))
     if len(score) > 4 * limit:
         near = np.flatnonzero(score >= np.partition(score, len(score) - limit)[len(score) - limit])

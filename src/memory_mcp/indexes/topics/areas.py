@@ -1,4 +1,4 @@
-"""Topics in, the areas that they belong to out: what an overview tells of, a dozen or so. Pure."""
+"""Group topics into areas, a dozen or so, for overviews. Pure."""
 
 import numpy as np
 
@@ -7,19 +7,25 @@ from memory_mcp.indexes.topics.grouping import communities
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
-#: Topics that each is linked to, beside those that choose it.
+#: Topics that each topic is linked to, besides those that are linked to it.
 _NEIGHBOURS = 8
-#: How fine areas are (resolution of modularity): 8 to 16 areas of 50 to 200 topics; ten of them name 76 % of what a reader
-#: named in coding sessions and 45 % in phone records, ten topics 40 and 17 %.
+#: Resolution of modularity: 8 to 16 areas of 50 to 200 topics. Ten areas name 76 % of what a reader named in coding sessions
+#: and 45 % in phone records, ten topics 40 and 17 %.
 _FINENESS = 3.0
 
 
 def areas_of(rows: Rows, count: int) -> Array:
-    """Return the area of each of `count` topics, (topics,): 0 is the largest by segments."""
+    """Return the area of each of `count` topics, `(topics,)` int32: 0 has most segments."""
     if not count:
         return np.zeros(0, dtype=np.int32)
     profiles = Profiles.of(rows, count)
-    alike = _alike(profiles, bool(rows.vectors.shape[1]))
+    # How similar topics are, 0..1, by the measure of segments; 0 to themselves.
+    named = np.zeros((count, len(profiles.telling.terms)), dtype=np.float32)
+    named[profiles.topics, np.repeat(np.arange(len(profiles.telling.terms)), np.diff(profiles.ptr))] = profiles.shares
+    alike = named @ named.T
+    if rows.vectors.shape[1]:
+        alike = TERMS * alike + (1 - TERMS) * np.clip(profiles.middles @ profiles.middles.T, 0, 1)
+    np.fill_diagonal(alike, 0)
     links: list[dict[int, float]] = [{} for _ in range(count)]
     for topic, others in enumerate(np.argsort(-alike, axis=1, kind="stable")[:, :_NEIGHBOURS].tolist()):
         for other in others:
@@ -31,14 +37,3 @@ def areas_of(rows: Rows, count: int) -> Array:
     rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))
     made: Array = rank[found]
     return made
-
-
-def _alike(profiles: Profiles, by_meaning: bool) -> Array:
-    """(topics, topics): how alike topics are, 0..1, by the measure of segments; 0 to themselves."""
-    named = np.zeros((profiles.count, len(profiles.telling.terms)), dtype=np.float32)
-    named[profiles.topics, np.repeat(np.arange(len(profiles.telling.terms)), np.diff(profiles.ptr))] = profiles.shares
-    alike = named @ named.T
-    if by_meaning:
-        alike = TERMS * alike + (1 - TERMS) * np.clip(profiles.middles @ profiles.middles.T, 0, 1)
-    np.fill_diagonal(alike, 0)
-    return alike

@@ -1,4 +1,4 @@
-"""What the topic graph is asked for and what comes back; words of one project only where a project is named."""
+"""Values of the topic graph; a view of one project has words of that project only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from memory_mcp.model.ids import NodeId, TopicId
 
 
 class State(StrEnum):
-    """Whether a topic is talked about."""
+    """Whether a topic is current."""
 
     ACTIVE = "active"
-    #: Not mentioned for a while.
+    #: Not mentioned for `dormant_days`.
     DORMANT = "dormant"
     #: Mentioned again after it was dormant.
     REVIVED = "revived"
@@ -29,7 +29,7 @@ class RelationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a topic is called in one scope: its label, at most 50 characters, and up to 12 keywords, the best first."""
+    """A topic's name in one scope: a label of at most 50 characters, and up to 12 keywords, best first."""
 
     label: str
     keywords: tuple[str, ...]
@@ -37,7 +37,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a topic is called: for those who see all projects, and for those who see one."""
+    """A topic's names: for viewers of all projects, and by project."""
 
     topic_id: TopicId
     whole: Name
@@ -45,15 +45,15 @@ class Names:
 
     @property
     def by_scope(self) -> dict[str | None, Name]:
-        """By project, and by None for those who see all."""
+        """Names by project, and by None for viewers of all."""
         return dict([(None, self.whole), *self.by_project.items()])
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which part of the memory is looked at, and when."""
+    """The part of the memory that is viewed, and the time."""
 
-    #: UTC milliseconds: ages are counted from here.
+    #: Current time, UTC milliseconds.
     now_ms: int
     #: None: all projects.
     project: str | None = None
@@ -63,34 +63,34 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as a view sees it: label, keywords and numbers come from the segments of that view's project alone."""
+    """A topic in a view: label, keywords and numbers are those of the view's project."""
 
     topic_id: TopicId
     label: str
     keywords: tuple[str, ...]
-    #: Of an area: the labels of its topics, the largest first.
+    #: For an area: the labels of its topics, largest first.
     parts: tuple[str, ...]
-    #: Sum over its mentions of relevance x 0.5^(age / half-life), those of late boosted.
+    #: Sum over its mentions of relevance x 0.5^(age / half-life), recent ones boosted.
     importance: float
-    #: Segments that are about it, and the events in them.
+    #: Number of its segments, and of the events in them.
     mentions: int
     events: int
-    #: When it was mentioned first and last, UTC milliseconds.
+    #: Time of the first and last mention, UTC milliseconds.
     first_ms: int
     last_ms: int
     state: State
-    #: Since when it is in that state.
+    #: When that state began, UTC milliseconds.
     since_ms: int
     pinned: bool = False
-    #: Who gave the label: "" for the topic's own words, `agent`, or a language model.
+    #: Author of the label: "" for the topic's own words, `agent`, or a language model.
     labelled_by: str = ""
-    #: 0..1: how well it fits what was asked; 0 where nothing was.
+    #: Fit to the query, 0..1; 0 without a query.
     score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A segment that is about a topic, and how much (0..1)."""
+    """A segment of a topic, and its relevance to it (0..1)."""
 
     node_id: NodeId
     relevance: float
@@ -101,7 +101,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another topic, what it is to the one asked about, and how strongly (0..1)."""
+    """A related topic, the kind of relation and its strength (0..1)."""
 
     topic_id: TopicId
     label: str
@@ -111,25 +111,25 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class TopicsStatus:
-    """The topic graph as people and tools ask about it."""
+    """State and numbers of the topic graph, for people and tools."""
 
     enabled: bool
     healthy: bool
     topic_count: int = 0
-    #: Segments that are grouped, and those of them that no topic has.
+    #: Number of grouped segments, and of those without a topic.
     segments: int = 0
     unassigned: int = 0
-    #: Segments that wait to be placed.
+    #: Changes that are not placed yet.
     behind: int = 0
-    #: Whether meaning was compared, or terms alone.
+    #: Whether vectors were compared, or terms alone.
     by_meaning: bool = False
     size_bytes: int = 0
     generation: int = 0
-    #: When the memory was grouped last, UTC milliseconds; 0: never.
+    #: Time of the last grouping, UTC milliseconds; 0 for never.
     last_commit_ms: int = 0
-    #: Topics that are left out for their silence.
+    #: Topics that are left out because they are old.
     pruned: int = 0
     message: str = ""
     last_error: str = ""
-    #: How long the last grouping took; None before the first of this process.
+    #: Duration of the last grouping in this process; None for none.
     last_rebuild_secs: float | None = None

@@ -1,7 +1,8 @@
-"""Segments in, the whole topic graph out: groups, which topic each is, what that is called. Pure; for a child process."""
+"""Build the whole topic graph from segments: groups, their identities and names. Pure; runs in a child process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from memory_mcp.model.topic import KnownTopic
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A newly built graph, and the topic identities to store with it."""
+    """A new graph, and the topic identities to store with it."""
 
     graph: Stored
     known: tuple[KnownTopic, ...]
@@ -36,9 +37,9 @@ def made_of(
 
     Args:
         documents: All segments of the memory, each once.
-        vectors: (n, dimensions) float32 rows of length 1 or 0; no dimensions where nothing is embedded.
-        known: The topics there were.
-        called: What they were called.
+        vectors: `(n, dimensions)` float32 rows of length 1 or 0; 0 dimensions without an embedder.
+        known: The former topics.
+        called: Their names.
         at_ms: Now, UTC milliseconds.
 
     """
@@ -63,7 +64,7 @@ def _members(rows: Rows, count: int) -> list[list[int]]:
 
 
 def _before(documents: Sequence[Document]) -> list[int]:
-    """Return the place of the segment before each in its session, -1 for the first."""
+    """Return the index of the segment before each in its session, -1 for the first."""
     latest: dict[tuple[str, str], int] = {}
     found = [-1] * len(documents)
     for place in sorted(range(len(documents)), key=lambda n: (documents[n].start_ms, n)):
@@ -80,7 +81,7 @@ def _names(
     ids: tuple[Sequence[TopicId], Sequence[TopicId]],
     called: Mapping[TopicId, Names],
 ) -> tuple[Names, ...]:
-    """Name topics and areas for those who see all, and for each project from what that project alone has of them."""
+    """Name topics and areas for viewers of all projects, and for each project from its own segments."""
     texts = Texts([Doc(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
@@ -88,20 +89,17 @@ def _names(
     old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
 
     def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
-        """Names of both levels of some of the segments; no label is given twice."""
+        """Return names by topic and by area from some of the segments; labels are distinct."""
         before = [{n: label(names) for n, names in own.items()} for own in old]
         large = _level(texts, whole.topic[places], places, (), before[1])
         small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])
         return [small, large]
 
     everywhere = scope(np.arange(len(documents)), lambda names: names.whole.label)
-    each = {
-        project: scope(np.array(places), lambda names, project=project: _label(names, project))  # type: ignore[misc]
-        # What is the whole memory is called as that is.
-        if len(projects) > 1
-        else everywhere
-        for project, places in sorted(projects.items())
-    }
+    each: dict[str, list[dict[int, Name]]] = {}
+    for project, places in sorted(projects.items()):
+        former = partial(_former_label, project=project)
+        each[project] = scope(np.array(places), former) if len(projects) > 1 else everywhere
     return tuple(
         Names(topic, everywhere[level][n], {p: own[level][n] for p, own in each.items() if n in own[level]})
         for level in (0, 1)
@@ -109,7 +107,7 @@ def _names(
     )
 
 
-def _label(names: Names, project: str) -> str:
+def _former_label(names: Names, project: str) -> str:
     own = names.by_project.get(project)
     return own.label if own else ""
 

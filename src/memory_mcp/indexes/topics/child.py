@@ -1,4 +1,4 @@
-"""A child process that groups a memory's segments: documents in, a graph complete on disk out; it never sees the store."""
+"""The child process that groups segments and writes a graph; it never opens the store."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from memory_mcp.children import answering
+from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.build import made_of
 from memory_mcp.indexes.topics.documents import Document
@@ -15,32 +16,25 @@ from memory_mcp.indexes.topics.stored import write
 
 
 class Maker:
-    """Collects documents and embeds them as they come."""
+    """Collects documents and embeds each batch."""
 
     def __init__(self, hello: Hello) -> None:
         self._directory = Path(hello.directory)
-        self._embed = _embedding(hello.model)
+        self._embedder = Model2Vec(hello.model) if hello.model else None
         self._documents: list[Document] = []
         self._vectors: list[Array] = []
 
     def answer(self, request: object) -> object:
-        """Documents to add, or the end of them."""
+        """Handle a message: documents to add, or `Finish`."""
         if isinstance(request, Finish):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)
             made = made_of(self._documents, vectors, request.known, request.names, request.at_ms)
             return Made(write(self._directory, made.graph), made.known)
         documents = cast("Sequence[Document]", request)
         self._documents += documents
-        self._vectors.append(self._embed([d.gist for d in documents]))
+        none = np.zeros((len(documents), 0), dtype=np.float32)
+        self._vectors.append(self._embedder.embed([d.gist for d in documents]) if self._embedder else none)
         return len(documents)
-
-
-def _embedding(model: str) -> Callable[[Sequence[str]], Array]:
-    if not model:
-        return lambda texts: np.zeros((len(texts), 0), dtype=np.float32)
-    from memory_mcp.embed.model2vec import Model2Vec
-
-    return Model2Vec(model).embed
 
 
 def _begin(hello: object) -> Callable[[object], object]:

@@ -1,4 +1,4 @@
-"""A segment's node in, what topics are made of out. Pure, so that child processes can do it."""
+"""The document of a segment for topics. Pure, so that child processes can use it."""
 
 from dataclasses import dataclass
 from zlib import crc32
@@ -10,13 +10,13 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.titles import SEPARATOR
 from memory_mcp.summarize.vocabulary import words
 
-#: Words that weigh no more say nothing.
+#: Weight up to which words do not count.
 _QUIET = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A segment as topics see it: its node's words, and what they are filtered and weighed by."""
+    """What topics use of a segment: its node's words, and values for filters."""
 
     node_id: NodeId
     start_ms: int
@@ -29,11 +29,11 @@ class Document:
     title: str
     bullets: tuple[str, ...]
     keywords: tuple[str, ...]
-    #: What it is about, for its meaning: the text that the vector index embeds.
+    #: The text that the vector index embeds.
     gist: str
 
     def terms(self) -> set[int]:
-        """Return what its title, bullets and keywords name, as 32-bit hashes."""
+        """Return the terms of title, bullets and keywords as 32-bit hashes."""
         return set(terms_of("\n".join((self.title, *self.bullets, *self.keywords))))
 
 
@@ -43,7 +43,7 @@ def hashed(key: str) -> int:
 
 
 def terms_of(text: str) -> dict[int, float]:
-    """Return the 32-bit hashes of the words of a text that say something, and how much each says (0..1)."""
+    """Return the terms of a text as 32-bit hashes, with their weights (0..1)."""
     return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > _QUIET}
 
 

@@ -1,4 +1,4 @@
-"""What the child process that groups a memory is told, and what it answers."""
+"""Messages to and from the child process that groups segments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ from memory_mcp.model.topic import KnownTopic
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What the child is told first."""
+    """The first message."""
 
-    #: Where the part is to lie.
+    #: Folder to write the part to.
     directory: str
-    #: Folder of the embedding model; "": grouped by terms alone.
+    #: Folder of the embedding model; "" to group by terms alone.
     model: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """No more documents will come: group them."""
+    """The message after the last document: group them."""
 
     known: tuple[KnownTopic, ...]
-    #: What topics were called, as far as that is known: a name that is nearly as good as a new one is kept.
+    #: The former names: one that is nearly as good as a new one is kept.
     names: tuple[Names, ...]
     at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of it."""
+    """The result."""
 
     files: Mapping[str, Checked]
     known: tuple[KnownTopic, ...]

@@ -1,8 +1,7 @@
-"""The topic graph as it is asked: topics of a part of the memory, by what they are about or how much they matter.
+"""The topic graph of a view: topics and areas by query or importance, their segments and relations.
 
-Topics belong to areas, a dozen or so, which an overview tells of. Everything that is said of either to a caller who sees one
-project is counted from that project's segments: label, keywords, numbers, dates, relations. A graph never changes; what follows
-the store is another one.
+Topics belong to areas, a dozen or so, which overviews list. In a view of one project everything is computed from that
+project's segments: label, keywords, numbers, dates, relations. A graph is immutable; following the store makes another.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -27,11 +26,11 @@ from memory_mcp.model.ids import TopicId, parse_topic_id
 from memory_mcp.model.toc import shown_author
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 
-#: Relations weaker than this are not told, by kind.
+#: Least strength of a relation by kind.
 _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
-#: Topics of an area that are named with it.
+#: Most topics listed with an area.
 _PARTS = 8
-#: A topic that fits a text less is none that was asked for: words that no topic has reach .15, those of a topic .4 and more.
+#: Least fit of a topic to a text: words that no topic has reach .15, those of a topic .4 and more.
 _FITS = 0.2
 #: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
 _EPOCH = 719_163
@@ -39,7 +38,7 @@ _EPOCH = 719_163
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A topic or area that fits a text, and how well."""
+    """A topic or area that fits a text."""
 
     level: Level
     place: int
@@ -50,25 +49,25 @@ class _Fit:
 
 @dataclass(frozen=True)
 class TopicGraph:
-    """See the module."""
+    """An immutable topic graph."""
 
     rows: Rows
     tables: Tables
-    #: Of topics, then of areas.
+    #: Names of topics, then of areas.
     names: tuple[Names, ...]
-    #: The area of each topic, (topics,): its place among the areas.
+    #: The area of each topic by index.
     area_of: tuple[int, ...]
     known: Mapping[TopicId, KnownTopic]
-    #: Everything that somebody called a topic; see `in_force`.
+    #: All labels that were given; see `in_force`.
     labels: tuple[TopicLabel, ...]
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
-    #: What topics are like as the memory was grouped, made once: where a segment is placed does not depend on what was before.
+    #: Returns the profiles of topics at the last grouping: placing segments must not depend on their order.
     profiles: Callable[[], Profiles]
 
     def tells(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Whether it knows one of some segments (keys), or a name in it holds something."""
+        """Whether it has one of some segments (keys), or `holds` is true of a name in it."""
         if np.isin(self.rows.lo, np.array(sorted(segments), dtype=np.uint64)).any():
             return True
         names = [one for n in self.names for one in (n.whole, *n.by_project.values())]
@@ -78,29 +77,29 @@ class TopicGraph:
 
     @cached_property
     def topics(self) -> Level:
-        """Topics by themselves."""
+        """The level of topics."""
         return Level(self.rows, self.tables, self.names[: len(self.area_of)], self.pins, self.settings, self.embed)
 
     @cached_property
     def areas(self) -> Level:
-        """Areas by themselves."""
+        """The level of areas."""
         rows, names = by_area(self.rows, self.area_of), self.names[len(self.area_of) :]
         return Level(rows, self.tables, names, self.pins, self.settings, self.embed)
 
     @property
     def pruned(self) -> int:
-        """Topics that have been silent for too long."""
+        """Number of topics that are left out because they are old."""
         return int(np.count_nonzero(self.topics.silent(None)))
 
     @property
     def count(self) -> int:
-        """Topics that are not silent."""
+        """Number of topics that are not left out."""
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str, limit: int) -> list[Topic]:
-        """Return what an overview of a text tells: topics and areas that fit it, then the most important areas.
+        """Return topics and areas that fit a text, then the most important areas.
 
-        Only these where the text names no topic, or is none.
+        Only the latter if the text is empty or names no topic.
         """
         fits = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
         found = self.fitting(view, text, limit)[0] if fits else []
@@ -109,7 +108,7 @@ class TopicGraph:
         return [*found, *(topic for topic in rest if topic.topic_id not in known)][:limit]
 
     def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
-        """Return areas, or topics, the most important first and pinned ones before; and how many there are."""
+        """Return a page of areas (or topics), pinned ones first, then by importance; and the number of all."""
         level = self.areas if areas else self.topics
         shares = level.seen(view)
         importance = level.importance(shares, view)
@@ -120,9 +119,9 @@ class TopicGraph:
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
     def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
-        """Return topics and areas that fit a text, in turn, the best of both first; and how many do.
+        """Return topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        An area says of a wide question what its topics do not, and a topic of a narrow one; which is asked cannot be told.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown.
         """
         lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0].fit if found else 0.0)
@@ -134,24 +133,21 @@ class TopicGraph:
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: name_terms(self._name(level, place, view.project)[0]))
         there = (fit >= _FITS) & (shares.mentions > 0) & ~level.left_out(view)
-        if level is self.areas:  # one that is a single topic is told as that
-            there &= self._topics_in_areas(view) > 1
+        if level is self.areas:  # an area of a single topic is listed as the topic
+            seen = self.topics.seen(view).mentions > 0
+            own = np.array(self.area_of, dtype=np.int64)[seen]
+            there &= np.bincount(own, minlength=len(self.areas.names)) > 1
         found = np.flatnonzero(there)
         ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
-    def _topics_in_areas(self, view: View) -> Array:
-        """(areas,): how many topics of each a view sees."""
-        seen = self.topics.seen(view).mentions > 0
-        return np.bincount(np.array(self.area_of, dtype=np.int64)[seen], minlength=len(self.areas.names))
-
     def topic(self, topic_id: str, view: View) -> Topic:
-        """Return one topic, or the one it is part of now; NotFound where a view has none of it."""
+        """Return a topic, or the one it was merged into; NotFound if the view has no segment of it."""
         level, place, shares = self._find(topic_id, view)
         return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
     def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
-        # What this graph itself tells of is found also while the store knows of a newer grouping already.
+        # Topics of this graph are found even if the store has a newer grouping already.
         named = parse_topic_id(topic_id)
         known = named in self.topics.places or named in self.areas.places
         wanted = named if known else resolved(named, self.known)
@@ -184,14 +180,14 @@ class TopicGraph:
         )
 
     def _parts(self, area: int, view: View) -> tuple[str, ...]:
-        """What the largest topics of an area are called, in what a view sees."""
+        """Return the labels of an area's largest topics in a view."""
         mentions = self.topics.seen(view).mentions
         own = [place for place, other in enumerate(self.area_of) if other == area and mentions[place]]
         own.sort(key=lambda place: (-mentions[place], place))
         return tuple(self._name(self.topics, place, view.project)[0].label for place in own[:_PARTS])
 
     def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
-        """What a topic is called in a scope, and by whom."""
+        """Return a topic's name in a scope, and its author."""
         names = level.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
         given = self._in_force.get((names.topic_id, project))
@@ -203,7 +199,7 @@ class TopicGraph:
         return in_force(self.labels, own)
 
     def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
-        """Whether another topic or area of a scope is called so, or calls itself so."""
+        """Whether another topic or area of a scope has this label, given or of its own."""
         wanted = folded(label)
         return any(
             folded(said) == wanted
@@ -214,22 +210,23 @@ class TopicGraph:
         )
 
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
-        """Return segments of a topic, those that are most about it first (with a text: that fit it best), and how many."""
+        """Return a page of a topic's segments, most relevant (to a text) first, and the number of all."""
         level, place, shares = self._find(topic_id, view)
         own = np.flatnonzero(shares.rows.topic == place)
         rows = shares.rows.taken(own)
         worth = rows.relevance + (2.0 * level.fits(shares, text)[own] if text.strip() else 0.0)
         order = np.lexsort((rows.lo, -rows.end, -worth))[offset : offset + limit]
-        return [self._link(rows, int(p)) for p in order], len(rows)
-
-    def _link(self, rows: Rows, place: int) -> Link:
-        relevance, project = round(float(rows.relevance[place]), 4), self.tables.projects[int(rows.project[place])]
-        return Link(rows.node(place), relevance, int(rows.start[place]), int(rows.end[place]), project)
+        found = []
+        for n in order.tolist():
+            project = self.tables.projects[int(rows.project[n])]
+            relevance = round(float(rows.relevance[n]), 4)
+            found.append(Link(rows.node(n), relevance, int(rows.start[n]), int(rows.end[n]), project))
+        return found, len(rows)
 
     def related(self, topic_id: str, view: View, limit: int) -> list[Related]:
-        """Return what belongs to a topic: what contains it or is contained, then what is like it or beside it, strongest first.
+        """Return related topics: parent or children first, then similar and co-occurring ones, strongest first.
 
-        A parent's strength is the share of it that the topic is; so is a child's. Each other topic is told once.
+        The strength of a parent or child is the share of the area that the topic is. Each topic is listed once.
         """
         level, place, shares = self._find(topic_id, view)
         there = (shares.mentions > 0) & ~level.left_out(view)
@@ -244,7 +241,7 @@ class TopicGraph:
         return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _family(self, level: Level, place: int, view: View) -> list[Related]:
-        """What a topic is part of, or what is part of an area, the largest first."""
+        """Return the area of a topic, or the topics of an area, largest first."""
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]
@@ -259,7 +256,7 @@ class TopicGraph:
         )
 
     def weeks(self, topic_id: str, view: View, count: int) -> list[int]:
-        """Return a topic's mentions by ISO week, the last of them the week of now, or of the newest mention before that."""
+        """Return a topic's mentions by ISO week, the last being the current week, or that of the newest mention."""
         _, place, shares = self._find(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == place] - 1) // 7
         now = (view.now_ms // DAY_MS + _EPOCH - 1) // 7
@@ -269,7 +266,7 @@ class TopicGraph:
         return found
 
     def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
-        """Return the first day of each week in which a topic is mentioned, as a proleptic ordinal, with the mentions."""
+        """Return the first day of each week with mentions, as a proleptic ordinal, and their number."""
         _, place, shares = self._find(topic_id, view)
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))

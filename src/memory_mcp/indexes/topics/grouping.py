@@ -1,14 +1,13 @@
-"""Segments in, which of them are about the same out. Pure, made for a child process, and loads nothing but numpy.
+"""Group segments into topics. Pure; runs in a child process with numpy only.
 
-Each segment is linked to those most like it, by meaning and by the rare terms that both name, and to the one before it in its
-session. Communities of that graph (Louvain's method) are the topics. Such communities depend on where one begins: they are
-looked for from several beginnings, and links count for as much as these agree. What is left over goes where it fits, by the
-measure that places new segments (see `profiles`).
+Each segment is linked to those most similar by vectors and by common rare terms, and to the one before it in its session. The
+communities of that graph (Louvain's method) are the topics. They depend on the start: they are computed from several starts,
+and links weigh by the agreement of these. Remaining segments go to the nearest topic (see `profiles`).
 
 Invariants
 1. The same segments in the same order give the same topics, in every process.
 2. A topic has at least `LEAST_SEGMENTS` segments.
-3. Memory grows with the number of segments, not with its square: similarities are made a block of rows at a time.
+3. Memory is linear in the number of segments: similarities are computed a block of rows at a time.
 """
 
 from collections import deque
@@ -22,45 +21,49 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
 from memory_mcp.indexes.topics.rows import Rows
 
-#: Segments of a topic at least.
+#: Least segments of a topic.
 LEAST_SEGMENTS = 3
-#: Segments that each is linked to, beside those that choose it.
+#: Segments that each segment is linked to, besides those that are linked to it.
 _NEIGHBOURS = 12
-#: What following each other counts: so many links of the middle strength.
+#: Weight of the link to the previous segment, in links of median strength.
 _FOLLOWS = 1.0
-#: How fine topics are: the resolution of modularity is so many times the third root of the number of segments, and there are
-#: some six times as many topics. Not more of them than so many times the root, though: 150 of 4,000 segments, if less fine.
+#: Resolution of modularity in third roots of the number of segments, which gives about six times as many topics; most topics
+#: in third roots (150 of 4,000 segments), for which the resolution is lowered.
 _FINENESS, _MOST, _TRIES = 1.2, 9.5, 8
 #: Links of a segment, counted from both sides: a finer resolution than segments / links leaves every segment alone.
 _LINKS = 1.5 * _NEIGHBOURS
-#: Beginnings from which communities are looked for, and how sharply it counts that these agree. Of one beginning 68 to 82 of
-#: 100 topics are found again, by half of their segments, when a tenth more comes in; of ten 77 to 82, and NMI is no worse.
+#: Number of starts, and exponent of their agreement. With one start 68 to 82 of 100 topics are found again, by half of their
+#: segments, with a tenth more segments; with ten 77 to 82, and NMI is no worse.
 _RUNS, _SHARPNESS = 10, 3
-#: Rows of similarities that are made at a time.
+#: Rows of similarities computed at a time.
 _BLOCK = 256
 
 Links = list[dict[int, float]]
 
 
 def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
-    """Return the topic of each segment, `(segments,)`: 0 is the largest, -1 none.
+    """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
-    `rows` without dimensions are grouped by terms alone; topics that they have do not count. `before`: the place of the one
-    before each in its session, -1: none.
+    `rows` without dimensions are grouped by terms alone; their topics are ignored. `before` is the index of the segment before
+    each in its session, -1 for none.
     """
     count = len(rows)
     if count < LEAST_SEGMENTS:
         return np.full(count, -1, dtype=np.int32)
     links = _links(rows)
     if before is not None:
-        _follow(links, before)
+        strengths = [strength for own in links for strength in own.values()]
+        more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
+        for n, other in enumerate(before):
+            if other >= 0:
+                links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
     _, fineness = _bounded(links, min(_FINENESS * count ** (1 / 3), count / _LINKS))
     found, _ = _bounded(_agreed(links, fineness), fineness)
     return _settled(rows, found)
 
 
 def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
-    """Communities, no more of them than a person looks at, and the resolution at which they were found."""
+    """Return communities, at most as many as people can survey, and the resolution used."""
     most = _MOST * len(links) ** (1 / 3)
     for _ in range(_TRIES):
         found = _numbered(communities(links, fineness, range(len(links))))
@@ -72,8 +75,8 @@ def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
 
 
 def _agreed(links: Links, fineness: float) -> Links:
-    """Links that count for as much as communities from several beginnings agree."""
-    # The old generator of numpy gives the same numbers in every version.
+    """Return links weighed by the agreement of communities from several starts."""
+    # RandomState gives the same numbers in every version of numpy.
     orders = [np.random.RandomState(run).permutation(len(links)).tolist() for run in range(_RUNS)]
     found = np.stack([communities(links, fineness, order) for order in orders], axis=1)
     weighed: Links = []
@@ -85,7 +88,7 @@ def _agreed(links: Links, fineness: float) -> Links:
 
 
 def _settled(rows: Rows, found: Array) -> Array:
-    """What belongs to no topic is put where it fits."""
+    """Assign segments without a topic to the nearest one."""
     left = np.flatnonzero(found < 0)
     if not len(left) or len(left) == len(found):
         return found
@@ -96,7 +99,7 @@ def _settled(rows: Rows, found: Array) -> Array:
 
 
 def _numbered(found: Array) -> Array:
-    """Numbered by size, equals by their first segment; what is too small is no topic."""
+    """Number topics by size, ties by first segment; -1 for those that are too small."""
     numbers, first, sizes = np.unique(found, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
     new = np.full(int(found.max()) + 2, -1, dtype=np.int32)
@@ -105,7 +108,7 @@ def _numbered(found: Array) -> Array:
 
 
 def _links(rows: Rows) -> Links:
-    """The most similar segments of each, with how similar they are; both ways."""
+    """Return the most similar segments of each with their similarity, in both directions."""
     links: Links = [{} for _ in range(len(rows))]
     most = min(_NEIGHBOURS, len(rows) - 1)
     for start, alike in _similarities(rows):
@@ -119,7 +122,7 @@ def _links(rows: Rows) -> Links:
 
 
 def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
-    """Blocks of rows with the number of the first: how alike a segment is to each, 0..1, and 0 to itself."""
+    """Yield blocks of rows and the index of the first: similarity of each segment to all, 0..1; 0 to itself."""
     row, place, share = Telling.of(rows).shares(rows)
     share = share.astype(np.float32)
     order = np.argsort(place, kind="stable")
@@ -141,18 +144,10 @@ def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
         yield start, alike
 
 
-def _follow(links: Links, before: Sequence[int]) -> None:
-    strengths = [strength for own in links for strength in own.values()]
-    more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
-    for n, other in enumerate(before):
-        if other >= 0:
-            links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
-
-
 def communities(links: Links, fineness: float, order: Sequence[int]) -> Array:
-    """Louvain's method: each node moves where that gains most modularity, then communities are the nodes, until none moves.
+    """Find communities by Louvain's method: nodes move where modularity gains most, then communities are merged into nodes.
 
-    `order`: in which nodes are looked at first.
+    `order` is the order in which nodes are visited first.
     """
     graph, place = _Graph(links, [0.0] * len(links)), np.arange(len(links), dtype=np.int32)
     while True:
@@ -166,13 +161,13 @@ def communities(links: Links, fineness: float, order: Sequence[int]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """Nodes with their links, and what links the segments inside each (both ways)."""
+    """Nodes with their links, and the weight of links inside each (both directions)."""
 
     links: Links
     inside: list[float]
 
     def moved(self, fineness: float, order: Sequence[int]) -> list[int]:
-        """The community of each node."""
+        """Return the community of each node."""
         degree = [sum(own.values()) + loop for own, loop in zip(self.links, self.inside, strict=True)]
         scale = fineness / (sum(degree) or 1.0)
         member, total = list(range(len(degree))), list(degree)
@@ -192,7 +187,7 @@ class _Graph:
         return member
 
     def folded(self, member: Sequence[int]) -> "_Graph":
-        """The graph whose nodes are the communities."""
+        """Return the graph of the communities."""
         count = max(member) + 1
         links: Links = [{} for _ in range(count)]
         inside = [0.0] * count
@@ -209,7 +204,7 @@ class _Graph:
 
 
 def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
-    """The community that a node gains most by, of its own and its neighbours'; the one it is in where none is better."""
+    """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better."""
     to: dict[int, float] = {now: 0.0}
     for other, strength in links.items():
         there = member[other]
@@ -217,7 +212,7 @@ def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[flo
     best, most = now, to[now] - price * total[now]
     for there, strength in to.items():
         gain = strength - price * total[there]
-        # Rounding must not let a node wander between equals.
+        # Rounding must not move a node between equal communities forever.
         if gain > most + 1e-9:
             best, most = there, gain
     return best

@@ -1,9 +1,9 @@
-"""New groups of segments and the topics there were in, which group is which topic out. Pure.
+"""Match new groups of segments to the former topics. Pure.
 
 Invariants
-1. A topic keeps its id as long as one group holds more of what it held than any other, and little else of what is old.
-2. An id that was ever given leads on: to the topic itself, to the one that has most of its segments, or to its end.
-3. The same groups and the same topics before give the same ids, whatever the order of the groups.
+1. A topic keeps its id as long as one group has more of its segments than any other, and few old segments of other topics.
+2. Every id ever given resolves: to the topic itself, to the one that has most of its segments, or to its end.
+3. The same groups and former topics give the same ids, whatever the order of the groups.
 """
 
 from collections import Counter
@@ -13,24 +13,24 @@ from dataclasses import dataclass, replace
 from memory_mcp.model.ids import TopicId, topic_id
 from memory_mcp.model.topic import KnownTopic, Turn
 
-#: Of what a topic and a group hold together of old segments, the share that both must hold for it to be the same topic.
+#: Least share of common segments among the old ones of a topic and a group for them to be the same.
 _SAME = 0.25
-#: Of a new topic's old segments, the share that must come from one topic for it to be split from that.
+#: Least share of a new topic's old segments from one topic for it to be split from that.
 _SPLIT = 0.5
-#: What is told of a topic's past at most: the latest.
+#: Most entries of a topic's history, the latest.
 _TURNS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """Which topic each group is, and everything that is known of topics from now on."""
+    """The topic of each group, and all topics known from now on."""
 
     ids: tuple[TopicId, ...]
     known: tuple[KnownTopic, ...]
 
 
 def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int, areas: bool = False) -> Identified:
-    """Say which topic (or area) each group of segments is; groups are disjoint keys of segments, none of them empty."""
+    """Match groups, disjoint non-empty lists of segment keys, to topics (or areas)."""
     place = {key: n for n, group in enumerate(groups) for key in group}
     before = [topic for topic in known if not topic.is_over and topic.is_area == areas]
     shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
@@ -53,7 +53,7 @@ def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_
 
 
 def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | None:
-    """Return the topic that an id leads to today; None where it has ended, or where there never was such a topic."""
+    """Return the current topic of an id; None if it has ended or never existed."""
     seen: set[TopicId] = set()
     now: TopicId | None = topic
     while now is not None and now not in seen:
@@ -68,7 +68,7 @@ def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | N
 
 
 def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]]) -> dict[int, int]:
-    """Which topic each group is, where it is one that was there: those that have most in common first."""
+    """Return the former topic of each group that continues one, those with most in common first."""
     alive: Counter[int] = Counter()
     held: Counter[int] = Counter()
     for (o, c), count in shared.items():
@@ -86,7 +86,7 @@ def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shar
 
 
 def _fresh(group: Sequence[int], taken: set[TopicId], kind: str) -> TopicId:
-    """An id for a new topic: of its members, and of one more number where another topic had just these before."""
+    """Return a new id: from the group's members, and a number if another topic had exactly these before."""
     made, salt = topic_id(kind, group), 0
     while made in taken:
         salt += 1

@@ -1,7 +1,7 @@
-"""Looks after the topic graph: reads it, places new segments, notices damage, and has it grouped anew by a child process.
+"""Maintain the topic graph: read it, place new segments, detect damage, and group anew in a child process.
 
-Nothing is loaded before somebody asks for topics or a grouping is due. New segments are placed when topics are next asked
-for; what is on disk stays as it was grouped, and placing again after a start comes to the same.
+Nothing is loaded before topics are requested or a grouping is due. New segments are placed when topics are next requested;
+the files stay as they were grouped, and placing again after a start gives the same result.
 """
 
 import functools
@@ -35,7 +35,7 @@ from memory_mcp.indexes.topics.frames import Finish, Hello, Made
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.placing import placed
 from memory_mcp.indexes.topics.profiles import Profiles
-from memory_mcp.indexes.topics.stored import FORMAT, Stored, read
+from memory_mcp.indexes.topics.stored import FORMAT, read
 from memory_mcp.indexes.turns import GROUPINGS
 from memory_mcp.indexes.units import READ, is_segment
 from memory_mcp.model.calendar import TocLevel
@@ -46,18 +46,18 @@ from memory_mcp.tracing import span
 
 log = logging.getLogger(__name__)
 
-#: What decides which segments are grouped: raised, every memory is grouped anew.
+#: Version of the grouping: a change groups every memory anew.
 VERSION = 1
-#: The memory is grouped anew when so many segments have come or changed, and this share of all.
+#: Least number and share of new and changed segments for a new grouping.
 _CHANGED, _SHARE = 10, 0.02
-#: Changes that are placed while somebody waits; more are left to the next grouping.
+#: Most changes placed during a request; more are left to the next grouping.
 _PLACED = 512
-#: How often the files are looked at (seconds), and how long a failed grouping waits for its next try.
+#: Interval of checks of the files, and delay after a failed grouping (seconds).
 _LOOK, _RETRY = 1.0, 60.0
 
 
 class TopicKeeper:
-    """See the module. Any thread may call it."""
+    """Maintains the topic graph. Any thread may call it."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TopicKeeper:
         embedder: Callable[[], Embedder | None],
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
-        """Keep the graph in a folder; `embedder` gives what embeds, None where topics are found by terms alone."""
+        """Keep the graph in `directory`; `embedder` returns the embedder, None to use terms alone."""
         self._storage = storage
         self._store_id = storage.stats(text=False).store_id
         self._home = Home(directory)
@@ -82,7 +82,7 @@ class TopicKeeper:
         self._graph: TopicGraph | None = None
         self._manifest: Manifest | None = None
         self._stamps: dict[str, tuple[int, ...]] | None = None
-        #: How far changes were placed, and the segments that changed since the grouping.
+        #: Position up to which changes are placed, and the segments changed since the grouping.
         self._position = Position()
         self._changed: set[NodeId] = set()
         self._looked = 0.0
@@ -90,13 +90,13 @@ class TopicKeeper:
         self._thread: threading.Thread | None = None
         self._ended = False
         self._retry_at = 0.0
-        #: The last text that was embedded, by what, and its vector.
+        #: The last embedded text: embedder, text, vector.
         self._asked: tuple[Embedder, str, Array] | None = None
         self.last_error = ""
         self.last_rebuild_secs: float | None = None
 
     def graph(self) -> TopicGraph:
-        """The graph with everything that changed; IndexUnreadable with the reason when there is none."""
+        """Return the graph with all changes placed; IndexUnreadable with the reason if there is none."""
         with self._lock:
             self._look()
             if self._graph is None:
@@ -105,7 +105,7 @@ class TopicKeeper:
             return self._graph
 
     def status(self) -> TopicsStatus:
-        """How it is; never raises."""
+        """Return the state of the graph. Never raises."""
         with self._lock:
             self._look()
             graph, manifest = self._graph, self._manifest
@@ -133,7 +133,7 @@ class TopicKeeper:
         )
 
     def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
-        """Give topics labels, unless the graph as of now forbids it; whether they have them. Raises as `graph`."""
+        """Set labels unless `unless` is true of the current graph; return whether they were set. Raises as `graph`."""
         with self._lock:
             if unless(self.graph()):
                 return False
@@ -143,13 +143,13 @@ class TopicKeeper:
             return True
 
     def reread(self) -> None:
-        """Take in labels and pins that were given since."""
+        """Read labels and pins from the store again."""
         with self._lock:
             if self._graph is not None:
                 self._graph = replace(self._graph, **self._known())
 
     def _look(self) -> None:
-        """Read the files when they were not read yet, and notice when they are not what they were any more."""
+        """Read the files if not done yet, and detect changes of them."""
         if self._health is Health.HEALTHY and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
             if self._manifest is None or self._home.stamps(self._manifest) != self._stamps:
@@ -176,21 +176,18 @@ class TopicKeeper:
             self._lose(f"it cannot be read: {error}")
         else:
             self._manifest, self._stamps, self._position, self._changed = manifest, stamps, manifest.position, set()
-            self._graph = self._opened(stored)
+            profiles = functools.cache(lambda: Profiles.of(stored.rows, len(stored.area_of)))
+            what = (stored.rows, stored.tables, stored.names, stored.area_of)
+            known = self._known()
+            self._graph = TopicGraph(*what, **known, settings=self._settings, embed=self._vector, profiles=profiles)
             self._health, self._reason = Health.HEALTHY, ""
 
     def _lose(self, reason: str) -> None:
         log.warning("topic graph: %s", reason)
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
-    def _opened(self, stored: Stored) -> TopicGraph:
-        """A graph with what the store knows of its topics."""
-        profiles = functools.cache(lambda: Profiles.of(stored.rows, len(stored.area_of)))
-        what = (stored.rows, stored.tables, stored.names, stored.area_of)
-        return TopicGraph(*what, **self._known(), settings=self._settings, embed=self._vector, profiles=profiles)
-
     def _known(self) -> dict[str, Any]:
-        """What the store knows of topics: fields of a graph."""
+        """Return what the store knows of topics, as fields of a graph."""
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
         return {"known": known, "labels": tuple(topics.labels()), "pins": self._storage.toc.pins()}
@@ -199,17 +196,17 @@ class TopicKeeper:
         embedder = self._embedder()
         if embedder is None:
             return None
-        # A question is compared with topics, areas and the segments of each that fits: embedded once.
+        # A query is compared with topics, areas and segments, but embedded once.
         asked = self._asked
         if asked is None or asked[0] is not embedder or asked[1] != text:
             asked = self._asked = embedder, text, embedder.embed([text])[0]
         return asked[2]
 
     def _fingerprint(self) -> dict[str, Any]:
-        """Everything that a grouping depends on besides the store."""
+        """Return everything a grouping depends on besides the store."""
         embedder = self._embedder()
         made = embedder.fingerprint() if embedder else {}
-        # Where a model lies is no property of what it made.
+        # Vectors do not depend on the model's folder.
         by = {name: value for name, value in made.items() if name != "folder"}
         return {"format": FORMAT, "version": VERSION, "documents": DOCUMENT_VERSION, "embedder": by}
 
@@ -217,7 +214,7 @@ class TopicKeeper:
         return sum(count for _, count in self._storage.toc.segments_by_day())
 
     def _why_none(self) -> str:
-        """Why there is no graph: what it suffered, or what is waited for as of now."""
+        """Return why there is no graph."""
         if self._health is not Health.BUILDING:
             return self._reason
         there, least = self._segments(), self._settings.min_segments
@@ -226,7 +223,7 @@ class TopicKeeper:
         return "topics are being looked for" if self._building.locked() else "topics are looked for within a minute"
 
     def _waiting(self, most: int) -> tuple[list[NodeId], Position]:
-        """Segments that changed behind what was placed, and where that leads to; of more than `most` only some."""
+        """Return segments changed after the position and the position reached; stops above `most`."""
         found: dict[NodeId, None] = {}
         position, more = self._position, True
         while more and len(found) <= most:
@@ -236,7 +233,7 @@ class TopicKeeper:
         return list(found), position
 
     def _place(self) -> None:
-        """Place what changed, unless it is so much that it is grouped anew in a moment."""
+        """Place changed segments, unless there are so many that a grouping is due."""
         if self._graph is None or self._storage.toc.version() == self._position.outbox:
             return
         changed, position = self._waiting(_PLACED)
@@ -256,9 +253,9 @@ class TopicKeeper:
         return embedder.embed([d.gist for d in documents])
 
     def due(self) -> bool:
-        """Whether the memory is to be grouped anew: never before, by other means, or too much has changed since.
+        """Whether a grouping is due: there is none, it was made otherwise, or too much has changed since.
 
-        Nothing is loaded for that but a manifest of some hundred bytes.
+        Loads only a manifest of some hundred bytes.
         """
         if self._ended or self._building.locked() or time.monotonic() < self._retry_at:
             return False
@@ -286,7 +283,7 @@ class TopicKeeper:
             return None
 
     def begin(self) -> bool:
-        """Begin to group the memory anew in a thread of its own, where that is due; whether it did."""
+        """Start a grouping in a thread if one is due; return whether it did."""
         if not self.due():
             return False
         self._thread = threading.Thread(target=self._try, name="grouping topics", daemon=True)
@@ -303,9 +300,9 @@ class TopicKeeper:
                 log.exception("topics could not be found; it is tried again")
 
     def rebuild(self) -> Rebuilt:
-        """Group the whole memory anew by a child process, and put that in the place of what there is.
+        """Group the whole memory in a child process and replace the graph.
 
-        IndexNotReady when that is under way already.
+        Raises IndexNotReady if that is running already.
         """
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
@@ -324,7 +321,9 @@ class TopicKeeper:
         with self._lock:
             self._look()
             names = self._graph.names if self._graph else ()
-        position = self._reached()
+        # What is read later may be newer than this position, and is placed again then.
+        last = self._storage.toc.version()
+        position = Position(last, mark=named(self._storage, last))
         fingerprint = self._fingerprint()
         embedder = self._embedder()
         self._home.prepare()
@@ -356,9 +355,9 @@ class TopicKeeper:
         return count
 
     def forget(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Remove the graph where it knows one of these segments (keys) or says a text that `holds`; whether it did.
+        """Remove the graph if it has one of these segments (keys) or a text that `holds`; return whether it did.
 
-        The memory is grouped anew when that is next due. IndexNotReady while it is being grouped.
+        A new grouping is due then. Raises IndexNotReady during a grouping.
         """
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
@@ -376,11 +375,6 @@ class TopicKeeper:
         finally:
             self._building.release()
 
-    def _reached(self) -> Position:
-        """How far the store is now: what is read of it later may be newer, and is placed again then."""
-        last = self._storage.toc.version()
-        return Position(last, mark=named(self._storage, last))
-
     def _frames(self) -> Iterator[list[Document]]:
         ids = self._storage.toc.ids_at(TocLevel.SEGMENT)
         for start in range(0, len(ids), READ):
@@ -388,14 +382,14 @@ class TopicKeeper:
             yield self._documents(ids[start : start + READ])
 
     def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
-        """Those of some segments that exist."""
+        """Return the documents of those segments that exist."""
         nodes = self._storage.toc.nodes(ids)
         segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())
         return [document_of(node, segment) for node, segment in pairs if segment is not None]
 
     def close(self) -> None:
-        """Let go; a grouping under way is given up, and begun again by the next start."""
+        """Stop; a running grouping is abandoned, and started again by the next process."""
         self._ended = True
         child = self._child
         if child is not None:

@@ -1,8 +1,8 @@
-"""Which topics a language model is to name, what they are named from, and its labels given.
+"""Select the topics a language model should label, give it their material, and store its labels.
 
 Invariants
-1. A topic that somebody named is left alone, and so is one that a language model named, while it says what it said then.
-2. A label for one project is made from that project's segments alone.
+1. A topic with a label is left alone, unless a language model gave it and the topic's own words have changed since.
+2. A label for one project is made from that project's segments only.
 """
 
 from collections.abc import Sequence
@@ -21,29 +21,29 @@ from memory_mcp.model.toc import llm_author
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
 
-#: A topic with fewer segments is called by the title of its one.
+#: Least segments of a topic to label; with one it has the title of that.
 _LEAST = 2
-#: Titles that a model is shown.
+#: Most titles given to a model.
 _TITLES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Unnamed:
-    """A topic that calls itself something in some scopes that see the same of it: in one, or in a project and in all."""
+    """A topic to label in one or more scopes with the same segments: one project, all, or both."""
 
     topic_id: TopicId
-    #: What it calls itself; see `source_of`.
+    #: Its own name; see `source_of`.
     name: Name
     scopes: tuple[str | None, ...]
 
     @property
     def source(self) -> str:
-        """What its label will rest on."""
+        """Hashes of the words its label will be based on."""
         return source_of(self.name)
 
     @property
     def asked_from(self) -> str:
-        """The same, for these scopes: an answer that could not be used in one says nothing of another."""
+        """The same with the scopes: an unusable answer for one says nothing about another."""
         return f"{self.source}-{self._scopes}"
 
     @property
@@ -51,13 +51,13 @@ class Unnamed:
         return f"{digest(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
 
     def was_asked(self, asked_from: str) -> bool:
-        """Whether a label was asked for that would have been good for it."""
+        """Whether a label was requested before on this basis."""
         source, _, scopes = asked_from.partition("-")
         return scopes == self._scopes and holds(source, self.name)
 
 
 class Labeller:
-    """Reads what topics are named from, and gives them what a language model made of it."""
+    """Gives topics the labels of a language model."""
 
     def __init__(self, keeper: TopicKeeper, storage: Storage, clock: Clock) -> None:
         self._keeper = keeper
@@ -65,10 +65,7 @@ class Labeller:
         self._clock = clock
 
     def due(self, model: str) -> list[Unnamed]:
-        """Topics that nobody named, the most important first; without those of which this model said nothing usable.
-
-        None where there is no graph yet.
-        """
+        """Return topics without a label, most important first, except those with an unusable answer of this model."""
         graph = self._graph()
         if graph is None:
             return []
@@ -79,7 +76,7 @@ class Labeller:
         return [one for one in found if not any(map(one.was_asked, unusable.get(one.topic_id, ())))]
 
     def material(self, due: Unnamed) -> TopicMaterial | None:
-        """What a topic is named from; None when it is named or calls itself something else by now."""
+        """Return what a topic's label is made from; None if it has a label or has changed meanwhile."""
         graph, project = self._graph(), due.scopes[-1]
         if graph is None or not self._still(graph, due):
             return None
@@ -91,12 +88,12 @@ class Labeller:
         return TopicMaterial(project, topic.label, topic.keywords, titles)
 
     def is_taken(self, due: Unnamed, label: str) -> bool:
-        """Whether another topic of one of the scopes is called so."""
+        """Whether another topic of one of the scopes has this label."""
         graph = self._graph()
         return graph is not None and any(graph.taken(label, project, due.topic_id) for project in due.scopes)
 
     def publish(self, due: Unnamed, label: str, model: str) -> bool:
-        """Give a topic its label; False when it is named, calls itself something else or cannot be read by now."""
+        """Set a topic's label; return False if it has one, has changed or cannot be read by now."""
         author, now = llm_author(model, due.source), self._clock.now_ms()
         given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
         try:
@@ -105,14 +102,14 @@ class Labeller:
             return False
 
     def _graph(self) -> TopicGraph | None:
-        """The graph as of now; None where there is none: it may be lost at any moment, and is made again."""
+        """Return the current graph; None if there is none: it may be lost at any time and is rebuilt."""
         try:
             return self._keeper.graph()
         except IndexUnreadable:
             return None
 
     def _still(self, graph: TopicGraph, due: Unnamed) -> bool:
-        """Whether a topic is in all of the scopes as it was."""
+        """Whether a topic is unchanged in all of the scopes."""
         try:
             found = [graph.topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
         except NotFound:
@@ -121,7 +118,7 @@ class Labeller:
 
 
 def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
-    """Topics that nobody named, by scope; a topic within one project once where it calls itself the same to those who see all."""
+    """Return topics without a label by scope; once for a project and all if both have the same segments."""
     found = {topic.topic_id: topic for topic in _of_scope(graph, now_ms, None)}
     ranked: list[tuple[Topic, tuple[str | None, ...]]] = []
     for project in graph.tables.projects:
@@ -137,7 +134,7 @@ def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
 
 
 def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[Topic]:
-    """Areas, which an overview tells of, and topics; not one that is all there is of its area: no two have one label."""
+    """Return areas and topics of a scope without a label; not a topic that is its whole area."""
     areas, topics = (graph.top(View(now_ms, project), len(graph.names), areas=wide)[0] for wide in (True, False))
     alone = {area.parts[0] for area in areas if len(area.parts) == 1}
     found = [*areas, *(topic for topic in topics if topic.label not in alone)]
@@ -145,5 +142,5 @@ def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[T
 
 
 def _name(topic: Topic) -> Name:
-    """What a topic that nobody named calls itself."""
+    """Return the own name of a topic without a label."""
     return Name(topic.label, topic.keywords)

@@ -1,8 +1,8 @@
-"""Labels that somebody gave, and which of them hold. Pure.
+"""Decide which given labels are valid. Pure.
 
 Invariants
-1. An agent's label holds always, a language model's only while most of the words it was made from are the topic's own.
-2. No two topics of one scope have one label by a language model's doing.
+1. An agent's label is always valid, a language model's only while most of the words it was made from are the topic's own.
+2. No two topics of one scope have the same label from language models.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,32 +14,32 @@ from memory_mcp.model.toc import written_from
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.text import term_set
 
-#: A topic, and the project whose callers are meant, or (None) those who see all.
+#: A topic and a scope: a project, or None for all.
 Place = tuple[TopicId, str | None]
-#: A language model's label is made from a topic's own label and these first keywords, and holds while the topic calls itself
-#: by this share of their words, in whatever order: so do 96 to 98 % of the topics that stay when a memory has grown by 2 or by
-#: 10 % and is grouped anew, and 0.1 to 2.4 % of all others. Of the same topics 35 to 55 % keep even their own label.
+#: First keywords of a topic that a language model's label is made from, besides its own label, and the share of all their words
+#: that the topic must keep for the label to stay valid. When a memory has grown by 2 or 10 % and is grouped anew, 96 to 98 % of
+#: the topics that stay do, and 0.1 to 2.4 % of all others; 35 to 55 % keep their own label.
 _FIRST, _KEPT = 8, 0.5
 #: Hexadecimal digits of a word's hash.
 _DIGITS = 4
-#: Every graph asks again which labels hold, and most of what they say was asked of the one before.
+#: Cache size: successive graphs check mostly the same labels.
 _REMEMBERED = 8192
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def folded(label: str) -> frozenset[str]:
-    """Return what a label says, without case and order: labels of one scope differ in it."""
+    """Return the terms of a label, by which labels of one scope must differ."""
     return frozenset(term_set(label)) or frozenset({label.casefold()})
 
 
 def source_of(name: Name) -> str:
-    """Return hashes of the words that a topic calls itself by, in one: what a language model makes of it rests on these."""
+    """Return the hashes of a topic's own words, concatenated: the basis of a language model's label."""
     return "".join(sorted(_hashes(name.label, name.keywords[:_FIRST])))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def holds(source: str, name: Name) -> bool:
-    """Whether a topic still calls itself by most of the words behind a source."""
+    """Whether a topic still has most of the words behind a source."""
     wanted = [source[i : i + _DIGITS] for i in range(0, len(source), _DIGITS)]
     there = _hashes(name.label, name.keywords)
     return sum(one in there for one in wanted) >= _KEPT * len(wanted)
@@ -51,9 +51,9 @@ def _hashes(label: str, keywords: Sequence[str]) -> set[str]:
 
 
 def in_force(given: Collection[TopicLabel], own: Mapping[Place, Name]) -> dict[Place, TopicLabel]:
-    """Return the labels that hold, where `own` is what topics call themselves.
+    """Return the labels that are valid; `own` are the topics' own names.
 
-    Of two topics that language models called the same, the one that was called so first keeps it.
+    Of two topics with the same label from language models, the one labelled first keeps it.
     """
     held = {(one.topic_id, one.project): one for one in given if not written_from(one.author)}
     if len(held) == len(given):

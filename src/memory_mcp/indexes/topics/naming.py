@@ -1,12 +1,12 @@
-"""Groups of segments in, what each is called out: a label that a person can read, and its keywords. Pure.
+"""Name groups of segments: a readable label and keywords for each. Pure.
 
-A term is worth the share of a group's segments that name it, times how much more often they name it than others do: what a
-third of a topic names comes before what two segments name and nobody else. Words that stand together in several of its
-segments are one term. See class-based TF-IDF (BERTopic).
+A term's score is the share of a group's segments that name it, times how much more often they name it than others do: a term
+of a third of a topic ranks before one of two segments and no others. Words that are adjacent in several segments are one term.
+See class-based TF-IDF (BERTopic).
 
 Invariants
 1. Labels of one call differ from each other by more than case and order, and are at most `MAX_LABEL` characters.
-2. Names depend on the documents handed in for this call alone: those of a project are computed from its own.
+2. Names depend only on the documents of the call: those of a project are computed from its own.
 3. The same input gives the same names in every process.
 """
 
@@ -34,9 +34,9 @@ _RARITY = 0.5
 _COMMON, _SPREAD = 0.25, 0.5
 #: Names of those who speak, and names of code, against words.
 _SPEAKER, _CODE = 0.1, 0.5
-#: Segments of a group that its phrases are looked for in, drawn evenly: in areas of a thousand, ideographs took a minute.
+#: Most segments of a group that are searched for phrases, evenly spaced: ideographs of a thousand took a minute.
 _READ = 200
-#: Terms of a group that its phrases are looked for with.
+#: Most terms of a group that phrases may be made of.
 _CANDIDATES = 32
 #: A further term of a label counts by the share of segments that it adds, and by this much where it adds none; it counts this
 #: share of the first term at least.
@@ -74,25 +74,28 @@ def names(
     groups = _groups(texts, topics, rest)
     used = _Labels(taken)
     found: dict[int, Name] = {}
-    # The largest topic has the first choice.
+    # The largest topic chooses first.
     for n in sorted(range(len(topics)), key=lambda n: (-len(topics[n]), n)):
         docs = groups[n].docs[:: 1 + (len(groups[n].docs) - 1) // _READ]
         items = items_of(texts, docs, groups[n].scores)
-        label = used.give(items, _fallback(texts, groups[n].docs), before[n] if before else "")
+        # A topic without a telling word has the title of its first segment.
+        titles = (headline(without_date(texts.titles[doc]), MAX_LABEL) for doc in groups[n].docs)
+        fallback = next((title for title in titles if title), "no words")
+        label = used.give(items, fallback, before[n] if before else "")
         found[n] = Name(label, tuple(item.shown for item in _distinct(items, MAX_KEYWORDS)))
     return [found[n] for n in range(len(topics))]
 
 
 @dataclass(slots=True)
 class _Group:
-    """One topic: its documents, and how much each key tells of it, the best `_CANDIDATES` of them."""
+    """One topic: its documents, and the scores of its best `_CANDIDATES` keys."""
 
     docs: Ints
     scores: dict[int, float] = field(default_factory=dict)
 
 
 def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
-    """Each topic with its best keys."""
+    """Return each topic with its best keys."""
     groups = [_Group(np.array(sorted(topic), dtype=np.int64)) for topic in topics]
     docs = np.concatenate([*(group.docs for group in groups), np.array(rest, dtype=np.int64)])
     at, lengths = places(texts.held, docs)
@@ -120,7 +123,7 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
 
 
 def _tells(texts: Texts, docs: Ints) -> Floats:
-    """How good each key is to show: what the language's rare words are, less for speakers and for names of code."""
+    """Return the general score of each key, `(keys,)`: by rarity, less for speakers and identifiers."""
     tells = texts.weights**_RARITY
     tells[texts.code] *= _CODE
     speakers = frozenset[int]().union(*(texts.speakers[n] for n in docs))
@@ -129,7 +132,7 @@ def _tells(texts: Texts, docs: Ints) -> Floats:
 
 
 def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
-    """The best items of which none says mostly what better ones say."""
+    """Return the best items, without those that mostly repeat better ones."""
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
@@ -139,27 +142,21 @@ def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
     return chosen
 
 
-def _fallback(texts: Texts, docs: Ints) -> str:
-    """What to call a topic without a telling word: what its first segment is called."""
-    titles = (headline(without_date(texts.titles[n]), MAX_LABEL) for n in docs)
-    return next((title for title in titles if title), "no words")
-
-
 class _Labels:
-    """The labels of one scope: none is given twice."""
+    """The labels of one scope, all distinct."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._given: set[frozenset[str]] = {folded(label) for label in taken}
 
     def give(self, items: Sequence[Item], fallback: str, before: str) -> str:
-        """A label that nobody has: the one `before`, the best, or one that is told apart from others'."""
+        """Return a new label: the one `before`, the best, or a distinguished one."""
         parts = _kept(items, before) or _chosen(items)
         label = next((one for one in self._tries(items, parts, fallback) if folded(one) not in self._given), "")
         self._given.add(folded(label))
         return label
 
     def _tries(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
-        """The best label, then with what else tells the topic, then letters: what nothing tells apart has no better name."""
+        """Yield the best label, then with further terms, then with letters."""
         base = _joined(parts) or fallback
         yield base
         others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats(item, parts)]
@@ -174,7 +171,7 @@ class _Labels:
 
 
 def _chosen(items: Sequence[Item]) -> list[Item]:
-    """The terms of a label: the best, then what covers most of the segments that it does not."""
+    """Return the terms of a label: the best, then those that cover most other segments."""
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
         covered = _covered(parts)
@@ -197,7 +194,7 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
 
 
 def _kept(items: Sequence[Item], before: str) -> list[Item]:
-    """The terms of a label that the topic had, where they are nearly as good as what would be chosen now."""
+    """Return the terms of the former label if they are nearly as good as the new ones."""
     by_text = {item.shown.casefold(): item for item in items}
     texts = before.split(_BETWEEN)
     parts = [replace(by_text[text.casefold()], shown=text) for text in texts if text.casefold() in by_text]
@@ -213,7 +210,7 @@ def _covered(parts: Iterable[Item]) -> frozenset[int]:
 
 
 def _repeats(item: Item, others: Sequence[Item]) -> bool:
-    """Whether a term holds another or is held by one: `trailers.Parse` beside trailers."""
+    """Whether a term contains another or is contained: `trailers.Parse` beside trailers."""
     text = item.shown.casefold()
     return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
 
@@ -223,7 +220,7 @@ def _joined(parts: Sequence[Item]) -> str:
 
 
 def _letters(number: int) -> str:
-    """0 is b: the first has none."""
+    """Return b for 0, c for 1, and so on: the first label has no letter."""
     text = ""
     number += 2
     while number:

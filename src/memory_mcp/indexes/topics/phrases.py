@@ -1,8 +1,8 @@
-"""The documents of a group and its telling words in, terms to show out: words, and phrases of them. Pure.
+"""Find terms to show in the documents of a group: words, and phrases of them. Pure.
 
 Invariants
-1. What is shown was in one of the documents: words that stood together, as they were most often written.
-2. A term is named by two documents at least, where there are two.
+1. A shown term was in one of the documents: adjacent words, as they were most often written.
+2. At least two documents name a term, if there are two.
 """
 
 import math
@@ -38,7 +38,7 @@ _PART, _SAME = 0.05, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One term of a group: as it is shown, its keys, its worth, and which of the group's `size` documents name it."""
+    """One term of a group: shown text, keys, score, and which of the group's `size` documents name it."""
 
     shown: str
     keys: frozenset[int]
@@ -49,7 +49,7 @@ class Item:
 
 
 def items_of(texts: Texts, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
-    """The terms of a group, the best first; `scores`: its telling keys and how much each tells."""
+    """Return the terms of a group, best first; `scores` are the scores of its telling keys."""
     at, lengths = places(texts.bounds, docs)
     units, keys = texts.units[at], texts.keys[at]
     rows = _Rows(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
@@ -59,14 +59,14 @@ def items_of(texts: Texts, docs: Ints, scores: Mapping[int, float]) -> list[Item
 
 
 class _Rows:
-    """The places of a group's documents, one after the other: units, keys, and the document each is in."""
+    """The places of a group's documents: unit, key and document of each."""
 
     def __init__(self, texts: Texts, units: list[int], keys: list[int], docs: list[int]) -> None:
         self._texts, self._units, self._keys, self._docs = texts, units, keys, docs
         self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
 
     def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Words, and phrases that hold one of them."""
+        """Yield words, and phrases that contain one of them."""
         holders: defaultdict[int, set[int]] = defaultdict(set)
         shown: defaultdict[int, Counter[str]] = defaultdict(Counter)
         for place in wanted.tolist():
@@ -80,7 +80,8 @@ class _Rows:
             yield Item(text, frozenset({key}), value, frozenset(held), size, phrase=False)
         phrases: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
         written: defaultdict[tuple[int, ...], Counter[str]] = defaultdict(Counter)
-        for start in _starts(wanted):
+        starts = {place - back for place in wanted.tolist() for back in range(_LONGEST) if place >= back}
+        for start in sorted(starts):
             for end in self._ends(start):
                 keys = tuple(self._keys[i] or -self._units[i] for i in range(start, end))
                 if scores.keys().isdisjoint(keys):
@@ -95,7 +96,7 @@ class _Rows:
                 yield Item(text, content, value, frozenset(held), size, phrase=True)
 
     def _ends(self, start: int) -> Iterator[int]:
-        """Where phrases that begin at a place may end."""
+        """Yield where phrases that start at a place may end."""
         if start < 0 or not self._is_edge(start):
             return
         joints = 0
@@ -117,7 +118,7 @@ class _Rows:
         return bool(self._texts.weights[self._keys[place]] >= _EDGE)
 
     def runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Runs of ideographs that hold a wanted pair, as long as they stay together."""
+        """Yield runs of ideographs that contain a wanted pair."""
         least = max(min(2, size), math.ceil(_SUPPORT * size))
         holders: defaultdict[int, set[int]] = defaultdict(set)
         for place, kind in enumerate(self._kinds):
@@ -144,7 +145,7 @@ class _Rows:
             yield Item(shown, frozenset(keys), value, frozenset(run.docs), size, phrase=len(shown) > _WORD)
 
     def _stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
-        """Where pairs of ideographs that the documents share follow each other: the first place and that after the last."""
+        """Yield start and end of runs of ideograph pairs that the documents share."""
         start = -1
         for place, (kind, key) in enumerate(zip(self._kinds, self._keys, strict=True)):
             if kind == Kind.IDEOGRAPH and key in common:
@@ -156,7 +157,7 @@ class _Rows:
             yield start, len(self._kinds)
 
     def _neighbour(self, place: int) -> int:
-        """The ideograph at a place; what is none ends a word and is another one every time."""
+        """Return the ideograph at a place; a unique number for anything else, which ends a word."""
         if 0 <= place < len(self._kinds) and self._kinds[place] == Kind.IDEOGRAPH:
             return self._units[place]
         return -place - 2
@@ -164,7 +165,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Run:
-    """A run of ideographs: its documents, how often it stands in them, one place of it, and what is before and after it."""
+    """A run of ideographs: its documents, number, one place, and what is before and after it."""
 
     docs: set[int] = field(default_factory=set)
     times: int = 0
@@ -173,18 +174,13 @@ class _Run:
     after: Counter[int] = field(default_factory=Counter)
 
 
-def _starts(wanted: Ints) -> list[int]:
-    """Where phrases with a wanted word may begin."""
-    return sorted({place - back for place in wanted.tolist() for back in range(_LONGEST) if place >= back})
-
-
 def _usual(written: Counter[str]) -> str:
-    """The commonest way to write a term; of equally common ones that in lower case."""
+    """Return the commonest way to write a term, lower case among equals."""
     return min(written, key=lambda text: (-written[text], text.lower() != text, text))
 
 
 def _worth(content: Collection[int], held: int, scores: Mapping[int, float], holders: Mapping[int, set[int]]) -> float:
-    """A phrase is worth its words, the best first, and more where they seldom stand apart."""
+    """Return the score of a phrase: its words', best first, and more if they are seldom apart."""
     found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
     base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
     together = held / max(len(holders[found[0][1]]), held)

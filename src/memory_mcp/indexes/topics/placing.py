@@ -1,4 +1,4 @@
-"""Segments that came or changed in, a graph in which they have their topics out. Pure; nothing is grouped anew."""
+"""Place new and changed segments in the topics of a graph. Pure; nothing is grouped anew."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -15,18 +15,18 @@ from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.summarize.titles import headline
 
-#: Keywords of a topic that a project has newly got a segment of.
+#: Keywords of a topic's name in a project that has its first segment of it.
 _KEYWORDS = 8
 
 
 def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
-    """Return a graph with some segments put in the place of what they were.
+    """Return a graph with some segments replaced.
 
     Args:
-        graph: What there is.
-        documents: Those of `changed` that exist.
-        vectors: (documents, dimensions) float32 rows of length 1 or 0.
-        changed: Segments whose rows are dropped.
+    graph: The current graph.
+    documents: Those of `changed` that exist.
+    vectors: `(documents, dimensions)` float32 rows of length 1 or 0.
+    changed: Segments whose rows are dropped.
 
     """
     tables = Tables(graph.tables.projects, graph.tables.agents)
@@ -39,7 +39,7 @@ def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, cha
 
 
 def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[Document]) -> tuple[Names, ...]:
-    """Topics' names, with one for each project that had nothing of a topic before: what its own segment is called."""
+    """Return names, with one for each project that has its first segment of a topic: that segment's title."""
     names = list(graph.names)
     by_key = {segment_key_of(document.node_id): document for document in documents}
     for row in np.flatnonzero(fresh.topic >= 0).tolist():

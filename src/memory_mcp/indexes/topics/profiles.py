@@ -1,7 +1,6 @@
-"""Topics' segments in, what each topic is like out, and which topic a segment belongs to. Pure.
+"""Profiles of topics, and the fit of segments to them. Pure.
 
-How well a segment fits a topic is told in 0..1: how near its meaning is to the topic's middle, and how much of what it names
-the topic's segments name too, rare terms counting more.
+The fit, 0..1, combines the similarity of vectors and the share of common terms, rare terms weighing more.
 """
 
 from collections.abc import Iterator
@@ -13,32 +12,32 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.rows import SCALE, Rows
 from memory_mcp.summarize.rarity import rarity
 
-#: Share of rare terms; the rest is meaning.
+#: Weight of terms; the rest is vectors.
 TERMS = 0.8
-#: A term that more than this share of all segments name tells nothing; of few segments one that more than so many name.
+#: Most segments that may name a term that counts, as a share of all, and at least.
 _COMMON, _COMMON_OF_FEW = 0.25, 3
-#: What fits less well belongs to no topic.
+#: Least fit of a segment to its topic.
 LEAST = 0.12
-#: Segments whose fits are held at a time.
+#: Segments whose fits are computed at a time.
 _BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """The terms that tell something: at least two segments name each, and not too many. Sorted; their weights beside them."""
+    """Terms that at least two and not too many segments name, sorted, with weights."""
 
     terms: Array
     weights: Array
 
     @classmethod
     def of(cls, rows: Rows) -> "Telling":
-        """Weigh the terms of some segments."""
+        """Return the terms of some segments that count."""
         terms, held = np.unique(rows.terms, return_counts=True)
         good = (held >= 2) & (held <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
         return cls(terms[good], np.array([rarity(count, len(rows)) for count in held[good].tolist()]))
 
     def shares(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """Return row, place of the term, and its share in what the row names (length 1 a row), for each telling term named."""
+        """Return row, index of the term and its share in the row (rows have length 1) of each such term, all `(n,)`."""
         row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         if not len(self.terms):
             return row[:0], row[:0], np.zeros(0)
@@ -52,21 +51,21 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What topics are like."""
+    """Terms and mean vectors of topics."""
 
     count: int
     telling: Telling
-    #: Topics that name term n are `topics[ptr[n]:ptr[n + 1]]`, with its share in each.
+    #: Topics with term n are `topics[ptr[n]:ptr[n + 1]]`; `shares` are its shares in them.
     ptr: Array
     topics: Array
     shares: Array
-    #: (topics, dimensions) float32 of length 1: the middle of each, less what all segments have in common.
+    #: Mean vectors less the common one, `(topics, dimensions)` float32 of length 1.
     middles: Array
     common: Array
 
     @classmethod
     def of(cls, rows: Rows, count: int) -> "Profiles":
-        """Say what `count` topics are like, by the segments that have them."""
+        """Return the profiles of `count` topics from their segments."""
         telling = Telling.of(rows)
         row, place, share = telling.shares(rows)
         placed = rows.topic[row] >= 0
@@ -75,7 +74,7 @@ class Profiles:
         total = np.bincount(where, weights=share[placed], minlength=len(found))
         term, topic = found // max(count, 1), found % max(count, 1)
         length = np.sqrt(np.bincount(topic, weights=total**2, minlength=max(count, 1)))
-        # What no topic names says nothing of how well a segment fits one.
+        # Terms that no topic has do not matter.
         named, term = np.unique(term, return_inverse=True)
         telling = Telling(telling.terms[named], telling.weights[named])
         ptr = np.searchsorted(term, np.arange(len(named) + 1))
@@ -84,7 +83,7 @@ class Profiles:
         return cls(count, telling, ptr, topic.astype(np.int32), shares, middles(rows, count, common), common)
 
     def fits(self, rows: Rows) -> Array:
-        """Return (rows, topics) float32: how well each segment fits each topic, 0..1."""
+        """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1."""
         row, place, share = self.telling.shares(rows)
         reach = np.diff(self.ptr)[place]
         begin = np.concatenate([[0], np.cumsum(reach)])
@@ -99,7 +98,7 @@ class Profiles:
         return mixed
 
     def relevance(self, rows: Rows) -> Array:
-        """Return (rows,) how well each segment fits the topic it has, 0 where it has none."""
+        """Return the fit of each segment to its own topic, `(rows,)` float32; 0 without one."""
         found = np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             topic = rows.topic[places]
@@ -108,7 +107,7 @@ class Profiles:
         return np.minimum(found, 1.0)
 
     def nearest(self, rows: Rows) -> tuple[Array, Array]:
-        """Return the topic that each segment belongs to, -1 for none, and how well it fits (0 for none)."""
+        """Return the best topic of each segment, -1 for none, and the fit (0 for none), both `(rows,)`."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             fits = self.fits(rows.taken(places))
@@ -125,7 +124,7 @@ def _blocks(rows: Rows) -> Iterator[Array]:
 
 
 def common_of(rows: Rows) -> Array:
-    """Return what all rows have in common in meaning, (dimensions,) float32: their mean; rows of zeros do not count."""
+    """Return the mean of all rows but zeros, `(dimensions,)` float32."""
     known = rows.vectors.any(axis=1)
     if not known.any():
         return np.zeros(rows.vectors.shape[1], dtype=np.float32)
@@ -134,7 +133,7 @@ def common_of(rows: Rows) -> Array:
 
 
 def middles(rows: Rows, count: int, common: Array) -> Array:
-    """Return where the meanings of topics lie, (topics, dimensions) float32 of length 1, less what all have in common."""
+    """Return the mean vectors of topics less the common one, `(topics, dimensions)` float32 of length 1."""
     found = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
     there = np.flatnonzero(rows.topic >= 0)
     order = there[np.argsort(rows.topic[there], kind="stable")]
@@ -147,7 +146,7 @@ def middles(rows: Rows, count: int, common: Array) -> Array:
 
 
 def less(vectors: Array, common: Array) -> Array:
-    """Return int8 rows as float32 ones of length 1, less what all have in common; a row of zeros stays one."""
+    """Return int8 rows as float32 of length 1, less the common vector; zeros stay zero."""
     known = vectors.any(axis=1, keepdims=True)
     moved = (vectors.astype(np.float32) / SCALE - common) * known
     found: Array = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)

@@ -1,11 +1,11 @@
-"""Texts of segments in, their words as numbers out: read once, counted for any set of them. Pure.
+"""Read the texts of segments into numbers once, to count words in any subset of them. Pure.
 
-A text becomes a row of units. A unit is a word or a name of code; in scripts without spaces each ideograph is one, and what
-is counted there are pairs of them. Unit 0 separates clauses: no phrase reaches over it.
+A text becomes a row of units. A unit is a word or an identifier; in scripts without spaces each ideograph is one, and pairs of
+them are counted. Unit 0 separates clauses: no phrase crosses it.
 
 Invariants
-1. A word counts once per document, however often it is repeated there.
-2. Documents share the numbers of words, no count: what is computed from some of them depends on these alone.
+1. A word counts once per document, however often it occurs.
+2. Documents share the numbers of words but no counts: results for a subset depend only on its documents.
 """
 
 import re
@@ -24,17 +24,16 @@ from memory_mcp.summarize.titles import SEPARATOR, without_date
 from memory_mcp.summarize.vocabulary import TOKEN, has_cjk, learn
 
 Ints = NDArray[np.int64]
-#: Numbers of units and keys: there are some millions of places.
+#: Units and keys: there are millions of them.
 Small = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-#: What a word counts that only bullets name, and one that stands in the title or the keywords.
+#: Weight of a word in bullets only, and in the title or keywords.
 _SAID, _NAMED = 0.5, 1.0
-#: A name before a colon at the beginning of a statement: whoever said it, or the kind of record it is.
+#: A name and a colon at the start of a statement: its speaker, or its kind of record.
 _SPEAKER = re.compile(r"([^\W\d_][^:,;!?()\n]{0,38}?): ")
 _MAX_NAME_WORDS = 5
-#: Statements of a document that begin with the same name before it is a speaker's, and the share of them that begin with any
-#: before all these are.
+#: Least statements with the same name for it to be a speaker's, and the share of statements with names above which all are.
 _SPOKEN, _DIALOGUE = 2, 0.6
 _BREAK = r"[,;:!?()\[\]{}<>=|\"“”„«»…—–。、，；：！？（）【】《》「」『』・\n]|(?<=\s)[-*/&+](?=\s)"
 _PIECE = re.compile(f"{TOKEN.pattern}|{_BREAK}")
@@ -43,26 +42,26 @@ _SCRIPT = re.compile(
     r"|([^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff66-\uff9f]+)|."
 )
 _NUMBER = re.compile(r"v?\d{1,4}\Z")
-#: Characters that no word begins or ends with: the commonest particles and pronouns of Chinese.
+#: Characters in no pair: the commonest particles and pronouns of Chinese.
 _PARTICLES = frozenset("的了是在我你您他她它们們这這那与與和就都也吗嗎呢吧把被很为為及或并已将將让從从對对请請")
 _NOUN, _VERB = 1, 2
-#: Words that stand before nouns, and before verbs.
+#: Words before nouns, and before verbs.
 _SIDES = {
     **dict.fromkeys("the a an of our your my its this these those no in for on with by from about".split(), _NOUN),
     **dict.fromkeys("to will can should would could must we i you they he she not let".split(), _VERB),
 }
 _JOINTS = frozenset("of on for in with from at by per de del du des di da von für zur zum van".split())
-#: How sharply it counts that a word is used as a verb.
+#: Exponent of the share of uses as a noun.
 _NOMINAL = 0.5
-#: Share of its places where a word has a capital before it is a name.
+#: Least share of capitalized occurrences of a name.
 _PROPER = 0.9
-#: What a pair of ideographs tells (a run of them as `vocabulary` has it tells as much).
+#: Weight of a pair of ideographs, and of a run of them as in `vocabulary`.
 _PAIR_WEIGHT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """What is known of one segment: its title, the texts of its bullets, and its keywords, best first."""
+    """Title, bullets and keywords (best first) of one segment."""
 
     title: str
     bullets: tuple[str, ...] = ()
@@ -70,12 +69,12 @@ class Doc:
 
 
 class Kind(IntEnum):
-    """What a unit is."""
+    """The kind of a unit."""
 
     BREAK = 0
-    #: A word that says nothing by itself.
+    #: A function word.
     FUNCTION = 1
-    #: Such a word that may stand inside a phrase: "minister of finance".
+    #: A function word that may be inside a phrase: "minister of finance".
     JOINT = 2
     NUMBER = 3
     IDEOGRAPH = 4
@@ -96,7 +95,7 @@ class Texts:
     """
 
     def __init__(self, docs: Sequence[Doc]) -> None:
-        """Read all documents once."""
+        """Read all documents."""
         self.shown, self._kinds, self._key_of = [""], [Kind.BREAK], [0]
         self._numbers: dict[str, int] = {"": 0}
         self._weights = [0.0]
@@ -119,7 +118,7 @@ class Texts:
         self._count(np.array(named, dtype=np.int64))
 
     def nominal(self, docs: Ints) -> Floats:
-        """How much each key stands in these documents where nouns do: (keys,) float64, 1 where nothing says otherwise."""
+        """Return how much each key is used as a noun in these documents, `(keys,)` float64; 1 if unknown."""
         at, _ = places(self.bounds, docs)
         size = len(self.weights)
         before = np.zeros_like(at)
@@ -130,7 +129,7 @@ class Texts:
         return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
 
     def proper(self, docs: Ints) -> NDArray[np.bool_]:
-        """Which keys are nearly always written as names are: (keys,) bool; pairs of ideographs may be names."""
+        """Return which keys are nearly always capitalized, `(keys,)` bool; True for pairs of ideographs."""
         at, _ = places(self.bounds, docs)
         size = len(self.weights)
         capital = np.array([shown[:1].isupper() for shown in self.shown])[self.units[at]]
@@ -139,7 +138,7 @@ class Texts:
         return np.asarray(found)
 
     def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
-        """The number of a new unit; units with one key share what is counted."""
+        """Add a unit and return its number; units with the same key are counted together."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._weights)
@@ -151,7 +150,7 @@ class Texts:
         return len(self.shown) - 1
 
     def _read_doc(self, doc: Doc, row: "array[int]") -> int:
-        """Add the units of one document; return how many stand in its title and keywords, which come first."""
+        """Add the units of one document; return the number of those in title and keywords, which come first."""
         head = without_date(doc.title).partition(SEPARATOR)[0]
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
         spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
@@ -170,7 +169,7 @@ class Texts:
         return chain.from_iterable(map(self._known.__getitem__, _PIECE.findall(text)))
 
     def _keys(self) -> Small:
-        """The key at every place: a word's, or for an ideograph that of the pair which it begins."""
+        """Return the key at every place: a word's, or that of the pair an ideograph begins."""
         keys = np.array(self._key_of, dtype=np.int32)[self.units]
         ideograph = self.kinds[self.units] == Kind.IDEOGRAPH
         particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
@@ -186,7 +185,7 @@ class Texts:
         return keys
 
     def _count(self, named: Ints) -> None:
-        """What each document names, once."""
+        """Compute what each document names, each key once."""
         size, count = len(self.weights), len(named)
         at = np.flatnonzero(self.keys)
         doc = np.searchsorted(self.bounds, at, side="right") - 1
@@ -199,14 +198,14 @@ class Texts:
 
 
 def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """The places of some rows one after the other, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
+    """Return the places of some rows, concatenated, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
     lengths = bounds[rows + 1] - bounds[rows]
     ends = np.cumsum(lengths)
     return np.arange(int(lengths.sum())) + np.repeat(bounds[rows] - ends + lengths, lengths), lengths
 
 
 class _Known(dict[str, tuple[int, ...]]):
-    """Pieces of text and the units they are made of; what is asked for is learned."""
+    """A cache of units by piece of text."""
 
     def __init__(self, texts: Texts) -> None:
         super().__init__()
@@ -256,6 +255,6 @@ class _Known(dict[str, tuple[int, ...]]):
 
 @cache
 def everyday() -> frozenset[str]:
-    """Words that say nothing as a topic, in lower case, and pairs of ideographs that do not."""
+    """Return words in lower case, and pairs of ideographs, that are no topic."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())

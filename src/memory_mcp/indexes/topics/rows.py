@@ -1,4 +1,4 @@
-"""What the topic graph holds of each segment, in columns: when and whose it was, its topic, its words and its meaning."""
+"""The columns of the topic graph, one row per segment."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,9 +9,9 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import node_of
 from memory_mcp.model.ids import NodeId
 
-#: What a unit vector's numbers are multiplied by to be kept in a byte each.
+#: Factor from components of a unit vector to int8.
 SCALE = 127.0
-#: Kinds of numbers in the columns that are not of 64 bits with a sign.
+#: Types of the columns that are not int64.
 _PLAIN: Mapping[str, type[np.generic]] = {
     "hi": np.uint64, "lo": np.uint64, "project": np.int32, "agents": np.int32, "events": np.int32, "relevance": np.float32
 }  # fmt: skip
@@ -20,34 +20,34 @@ _PLACE_AT, _PLACE = np.uint64(32), np.uint64((1 << 28) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One row a segment, in the order of their keys; columns of equal length but for those that say otherwise."""
+    """One row per segment, ordered by key; columns have equal length unless stated otherwise."""
 
-    #: The key of its node's document (see `keys`).
+    #: Key of its node's document (see `keys`).
     hi: Array
     lo: Array
     #: UTC milliseconds.
     start: Array
     end: Array
-    #: Places in `tables.Tables`.
+    #: Indices in `tables.Tables`.
     project: Array
     agents: Array
     events: Array
-    #: Its topic's place, -1 for none, and how much it is about that (0..1).
+    #: Index of its topic, -1 for none, and its relevance to that (0..1).
     topic: Array
     relevance: Array
     #: Its terms are `terms[ptr[n]:ptr[n + 1]]`, sorted 32-bit hashes of words' keys; `ptr` is one longer.
     ptr: Array
     terms: Array
-    #: (n, dimensions) int8; no dimensions where nothing is embedded.
+    #: `(n, dimensions)` int8; 0 dimensions without an embedder.
     vectors: Array
 
     def __len__(self) -> int:
-        """How many segments."""
+        """Number of segments."""
         return len(self.lo)
 
     @property
     def days(self) -> Array:
-        """The local day of each, as a proleptic ordinal."""
+        """Local day of each as a proleptic ordinal, `(n,)`."""
         return ((self.hi >> _PLACE_AT) & _PLACE).astype(np.int64)
 
     def node(self, place: int) -> NodeId:
@@ -64,7 +64,7 @@ class Rows:
 
     @classmethod
     def bare(cls, terms: Sequence[Collection[int]], vectors: Array) -> "Rows":
-        """Return segments of which nothing else is known: what each names, as 32-bit hashes, and (n, dimensions) unit vectors."""
+        """Return rows with terms (32-bit hashes) and `(n, dimensions)` unit vectors only."""
         n = len(terms)
         ptr = np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64)
         named = np.fromiter((t for own in terms for t in sorted(own)), dtype=np.uint32, count=int(ptr[-1]))
@@ -82,28 +82,28 @@ class Rows:
         return whole if np.array_equal(order, np.arange(len(order))) else whole.taken(order)
 
     def with_topics(self, topic: Array, relevance: Array) -> "Rows":
-        """Return the same segments with topics (`(n,)` places, -1 for none) and how much each is about its own."""
+        """Return the same segments with topics, `(n,)` indices, -1 for none, and relevance, `(n,)`."""
         return replace(self, topic=topic.astype(np.int32), relevance=relevance.astype(np.float32))
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What some segments hold of a question's words: a word's weight is how telling it is times how few segments hold it."""
+    """The rows that hold each word of a query; a word's weight includes its rarity among the rows."""
 
-    #: Of each word: the rows that hold it, and its weight.
+    #: For each word: the rows that hold it, and its weight.
     held: tuple[tuple[Array, float], ...]
     rows: int
 
     @classmethod
     def of(cls, rows: Rows, wanted: Mapping[int, float]) -> "Asked":
-        """Look for words, by their hashes and how telling each is; one that no row holds weighs nothing."""
+        """Find words by hash and weight; those in no row are dropped."""
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
         worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
         return cls(tuple(worth), len(rows))
 
     def by_row(self) -> Array:
-        """Return the share of the question, by weight, that each row holds, (rows,), 0..1."""
+        """Return the share of the query, by weight, that each row holds, `(rows,)`, 0..1."""
         total = sum(weight for _, weight in self.held)
         share = np.zeros(self.rows)
         for places, weight in self.held:
@@ -111,7 +111,7 @@ class Asked:
         return share
 
     def by_topic(self, topic: Array, mentions: Array, enough: float) -> Array:
-        """Return the share of the question that each topic holds, (topics,): a word as its rows do, wholly from `enough`."""
+        """Return the share of the query that each topic holds, `(topics,)`: by rows with a word, fully from `enough`."""
         total = sum(weight for _, weight in self.held)
         share = np.zeros(len(mentions))
         for places, weight in self.held:
@@ -121,6 +121,6 @@ class Asked:
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with their area in the place of their topic."""
+    """Return segments with areas in place of topics."""
     topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
     return rows.with_topics(topic, rows.relevance)

@@ -30,7 +30,7 @@ class Stored:
 
 
 def write(directory: Path, graph: Stored) -> dict[str, Checked]:
-    """Write a graph into a new directory; the checksums of its files."""
+    """Write a graph into a new directory; return the checksums of its files."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _ROWS, {name: getattr(graph.rows, name) for name in _COLUMNS})
     facts = {
@@ -44,7 +44,7 @@ def write(directory: Path, graph: Stored) -> dict[str, Checked]:
 
 
 def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored:
-    """Read what `write` wrote; IndexUnreadable when the files are not what they were."""
+    """Return what `write` wrote; IndexUnreadable when the files have changed."""
     if set(files) != {_ROWS, _FACTS}:
         raise IndexUnreadable("the manifest of the index names other files than it has")
     contents = Contents(directory, files, scratch)

@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 
 class Tables:
-    """Names of projects and sets of agents, by their places."""
+    """Names of projects and sets of agents by index."""
 
     def __init__(self, projects: Iterable[str] = (), agents: Iterable[Sequence[str]] = ()) -> None:
         self.projects = list(projects)
         self.agents = [tuple(names) for names in agents]
 
     def rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
-        """Return documents as rows of no topic. New names are added.
+        """Return documents as rows without a topic. New names are added.
 
         Args:
-            documents: Segments, in any order.
-            vectors: (n, dimensions) rows of length 1 or 0.
+        documents: Segments, in any order.
+        vectors: `(n, dimensions)` rows of length 1 or 0.
 
         """
         keys = [node_doc(d.node_id) for d in documents]
@@ -43,7 +43,7 @@ class Tables:
         return Rows.joined([made])
 
     def with_agent(self, agent: str) -> list[int]:
-        """Return the places of the sets that name an agent."""
+        """Return the indices of the sets that contain an agent."""
         return [place for place, names in enumerate(self.agents) if agent in names]
 
 

@@ -1,9 +1,9 @@
-"""Rows of a large table in, a usearch graph over the same bytes out, which names near rows without looking at all.
+"""A usearch graph over the rows of a large table: finds near rows without comparing all.
 
 Invariants
-1. The rows of a graph are distinct. Many equal ones would be each other's only neighbours, which cuts a graph into pieces.
-2. usearch is told dtype and metric: its own choice depends on the processor.
-3. What a graph names is compared exactly by whoever asked, so that a score does not depend on how a row was found.
+1. The rows of a graph are distinct. Many equal ones would be each other's only neighbours, which disconnects the graph.
+2. usearch gets an explicit dtype and metric: its default depends on the processor.
+3. Callers compare the found rows exactly, so that a score does not depend on how a row was found.
 """
 
 import logging
@@ -21,44 +21,43 @@ from memory_mcp.indexes.files import Array
 
 log = logging.getLogger(__name__)
 
-#: Distinct rows of a table of a part from which it gets a graph. Of 248 real questions over the grips of recombined real
-#: sessions (`bench.graph`), CPU of the exact scan (median) and of the graph (mean, with the scans that it leaves to that):
-#: 0.35 and 0.75 ms at 20,000 rows, 0.7 and 0.8 at 45,000, 1.7 and 1.6 at 100,000, 3.6 and 2.6 at 200,000, 7.1 and 3.0 at
-#: 363,000. They cross near 80,000.
+#: Distinct rows from which a table gets a graph. For 248 real questions over the grips of recombined real sessions
+#: (`bench.graph`), CPU of the exact scan (median) and of the graph (mean, including scans it falls back to): 0.35 and 0.75 ms
+#: at 20,000 rows, 0.7 and 0.8 at 45,000, 1.7 and 1.6 at 100,000, 3.6 and 2.6 at 200,000, 7.1 and 3.0 at 363,000. They cross
+#: near 80,000.
 GRAPH_FROM = 100_000
-#: Rows that a graph names: as many as it visits, at least. It then finds .990 of the ten most similar at 20,000 rows,
-#: .988 at 200,000 and .983 at 363,000; of 256, too few. Whoever fuses wants 360 of them.
+#: Rows that a graph returns, and visits at least. It finds .990 of the ten most similar at 20,000 rows, .988 at 200,000 and
+#: .983 at 363,000; with 256 too few. Fusion needs 360.
 NAMED = 512
-#: Of a graph, and of an index that is only its rows: 0.1 to 0.3 ms a row and 148 bytes, against 3 us and 44 bytes.
+#: Parameters of a graph (0.1 to 0.3 ms and 148 bytes a row), and of an index that only stores rows (3 us and 44 bytes).
 _CONNECTIVITY, _EXPANSION_ADD = 16, 128
 _NO_CONNECTIVITY, _NO_EXPANSION = 2, 1
-#: A question is far from all rows when its tenth is so many times as far away as three in four rows have their tenth
-#: neighbour. Of 248 real questions over 100,000 rows these are one in eight, and half of those that a graph loses.
+#: A query is far from all rows if its tenth neighbour is this many times as far as the third quartile of rows' tenth
+#: neighbours. Of 248 real questions over 100,000 rows one in eight is, and half of those where a graph misses rows.
 _FAR, _TENTH = 2.2, 10
-#: Rows of which is sampled how far that is.
+#: Rows sampled for that quartile.
 _SAMPLE = 256
-#: Rows added between two looks at whether anybody still waits for them: a second of work.
+#: Rows added between two checks that the parent process is alive: a second of work.
 _SLICE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One table's graph, over rows that are mapped."""
+    """The graph of one table, over mapped rows."""
 
     index: Any
-    #: Where usearch looks: must live as long as it does.
+    #: The memory that usearch reads; must be kept alive.
     data: memoryview
-    #: Similarity of the tenth row named, below which a question is so much farther from the rows than these are from each
-    #: other that their graph leads it astray.
+    #: Least similarity of the tenth row found; below it the query is too far from all rows for the graph to be right.
     least: float
-    #: `(documents,)` int32, those of one row together; and where in it each row's begin, `(rows + 1,)` int32.
+    #: Documents grouped by row, `(documents,)` int32, and the first of each row, `(rows + 1,)` int32.
     order: Array
     first: Array
-    #: usearch has as many search contexts as processors, and refuses whoever comes beyond them.
+    #: Serializes searches: usearch has one context per processor, and fails beyond them.
     turn: threading.Lock
 
     def near(self, codes: Array) -> Array | None:
-        """Return the documents of the `NAMED` rows that are probably nearest, ascending; None where a scan must tell."""
+        """Return the documents of the about `NAMED` nearest rows, ascending; None if a scan is needed."""
         try:
             with self.turn:
                 found = self.index.search(codes, min(NAMED, len(self.index)), threads=1)
@@ -73,18 +72,18 @@ class Graph:
 
     @classmethod
     def viewed(cls, data: memoryview, dimensions: int, least: float, order: Array, first: Array) -> "Graph":
-        """From a file that `save` wrote; RuntimeError where it is none."""
+        """Return the graph in a file that `save` wrote; RuntimeError if it is not one."""
         index = _index(dimensions, _CONNECTIVITY, _EXPANSION_ADD, lookups=False)
         index.view(data)
-        # What it was told when it was made is lost with a view.
+        # A view does not keep the parameter of the constructor.
         index.expansion_search = NAMED
         return cls(index, data, least, order, first, threading.Lock())
 
 
 def save(codes: Array, path: Path, with_graph: bool) -> float | None:
-    """Write distinct rows `(n, dimensions)` int8 as a usearch index, in their order. OSError when it cannot be written.
+    """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order; OSError when it cannot be written.
 
-    Returns with a graph the similarity below which it must not be believed (see `Graph.least`), else None.
+    Returns the similarity `Graph.least` with a graph, else None.
     """
     settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
     index = _index(codes.shape[1], *settings)
@@ -101,10 +100,10 @@ def save(codes: Array, path: Path, with_graph: bool) -> float | None:
 
 
 def rows_of(data: memoryview, dimensions: int) -> Array:
-    """Return the rows `(n, dimensions)` int8 of a usearch index file, mapped; ValueError where it is not laid out so.
+    """Return the rows of a usearch index file, `(n, dimensions)` int8, mapped; ValueError for another layout.
 
-    The file begins with their number and their length, two uint32; the rows follow, as they were added. usearch does not
-    promise that: what it says of the file itself is compared, and so are some of its rows.
+    The file begins with their number and length, two uint32; the rows follow in order. usearch does not guarantee that: its
+    metadata and some rows are compared.
     """
     told = Index.metadata(data) or {}
     index = _index(dimensions, _NO_CONNECTIVITY, _NO_EXPANSION)
@@ -124,7 +123,7 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
 
 
 def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool = True) -> Any:
-    # Looking keys up costs 43 bytes of memory a row.
+    # Key lookups take 43 bytes of memory a row.
     return Index(
         ndim=dimensions,
         metric="cos",
@@ -137,7 +136,7 @@ def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool
 
 
 def _least(index: Any, codes: Array) -> float:
-    """How similar a question's tenth must be to tell by the graph."""
+    """Return the similarity of a query's tenth row below which the graph is not used."""
     sample = codes[np.unique(np.linspace(0, len(codes) - 1, _SAMPLE).astype(np.int64))]
     tenth = [index.search(row, _TENTH + 1, threads=1).distances[-1] for row in sample]
     return float(1 - _FAR * np.quantile(tenth, 0.75))

@@ -1,4 +1,4 @@
-"""The vector index as layers ask it: a text in, matches out."""
+"""The vector index as a searcher."""
 
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -8,12 +8,12 @@ import numpy as np
 from memory_mcp import metrics
 from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import IndexUnreadable, InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters, Matches, Unfiled
+from memory_mcp.indexes.base import Filters, Matches, Unfiled
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.candidates import NONE, Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
-from memory_mcp.indexes.part import TABLES, LivePart
+from memory_mcp.indexes.part import TABLES
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
@@ -22,7 +22,7 @@ from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
 from memory_mcp.tracing import span
 
-#: Events whose vectors are remembered while no document holds them.
+#: Events not indexed yet whose vectors are cached.
 _REMEMBERED = 512
 
 
@@ -31,28 +31,33 @@ class VectorIndex:
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
-        #: Events' rows, and what embedded them.
+        #: Rows of events, and the embedder that made them.
         self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
-        #: The last question: it is searched for, its messages rated and the events beside compared, and embedded once.
+        #: The vector of the last query: one search needs it several times.
         self._asked: tuple[Embedder, str, Array] | None = None
 
     @property
     def embedder(self) -> Embedder:
-        """The one that is wanted."""
+        """The configured embedder."""
         return cast("Vector", self.keeper.index.wanted).embedder
 
     @property
     def serving(self) -> Embedder:
-        """The one that made what is searched now: another, while the index is being embedded anew."""
+        """The embedder of the current index: another one while the index is being rebuilt."""
         return cast("Vector", self.keeper.index.kind).embedder
 
     def unknown(self) -> int:
-        """Documents whose words the model does not know: rows of zeros, which nothing is similar to."""
+        """Return the number of documents without any word the model knows, whose rows are zeros."""
         try:
             snapshot: Snapshot[Body] = self.keeper.index.snapshot
         except IndexUnreadable:
             return 0
-        return sum(_unknown(live, table) for live in snapshot for table in TABLES)
+        count = 0
+        for live in snapshot:
+            for table in TABLES:
+                zeros, alive = live.part.body.table(table).unknown, live.alive_rows(table)
+                count += int(np.count_nonzero(zeros if alive is None else zeros & alive))
+        return count
 
     def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
         """See Searcher. `least` is a cosine similarity."""
@@ -110,24 +115,18 @@ class VectorIndex:
         vectors = embedder.embed([f"{e.speaker}: {e.text}" if e.speaker else e.text for e in fresh])
         made = {e.event_id: Rows.of(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)}
         held = {**remembered, **made}
-        # Replaced, never changed: another thread may be reading it.
+        # Replaced, not changed: another thread may be reading it.
         self._remembered = embedder, dict(list(held.items())[-_REMEMBERED:])
         return Rows.joined([held[e.event_id] for e in events])
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """See Searcher: graphs that large parts lack, which takes a child process minutes."""
+        """See Searcher: builds missing graphs of large parts, in a child process, for minutes."""
         built = 0
         while goes_on() and self.keeper.index.merge(improve=True):
             built += 1
         return built
 
 
-def _unknown(live: LivePart[Body], table: DocType) -> int:
-    zeros = live.part.body.table(table).unknown
-    alive = live.alive_rows(table)
-    return int(np.count_nonzero(zeros if alive is None else zeros & alive))
-
-
 def _embedder(snapshot: Snapshot[Body]) -> Embedder | None:
-    """What made this very snapshot, whatever the index has been swapped to since; None where there is nothing."""
+    """Return the embedder of this snapshot, whatever the index uses now; None for an empty one."""
     return snapshot.parts[0].part.body.embedder if snapshot.parts else None

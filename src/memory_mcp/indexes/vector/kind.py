@@ -1,7 +1,7 @@
-"""The vector sort of index: units in, int8 rows of what nodes and grips are about out.
+"""The vector kind of index: int8 rows of the gists of nodes and grips.
 
-A part says which model made it: rows of two models can never come to lie in one index, however a build and a change of
-the model meet.
+A part names the model that made it: rows of two models cannot get into one index, however a build and a change of the model
+overlap.
 """
 
 import hashlib
@@ -25,23 +25,23 @@ from memory_mcp.indexes.vector.graph import GRAPH_FROM
 from memory_mcp.indexes.vector.reuse import Reuse, identity
 from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, Rows
 
-#: The layout of its files, and how vectors become rows; raised too with any change of a graph's parameters.
+#: Version of the layout of its files, of the coding of rows, and of a graph's parameters.
 FORMAT = 2
 _MADE_BY = "embedder.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Rows of both tables of a part, and what made them: what a query for them must be embedded by."""
+    """Rows of both tables of a part, and the embedder that made them, which queries must be embedded with."""
 
     nodes: Rows
     grips: Rows
     embedder: Embedder
-    #: Whether large tables get graphs when it is written.
+    #: Whether large tables get graphs when written.
     improved: bool = False
 
     def table(self, doc_type: DocType) -> Rows:
-        """Those of one table."""
+        """Return the rows of one table."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
@@ -58,9 +58,9 @@ class Vector:
         opened: Callable[[str], Embedder] = Model2Vec,
         graph_from: int = 0,
     ) -> None:
-        """Make the kind of one model; a table of an improved part gets a graph from `graph_from` distinct rows (0: the usual).
+        """Create the kind of one model; a table of an improved part gets a graph from `graph_from` rows (0: default).
 
-        `reuse`: the folder of an index whose rows are taken where the text is the same, instead of embedding it.
+        `reuse` is the folder of an index whose rows are taken for equal texts instead of embedding them.
         """
         self.embedder = embedder
         self._graph_from = graph_from or GRAPH_FROM
@@ -68,7 +68,7 @@ class Vector:
         self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
 
     def fingerprint(self) -> dict[str, Any]:
-        """See Kind; LayerUnavailable when there is no such model."""
+        """See Kind. Raises LayerUnavailable when there is no such model."""
         made = self.embedder.fingerprint()
         if made["dimensions"] > MOST_DIMENSIONS:
             raise LayerUnavailable(f"the embedding model has {made['dimensions']} dimensions, more than {MOST_DIMENSIONS}")
@@ -80,7 +80,7 @@ class Vector:
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
-        """See Kind: the same with the model that was used then, while that can still be loaded."""
+        """See Kind: the same with the former model, if that can still be loaded."""
         made, mine = fingerprint.get("embedder"), self.fingerprint()
         if not isinstance(made, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
             return None
@@ -144,9 +144,9 @@ class Vector:
 
 
 def opened(options: Mapping[str, Any]) -> Vector:
-    """From plain values: the model's folder, and for a child process what `Vector.options` says.
+    """Return the kind from plain values: the model's folder, and in a child process `Vector.options`.
 
-    LayerUnavailable when there is no such model.
+    Raises LayerUnavailable when there is no such model.
     """
     reuse = options.get("reuse")
     kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))

@@ -1,6 +1,7 @@
-"""Vectors of the generation in force in, by digest of their text: whoever builds another need not embed anew."""
+"""Find vectors in the current generation by digest of their text, so that a rebuild need not embed them again."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.files import Array, Contents
-from memory_mcp.indexes.generation import Home, Manifest
+from memory_mcp.indexes.generation import Home, PartEntry
 from memory_mcp.indexes.part import TABLES
 from memory_mcp.indexes.vector.rows import Rows
 from memory_mcp.indexes.vector.stored import files_of, read
@@ -17,18 +18,18 @@ log = logging.getLogger(__name__)
 
 
 class Reuse:
-    """What lies in the folder of an index, if it was made as `wanted` says; read when it is first asked."""
+    """The rows of an index folder that was made as `wanted`; read on first use."""
 
     def __init__(self, directory: Path, wanted: dict[str, Any]) -> None:
         self._directory = directory
         self._wanted = wanted
         self._pieces: list[Rows] | None = None
-        #: Digests of all pieces, sorted; of each, which piece and which row of it.
+        #: Digests of all pieces, sorted; the piece and the row of each.
         self._digests = np.zeros(0, dtype=np.uint64)
         self._piece, self._row = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def find(self, digests: Array) -> tuple[Array, Rows]:
-        """Which of some texts have been embedded already, and the rows of those, in order."""
+        """Return which of some texts are embedded already, `(n,)` bool, and the rows of those, in order."""
         pieces = self._read() if self._pieces is None else self._pieces
         if not len(self._digests):
             return np.zeros(len(digests), dtype=bool), Rows.empty(self._wanted["embedder"]["dimensions"])
@@ -52,33 +53,26 @@ class Reuse:
             except (IndexUnreadable, ValueError, KeyError) as error:
                 log.info("vectors of %s are not used again: %s", entry.name, error)
         if pieces:
-            self._sort(pieces)
+            digests = np.concatenate([p.digests for p in pieces])
+            order = np.argsort(digests, kind="stable")
+            self._digests = digests[order]
+            self._piece = np.repeat(np.arange(len(pieces)), [len(p) for p in pieces])[order]
+            self._row = np.concatenate([p.place for p in pieces])[order]
         return pieces
 
-    def _entries(self, home: Home) -> Any:
+    def _entries(self, home: Home) -> Sequence[PartEntry]:
+        """Return the parts of the current generation; none if it was made by another model or format."""
         try:
             manifest = home.current()
         except IndexUnreadable:
             return ()
-        return manifest.parts if manifest is not None and _made_as(manifest, self._wanted) else ()
-
-    def _sort(self, pieces: list[Rows]) -> None:
-        digests = np.concatenate([p.digests for p in pieces])
-        order = np.argsort(digests, kind="stable")
-        self._digests = digests[order]
-        self._piece = np.repeat(np.arange(len(pieces)), [len(p) for p in pieces])[order]
-        self._row = np.concatenate([p.place for p in pieces])[order]
+        made = manifest.fingerprint if manifest is not None else {}
+        embedder = made.get("embedder")
+        if manifest is None or not isinstance(embedder, dict) or made.get("format") != self._wanted["format"]:
+            return ()
+        return manifest.parts if identity(embedder) == identity(self._wanted["embedder"]) else ()
 
 
 def identity(embedder: dict[str, Any]) -> dict[str, Any]:
-    """What vectors depend on: not where the model lies."""
+    """Return what vectors depend on: the fingerprint without the model's folder."""
     return {k: v for k, v in embedder.items() if k != "folder"}
-
-
-def _made_as(manifest: Manifest, wanted: dict[str, Any]) -> bool:
-    made = manifest.fingerprint
-    return (
-        isinstance(made.get("embedder"), dict)
-        and made.get("format") == wanted["format"]
-        and (identity(made["embedder"]) == identity(wanted["embedder"]))
-    )

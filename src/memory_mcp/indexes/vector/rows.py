@@ -1,13 +1,13 @@
-"""Unit vectors in, int8 rows out; a query in, cosine similarities to rows out, the same to the last bit wherever a row lies.
+"""Code unit vectors as int8 rows, and compute cosine similarities of a query to rows, identical for a row anywhere.
 
-A row's largest component is 127, whatever its length, so that no step is wasted; one over what its length then is lies
-beside it. A query is kept twice as finely, in two such rows, and both are multiplied in one pass: against exact float32
-that finds .992 of the ten best among 42,000 real turns and .993 among 93,000 real sentences, one row for the query .988
-and .992, for a quarter more time. Finer rows as well would find all of them, at twice the memory.
+The largest component of a row is 127, whatever its length, so that all steps are used; 1 / length is stored beside it. A
+query is coded in two such rows, coarse and fine, multiplied in one pass. Compared with exact float32, that finds .992 of the
+ten best among 42,000 real turns and .993 among 93,000 real sentences; one row for the query finds .988 and .992 in a quarter
+less time. Finer rows would find all, with twice the memory.
 
 Invariants
-1. Products are summed as whole numbers: exact, in any order, on any processor.
-2. A row depends on its own vector alone.
+1. Products are summed as integers: exact, in any order, on any processor.
+2. A row depends only on its own vector.
 """
 
 from collections.abc import Sequence
@@ -22,52 +22,52 @@ from memory_mcp.indexes.vector.graph import Graph
 
 #: Largest component of a row.
 _MOST = 127
-#: How many times finer the second row of a query is: a power of two, so that both are one whole number. Together with
-#: `_MOST` it bounds the dimensions: 1,024 fill 31 bits.
+#: Bits by which the second row of a query is finer, so that both make one integer. With `_MOST` they limit the dimensions:
+#: 1,024 fill 31 bits.
 _FINER_BITS = 7
 MOST_DIMENSIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors of one table of a part: of each document which row it has; several may share one."""
+    """The vectors of one table of a part; documents with equal vectors may share a row."""
 
     #: `(rows, dimensions)` int8.
     codes: Array
-    #: `(rows,)` float32, one over the length of each; 0 where nothing of the text was known.
+    #: 1 / length of each, `(rows,)` float32; 0 if no word of the text was known.
     inverse: Array
-    #: `(documents,)` integers: where in `codes` each document's vector is.
+    #: Row of each document in `codes`, `(documents,)` int.
     place: Array
-    #: `(documents,)` uint64, of the texts: what was embedded already is found by them.
+    #: Digests of the texts, `(documents,)` uint64, for reuse.
     digests: Array
-    #: Names near rows without looking at all, where the table is large and has been improved.
+    #: Finds near rows of a large table that was improved.
     graph: Graph | None = None
 
     def __len__(self) -> int:
-        """Documents."""
+        """Number of documents."""
         return len(self.place)
 
     @classmethod
     def of(cls, vectors: Array, digests: Array) -> "Rows":
-        """From unit vectors `(n, dimensions)` float32 and the digests of their texts."""
+        """Return rows of unit vectors, `(n, dimensions)` float32, with the digests of their texts, `(n,)`."""
         codes = np.rint(_stretched(vectors)).astype(np.int8)
         return cls(codes, _inverse(codes), np.arange(len(codes)), digests)
 
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
-        """None."""
+        """Return no rows."""
         return cls.of(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod
     def joined(cls, pieces: Sequence["Rows"]) -> "Rows":
-        """One behind the other."""
+        """Return all rows in one, in order."""
         before = np.cumsum([0, *(len(p.codes) for p in pieces)])
         place = np.concatenate([p.place + n for p, n in zip(pieces, before.tolist(), strict=False)])
         codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
         return cls(codes, inverse, place, digests)
 
     def taken(self, documents: Array) -> "Rows":
-        """Return those of some documents (ascending), without rows that none of them has."""
+        """Return the rows of some documents (ascending)."""
         if len(documents) == len(self):
             return self
         rows, place = np.unique(self.place[documents], return_inverse=True)
@@ -75,33 +75,33 @@ class Rows:
 
     @property
     def unknown(self) -> Array:
-        """Return of which documents nothing is known, `(documents,)` bool."""
+        """Which documents have no known word, `(documents,)` bool."""
         found: Array = (self.inverse == 0)[self.place]
         return found
 
     def similarities(self, query: "Query", documents: Array | None = None) -> Array:
-        """Cosine similarity, float32, of all documents or of some; 0 for what nothing is known of."""
+        """Return cosine similarities, float32, of all documents or of some; 0 for those without a known word."""
         if documents is None:
             return np.take(_similarities(self.codes, self.inverse, query), self.place)
         rows = self.place[documents]
-        # mode="clip" only as it is faster than the check for places that do not exist.
+        # mode="clip" is faster than checking bounds.
         return _similarities(np.take(self.codes, rows, axis=0, mode="clip"), self.inverse[rows], query)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A vector that rows are compared with."""
+    """A coded query vector."""
 
-    #: As rows are: what a graph is asked with.
+    #: The coarse row, for a graph.
     codes: Array
-    #: Coarse and fine row, in the form the kernel takes.
+    #: Coarse and fine row, packed for the kernel.
     packed: Any
-    #: One over the length of both together.
+    #: 1 / length of both together.
     inverse: np.float32
 
     @classmethod
     def of(cls, vector: Array) -> "Query":
-        """From a vector of any length."""
+        """Return the query of a vector of any length, `(dimensions,)`."""
         wide = _stretched(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))
@@ -121,7 +121,7 @@ def _similarities(codes: Array, inverse: Array, query: Query) -> Array:
 
 
 def _stretched(vectors: Array) -> Array:
-    """Rows whose largest component is `_MOST`; zeros stay."""
+    """Return vectors scaled so that the largest component is `_MOST`; zeros stay zero."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     stretched: Array = vectors * (_MOST / np.where(largest > 0, largest, 1.0)).astype(vectors.dtype)
     return stretched

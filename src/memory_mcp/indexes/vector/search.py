@@ -1,6 +1,6 @@
-"""Vectors over a snapshot: every row that may be found is compared with the query, exactly; of large tables a graph names them.
+"""Vector search over a snapshot: the query is compared exactly with all rows that pass, or those a graph finds in large tables.
 
-Raw scores are cosine similarities. The best of each table over all parts are calibrated side by side, then merged.
+Raw scores are cosine similarities. The best of each table over all parts are calibrated together, then merged.
 """
 
 from collections.abc import Iterable
@@ -22,26 +22,26 @@ from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
 from memory_mcp.model.ids import GripId
 
-#: What is less similar is not found at all.
+#: Least similarity of a result.
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
-#: Share of rows below which those that pass are gathered instead of scoring all (measured: they cost the same near it).
+#: Share of passing rows below which only those are scored (measured: both cost the same near it).
 _GATHER = 0.2
-#: Rows whose maximum is taken together when the best are looked for.
+#: Rows per block when selecting the best by block maxima.
 _BLOCK = 256
-#: Grips looked at per message wanted: a long message has several.
+#: Grips per message wanted: a long message has several.
 _PIECES = 3
-#: Of so many of the best the nearest grip is looked up; whoever asks for more has them to be fused, and shows few.
+#: Results whose best grip is looked up; longer lists are for fusion, which shows few.
 _QUOTED = 40
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A search as every part gets it."""
+    """The request as each part gets it."""
 
     query: Query
     filters: Filters
     limit: int
-    #: Smallest similarity that counts.
+    #: Least similarity of a result.
     floor: np.float32
 
 
@@ -52,12 +52,12 @@ def search(
     limit: int,
     min_similarity: float = 0.0,
 ) -> Matches:
-    """The best `limit` documents of at least that similarity (0: of any), filters applied before choosing; ties by key.
+    """Return the best `limit` documents with at least `min_similarity` (0: any), filters applied first, ties by key.
 
-    The total is of all documents of that similarity that pass; where a graph was asked, of those it named.
+    The total is of all passing documents of that similarity; if a graph was used, of those it found.
     """
     floor = max(np.float32(min_similarity), _LEAST)
-    # What a result's score is does not depend on how many are asked for, nor on what is asked to be left out.
+    # A result's score must not depend on the limit, nor on the least similarity.
     asked = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor)
     found: dict[DocType, list[Best]] = {t: [] for t in TABLES}
     total = 0
@@ -73,7 +73,7 @@ def search(
 
 
 def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
-    """Return the `limit` messages nearest to a vector, with how similar each and its segment are."""
+    """Return the `limit` messages nearest to a vector, with similarities of message and segment."""
     query = Query.of(query_vector)
     asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
@@ -87,7 +87,7 @@ def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, 
 
 
 def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
-    """Return the named messages (`(n,)` uint64) with how similar each and its segment are to a vector."""
+    """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector."""
     query = Query.of(query_vector)
     found = []
     for live in snapshot:
@@ -111,7 +111,7 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
 
 
 def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
-    """Leave out grips of a message that a better one was cut from."""
+    """Drop grips of a message that has a better one before."""
     seen: set[int] = set()
     kept = []
     for one in found:
@@ -121,11 +121,6 @@ def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
             seen.add(name)
             kept.append(one)
     return kept
-
-
-def _is_wide(filters: Filters) -> bool:
-    """Whether next to everything passes: anything narrower is scanned."""
-    return filters == Filters(doc_type=filters.doc_type)
 
 
 def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
@@ -142,7 +137,7 @@ def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[
 
 
 def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
-    """Rows (None: all) and their similarities; those that do not pass have the least there is."""
+    """Return rows (None: all) and their similarities; -inf for rows that do not pass."""
     held = live.part.body.table(table)
     passing = len(held) if shown is None else np.count_nonzero(shown)
     if shown is None or passing == len(held):
@@ -154,9 +149,11 @@ def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
 
 
 def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array] | None:
-    """The same, of what a graph names; None where there is none, or where it names too little that passes."""
+    """Return rows found by a graph and their similarities; None if there is none, or too few pass."""
     held = live.part.body.table(table)
-    rows = held.graph.near(asked.query.codes) if held.graph is not None and _is_wide(asked.filters) else None
+    # With any filter but the type too few of the graph's rows may pass.
+    is_wide = asked.filters == Filters(doc_type=asked.filters.doc_type)
+    rows = held.graph.near(asked.query.codes) if held.graph is not None and is_wide else None
     if rows is None:
         return None
     passing = rows if shown is None else rows[shown[rows]]
@@ -166,7 +163,7 @@ def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Ask
 
 
 def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:
-    """Without segments that reach over the window's edge and hold nothing inside it that is near the query."""
+    """Return `shown` without segments that cross the window's edge and have no near grip inside it."""
     assert asked.filters.window is not None
     rows = np.flatnonzero(shown)
     rows = rows[live.part.nodes.partly(rows, asked.filters.window)]
@@ -186,14 +183,14 @@ def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:
 
 
 def _top(raw: Array, floor: np.float32, limit: int) -> Array:
-    """Places of the best `limit` and of all that equal the last of them, in any order."""
+    """Return the indices of the best `limit` and of all equal to the last of them, in any order."""
     whole = len(raw) // _BLOCK
     if whole <= limit:
         near = np.flatnonzero(raw >= floor)
     else:
         blocks = raw[: whole * _BLOCK].reshape(whole, _BLOCK)
         highest = blocks.max(axis=1)
-        # As many rows as blocks reach this, so that nothing below it is among the best.
+        # `limit` blocks have a row of at least this, so nothing below it is among the best.
         floor = max(floor, np.partition(highest, whole - limit)[whole - limit])
         chosen = np.flatnonzero(highest >= floor)
         block, column = np.nonzero(blocks[chosen] >= floor)
@@ -209,7 +206,7 @@ def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
     part, row = found.best.live.part, int(found.best.rows[found.at])
     columns = part.table(found.best.table)
     node = found.best.table is DocType.NODE
-    # Two roundings may carry it past 1.
+    # Rounding may exceed 1.
     similarity = min(found.raw, 1.0)
     return Match(
         doc_type=found.best.table,
@@ -225,7 +222,7 @@ def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
 
 
 def _best_grip(live: LivePart[Body], unit: int, asked: _Asked) -> GripId | None:
-    """Of a unit's grips that pass the filters the one nearest to the query; the first of equals."""
+    """Return the unit's passing grip nearest to the query, the first of equals."""
     units, grips = live.part.units, live.part.grips
     rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
     shown = findable(live, DocType.GRIP, asked.filters)

@@ -1,11 +1,11 @@
-"""The rows of one table of a part as files: a usearch index of its distinct vectors, and which document has which.
+"""The files of one table's rows: a usearch index of its distinct vectors, and the row of each document.
 
-    <table>.usearch       distinct int8 rows in the order in which documents first have them, then a graph over them: one
-                          worth asking in large tables of parts that were improved, else the least that usearch writes
-    <table>.texts.npys    of each document its row and its text's digest; of each row one over its length; with a graph
-                          the documents by row, and how far it may be believed
+    <table>.usearch       distinct int8 rows in order of their first document, then a graph over them: a usable one in large
+                          tables of improved parts, else the smallest that usearch writes
+    <table>.texts.npys    row and text digest of each document; 1 / length of each row; with a graph the documents by row,
+                          and the least similarity at which it is used
 
-In a history of coding sessions a quarter of the grips repeat the words of another.
+In coding sessions a quarter of the grips repeat the words of another.
 """
 
 from pathlib import Path
@@ -22,14 +22,14 @@ _NAMES = ("digests", "first", "inverse", "least", "order", "place")
 
 
 def files_of(table: DocType) -> tuple[str, str]:
-    """Return the names of a table's files: the index, and what lies beside it."""
+    """Return the names of a table's two files."""
     return f"{table.value}.usearch", f"{table.value}.texts.npys"
 
 
 def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
-    """Write a table's files, with a graph where there are at least `graph_from` distinct rows (None: never).
+    """Write a table's files, with a graph from `graph_from` distinct rows (None: never).
 
-    OSError when they cannot be written.
+    Raises OSError when they cannot be written.
     """
     codes, inverse, place = _distinct(rows)
     index, texts = files_of(table)
@@ -40,12 +40,15 @@ def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -
 
 
 def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
-    """Return what `write` wrote, mapped; IndexUnreadable when it is something else."""
+    """Return what `write` wrote, mapped; IndexUnreadable when it is damaged."""
     index, texts = files_of(table)
     data, held = contents.bytes_of(index), contents.arrays(texts, _NAMES)
     try:
         codes = graph.rows_of(data, dimensions)
-        found = Rows(codes, held["inverse"], held["place"], held["digests"], _graph(data, held, dimensions))
+        near = None
+        if len(held["least"]):
+            near = graph.Graph.viewed(data, dimensions, float(held["least"][0]), held["order"], held["first"])
+        found = Rows(codes, held["inverse"], held["place"], held["digests"], near)
     except (ValueError, RuntimeError, KeyError) as error:
         raise IndexUnreadable(f"{index} of the index cannot be used: {error}") from error
     place = found.place
@@ -54,14 +57,8 @@ def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
     return found
 
 
-def _graph(data: memoryview, held: dict[str, Array], dimensions: int) -> graph.Graph | None:
-    if not len(held["least"]):
-        return None
-    return graph.Graph.viewed(data, dimensions, float(held["least"][0]), held["order"], held["first"])
-
-
 def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
-    """Distinct codes in the order of the documents, one over their lengths, and the row of each document (int32)."""
+    """Return distinct codes in order of their documents, 1 / length of each, and each document's row (int32)."""
     if not len(rows):
         return rows.codes[:0], rows.inverse[:0], rows.place.astype(np.int32)
     whole = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()

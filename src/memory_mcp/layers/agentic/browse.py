@@ -1,4 +1,4 @@
-"""A time and no word to look for: what happened then, as a list of segments or, for an overview, of periods."""
+"""List what happened in a time, for a query without words: segments or, for an overview, periods."""
 
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.calendar import TimeWindow, TocLevel
@@ -12,10 +12,10 @@ _PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
 
 
 def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
-    """Nodes of the scope, the newest first, at most as many as are wanted.
+    """Return nodes of the scope, newest first, at most `query.limit` and the period itself.
 
-    An overview is of the finest periods that are few enough; where one day holds everything, and wherever an agent is named
-    (periods mix agents), of segments.
+    An overview lists the finest periods that are few enough; segments where one day holds everything, and wherever an agent is
+    named, because periods mix agents.
     """
     ids = _periods(tree, query, scope) if query.overview and scope.agent is None else []
     if not ids:
@@ -27,7 +27,7 @@ def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
 
 
 def _whole(tree: Tree, scope: Scope) -> TocNode | None:
-    """Return the node of the period that the window is, where it is one and something happened in it."""
+    """Return the node of the period that equals the window; None if none does or nothing happened in it."""
     if scope.window is None:
         return None
     inside = TimeWindow(scope.window.start_ms, scope.window.end_ms - 1)
@@ -63,7 +63,7 @@ def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
 
 
 def hit(node: TocNode, query: Query) -> Hit:
-    """A node by its first bullet."""
+    """Return a hit for a node, with its first bullet."""
     bullet = node.bullets[0] if node.bullets else None
     return Hit(
         node_id=node.node_id,

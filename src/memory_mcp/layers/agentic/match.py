@@ -1,7 +1,7 @@
-"""Query terms against texts and term sets: the scores of layer 2. Pure.
+"""Match query terms against texts and term sets: the scores of layer 2. Pure.
 
-A match's `score` is the matched share of the query's terms (agentic-toc-search-plan.md); a node's relevance is the
-share by weight, each term weighing its inverse document frequency.
+A match's `score` is the matched share of the query's terms (agentic-toc-search-plan.md); a node's relevance is the share by
+weight, each term weighing its inverse document frequency.
 """
 
 import math
@@ -24,7 +24,7 @@ _SNIPPET = 240
 
 
 class SearchField(StrEnum):
-    """Parts of a node that can be searched; `below` is what lies under it."""
+    """Searchable parts of a node; `below` is its subtree."""
 
     TITLE = "title"
     SUMMARY = "summary"
@@ -33,32 +33,31 @@ class SearchField(StrEnum):
     BELOW = "below"
 
 
-#: What a caller may name.
+#: The fields a caller may name.
 FIELDS = (SearchField.TITLE, SearchField.SUMMARY, SearchField.BULLETS, SearchField.KEYWORDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """A query taken apart: distinct terms with their hashes and weights."""
+    """A query's distinct terms with their hashes and weights."""
 
     text: str
     weights: Mapping[str, float]
     hashes: Mapping[str, int]
-
-    #: In how many segments of the scope each term occurs.
+    #: Number of segments of the scope that hold each term.
     counts: Mapping[str, int]
-    #: Beginnings that any word with one of the query's stems shares: most texts need not be taken apart.
+    #: Prefixes of all words with one of the query's stems: most texts need not be split into terms.
     probes: tuple[str, ...]
 
     def may_be_in(self, text: str) -> bool:
-        """False only for a text that holds none of the terms."""
+        """Return False only for a text that holds none of the terms."""
         if not text.isascii():
             return True
         lower = text.lower()
         return any(probe in lower for probe in self.probes)
 
     def probes_in(self, text: str) -> int:
-        """How many of the probes a text holds; all of them where that cannot be told without taking it apart."""
+        """Return the number of probes a text holds; all of them for a text that is not ASCII."""
         if not text.isascii():
             return len(self.probes)
         lower = text.lower()
@@ -75,7 +74,7 @@ class Weighted:
         return sum(self.weights.values())
 
     def share(self, found: Iterable[str]) -> float:
-        """Weight of some of the terms, 0..1."""
+        """Return the share of the query's weight of some of its terms, 0..1."""
         return sum(self.weights[t] for t in found) / self.total if self.total else 0.0
 
 
@@ -91,7 +90,7 @@ class FieldMatch:
 
 
 def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
-    """Fields by name; all of them for None or an empty list; InvalidQuery for an unknown name."""
+    """Return fields by name, all for None or an empty list; InvalidQuery for an unknown name."""
     known = {f.value: f for f in FIELDS}
     for name in names or ():
         if name not in known:
@@ -100,22 +99,18 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
 
 
 def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int) -> Weighted:
-    """The terms of a query with IDF weights over the scope's segments; InvalidQuery for an empty query."""
+    """Return a query's terms with IDF weights over the scope's segments; InvalidQuery for an empty query."""
     found = query_terms(text)
     if not found:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     hashes = {t: term_hash(t) for t in found}
     counts = {t: frequencies.of(h, project) for t, h in hashes.items()}
-    weights = {t: _idf(count, segments) for t, count in counts.items()}
+    weights = {t: math.log(1 + (max(segments, n) - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
     return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in found}))
 
 
-def _idf(count: int, total: int) -> float:
-    return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
-
-
 def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
-    """For each set, which share of the query's weight it holds; as `below`, for thousands of sets at once."""
+    """Return for each term set the share of the query's weight it holds; as `below`, for thousands of sets."""
     wanted = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
     weights = np.fromiter((query.weights[t] for t in query.hashes), dtype="f8", count=len(query.hashes))
     total = query.total or 1.0
@@ -131,7 +126,7 @@ def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
 
 
 def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
-    """Query terms whose hash is in a node's set."""
+    """Return the query terms whose hash is in a node's set, `(n,)` sorted uint32."""
     if not len(hashes):
         return frozenset()
     wanted = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
@@ -140,7 +135,7 @@ def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
 
 
 def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) -> list[FieldMatch]:
-    """Matches in a node's own text, best first; ties in the order title, summary, bullets, keywords."""
+    """Return the matches in a node's own text, best first; ties in the order title, summary, bullets, keywords."""
     candidates: list[tuple[SearchField, str, tuple[GripId, ...]]] = []
     if SearchField.TITLE in fields:
         candidates.append((SearchField.TITLE, node.title, ()))
@@ -150,29 +145,25 @@ def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) ->
         candidates += [(SearchField.BULLETS, b.text, b.grip_ids) for b in node.bullets]
     if SearchField.KEYWORDS in fields and query.may_be_in(" ".join(node.keywords)):
         candidates += [(SearchField.KEYWORDS, k, ()) for k in node.keywords]
-    matches = [m for c in candidates if (m := _match(query, *c))]
+    matches = []
+    for field, text, grips in candidates:
+        found = query.wanted & term_set(text) if query.may_be_in(text) else None
+        if found:
+            share = round(len(found) / len(query.weights), 3)
+            matches.append(FieldMatch(field, snippet(text, found, _SNIPPET), grips, share, found))
     return sorted(matches, key=lambda m: -m.score)
 
 
-def _match(query: Weighted, field: SearchField, text: str, grips: tuple[GripId, ...]) -> FieldMatch | None:
-    if not query.may_be_in(text):
-        return None
-    found = query.wanted & term_set(text)
-    if not found:
-        return None
-    return FieldMatch(field, snippet(text, found, _SNIPPET), grips, round(len(found) / len(query.weights), 3), found)
-
-
 def text_score(query: Weighted, counts: Mapping[str, int], length: float, mean_length: float) -> float:
-    """How well a text of `length` terms answers, 0..1: the saturated term frequencies, by weight."""
+    """Return the score, 0..1, of a text of `length` terms: the saturated term frequencies by weight."""
     norm = K1 * (1 - B + B * length / mean_length) if mean_length else K1
     return sum(w * counts[t] / (counts[t] + norm) for t, w in query.weights.items() if counts.get(t)) / query.total
 
 
 def count_terms(query: Weighted, text: str) -> Counter[str]:
-    """Occurrences of the query's terms in a text."""
+    """Return the occurrences of the query's terms in a text."""
     if text.isascii():
-        # No token reaches over white space, and most runs hold none of the words: an eighth of the time (measured).
+        # Tokens do not cross white space, and most runs hold no query word: an eighth of the time (measured).
         runs = zip(text.split(), text.lower().split(), strict=True)
         text = " ".join(run for run, lower in runs if any(probe in lower for probe in query.probes))
     return Counter(t for t in terms(text) if t in query.weights)

@@ -1,14 +1,14 @@
-"""A question in, cited segments out, by walking the tree from the root: the whole loop of layer 2.
+"""Answer a question with cited segments by walking the tree from the root: the whole of layer 2.
 
-Best-first over one frontier across levels. A node's bound is the IDF-weighted share of the query that its term set
-holds: nothing below it can cover more, so the walk may stop as soon as enough hits cover as much as the best bound. It
-keeps half of its nodes and calls back: where it would need more, the events themselves are sifted for the segments to read.
+Best-first over one frontier across levels. A node's bound is the IDF-weighted share of the query that its term set holds:
+nothing below it can cover more, so the walk stops once enough hits cover as much as the best bound. Half of the nodes and
+calls are reserved: if the walk would need more, the events themselves are scanned for segments to read.
 
 Invariants
 1. A node is visited (compared) at most once, and every visit and call is counted.
-2. What is returned was read and matched in the stored words; a hash only chooses where to look.
-3. What was compared is read before more is compared, so that running into a bound gives what was found so far; it is said.
-4. Of a period only its set of terms is looked at, which may hold more than the scope's: with a project it is not told.
+2. Every hit was read and matched in the stored words; a hash only chooses where to look.
+3. What was compared is read before more is compared, so that reaching a bound returns what was found so far, with a notice.
+4. A period's term set may hold more than the scope: with a project it is not shown.
 """
 
 import heapq
@@ -43,25 +43,25 @@ from memory_mcp.toc.terms import EMPTY
 from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
 
-#: A node with at most this many segments below is compared segment by segment at once, instead of level by level.
+#: A node with at most this many segments below is compared segment by segment instead of level by level.
 SWEEP = 48
-#: Segments read per hit wanted: the best by bound are read first, the rest only if these disappoint.
+#: Segments read per hit wanted, and at least: the best by bound first, the rest only if those cover less.
 _READ_FACTOR = 2
 _READ_LEAST = 12
-#: Segments read between two looks at the time.
+#: Segments read between two checks of the time.
 _READ_AT_ONCE = 12
-#: Kept of a search's time for reading the words to quote: this share of it, at least and at most so many milliseconds. It
-#: takes 8 at 100,000 documents on a quiet machine.
+#: Time reserved for reading the words to quote: a share of the limit, between these milliseconds. It takes 8 at 100,000
+#: documents on an idle machine.
 _TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.4, 60.0
-#: Hits quoted between two looks at the time.
+#: Hits quoted between two checks of the time.
 _QUOTED_AT_ONCE = 5
-#: Of the nodes and calls, and of the time, what walking may use while there is more to be compared than it may compare.
+#: Share of the nodes and calls, and of the time, that the walk may use while there is more left to compare.
 _TO_WALK, _TIME_TO_WALK = 0.5, 0.3
 #: Time limits from which events are read in large slices (milliseconds).
 _AMPLE = 2000
-#: What a slice takes, as long as none was read (milliseconds).
+#: Assumed time of the first slice (milliseconds).
 _SLICE_MS = 20.0
-#: Segments that one slice names at most, and at least while there are nodes left.
+#: Most segments taken from one slice, and least while there are nodes left.
 _SIFTED, _SIFTED_LEAST = 36, 6
 
 
@@ -74,11 +74,11 @@ class _Walk:
     scope: Scope
     budget: Budget
     mean_tokens: float
-    #: What is kept back for sifting: nodes and calls; and when walking ends (monotonic seconds).
+    #: Nodes and calls reserved for scanning events, and when the walk ends (monotonic seconds).
     kept_nodes: int = 0
     kept_calls: int = 0
     until: float = math.inf
-    #: Something that may answer was not compared.
+    #: Whether anything that may answer was not compared.
     is_cut: bool = False
     frontier: list[tuple[float, int, int, NodeId]] = field(default_factory=list)
     seen: set[NodeId] = field(default_factory=set)
@@ -94,7 +94,7 @@ class AgenticLayer:
     contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
-        """`is_indexed` says whether a keyword index holds the words of all that was filed before what waits for it."""
+        """`is_indexed` returns whether a keyword index holds the words of everything that has a node."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
@@ -104,17 +104,17 @@ class AgenticLayer:
         self._sift = Sift(storage, tree)
 
     def status(self) -> LayerStatus:
-        """Always usable: it needs nothing but the tree."""
+        """See Layer. Always usable: it needs only the tree."""
         return LayerStatus(self.name, enabled=True, healthy=True, count=self._tree.tally().segments)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """See Layer. Without a word to look for, what happened in the query's window, newest first."""
+        """See Layer. Without a word to look for, returns what happened in the query's window, newest first."""
         return self._measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
 
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
-        """The walk from `start`, with time words read relative to `now_ms`.
+        """Walk from `start`, with time expressions read relative to `now_ms`.
 
-        Unless the query has a window, they become one, widened with a notice when nothing lies inside.
+        They become the window unless the query has one; it is widened, with a notice, when nothing lies inside.
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
@@ -132,8 +132,12 @@ class AgenticLayer:
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             return self._browse(query, hint, budget)
+        query = replace(query, text=hint.rest or query.text)
         with span("parse_query"):
-            walk = self._begin(replace(query, text=hint.rest or query.text), query.window or hint.window, budget)
+            tally = self._tree.tally(query.project)
+            mean = tally.tokens / tally.segments if tally.segments else 0.0
+            scope = _scope(query, query.window or hint.window)
+            walk = _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean)
         with span("execute_search"):
             if widen and hint.window:
                 self._attempts(walk, hint.window, start)
@@ -143,14 +147,8 @@ class AgenticLayer:
             hits = self._collect(walk)
         return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
-    def _begin(self, query: Query, window: TimeWindow | None, budget: Budget) -> _Walk:
-        tally = self._tree.tally(query.project)
-        mean = tally.tokens / tally.segments if tally.segments else 0.0
-        scope = _scope(query, window)
-        return _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean)
-
     def _attempt(self, walk: _Walk, start: NodeId) -> None:
-        """Walk, and sift what the walk could not compare; within half of the bounds, then within all of them."""
+        """Walk within half of the bounds, then scan events for what the walk could not compare, within all of them."""
         budget = walk.budget
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
         walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
@@ -172,12 +170,13 @@ class AgenticLayer:
                     return
 
     def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
-        """Whether the time is up, or what is left of it after a step is needed to quote what was found."""
-        needed = _to_quote(walk.budget) + step_ms
-        return walk.budget.out_of_time() or (bool(walk.found or found) and walk.budget.is_short_of(needed))
+        """Return whether the time is up, or only what is needed to quote the finds is left after a step."""
+        to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * walk.budget.bounds.timeout_ms))
+        has_found = bool(walk.found or found)
+        return walk.budget.out_of_time() or (has_found and walk.budget.is_short_of(to_quote + step_ms))
 
     def _enough(self, walk: _Walk) -> bool:
-        """Whether nothing left can add anything: every segment that holds a term is found, or none can cover more."""
+        """Return whether every segment with a term is found, or nothing left can cover more than what was found."""
         held = Counter(t for f in walk.found for t in f.terms)
         if walk.found and all(held[t] >= count for t, count in walk.weighted.counts.items()):
             return True
@@ -187,7 +186,7 @@ class AgenticLayer:
         return -walk.frontier[0][0] <= covered
 
     def _expand(self, walk: _Walk, node_id: NodeId) -> bool:
-        """One expansion; False when a bound ends the walk."""
+        """Compare what is below a node; return False when a bound ends the walk."""
         if node_id in walk.seen:
             return True
         walk.seen.add(node_id)
@@ -203,15 +202,12 @@ class AgenticLayer:
         return self._descend(walk, node_id)
 
     def _descend(self, walk: _Walk, node_id: NodeId) -> bool:
-        """Compare the direct children, and put those that hold query terms on the frontier."""
+        """Compare the direct children and put those that hold query terms on the frontier."""
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
             return self._sweep(walk, node_id)
-        ids = [
-            c
-            for c in self._tree.children(node_id, walk.query.project)
-            if c not in walk.seen and self._tree.reaches(c, walk.scope.window)
-        ]
+        children = self._tree.children(node_id, walk.query.project)
+        ids = [c for c in children if c not in walk.seen and self._tree.reaches(c, walk.scope.window)]
         allowed = self._visit(walk, len(ids))
         chosen = ids[::-1][:allowed]
         sets = self._tree.term_sets(chosen)
@@ -224,23 +220,23 @@ class AgenticLayer:
         return allowed == len(ids)
 
     def _nodes_left(self, walk: _Walk) -> int:
-        """Nodes that walking may still compare."""
+        """Return how many nodes the walk may still compare."""
         return max(0, walk.budget.nodes_left() - walk.kept_nodes)
 
     def _visit(self, walk: _Walk, count: int) -> int:
-        """Count nodes, but not those kept back; how many may be compared."""
+        """Count nodes except the reserved ones; return how many may be compared."""
         return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
         """Compare every segment below a node, newest first, and read those that may answer.
 
-        Where the walk may go no deeper it compares them all the same, unnarrowed, as far as the other bounds let it: what
-        a word of the query stands in is never missed for the sake of a bound on depth.
+        At the depth limit they are compared all the same, as far as the other bounds allow: a segment that holds a query word
+        is never missed because of the depth limit.
         """
         if walk.budget.bounds.max_depth >= DEPTH[TocLevel.SEGMENT]:
             walk.budget.go_down(DEPTH[TocLevel.SEGMENT])
         below_it = self._tree.segments_below(node_id, walk.scope)
-        # Ids are hashes: those of thousands of segments take as long as comparing dozens.
+        # Ids are hashes: making thousands takes as long as comparing dozens of segments.
         unseen = (s for s in reversed(below_it) if s.node_id == node_id or s.node_id not in walk.seen)
         segments = list(islice(unseen, walk.budget.nodes_left() + 1))
         allowed = self._visit(walk, len(segments))
@@ -249,20 +245,27 @@ class AgenticLayer:
         return allowed == len(segments)
 
     def _compared(self, walk: _Walk, segments: Sequence[Segment]) -> list[Found]:
-        """Compare segments by their terms and read those that may answer; what was found."""
+        """Compare segments by their term sets and read those that may answer; return what was found."""
         walk.seen.update(s.node_id for s in segments)
-        found = self._read(walk, self._held(walk, segments))
+        sets = self._tree.term_sets([s.node_id for s in segments])
+        shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
+        # By share of the query, newest first among equals.
+        held = sorted((x for x in shares if x[0] > 0), key=lambda x: -x[0])
+        found = self._read(walk, held)
         walk.found += found
         walk.budget.spent.satisfied |= bool(found)
         return found
 
     def _sift_below(self, walk: _Walk, start: NodeId) -> None:
-        """Read the events slice by slice for segments that may answer, and those before the next slice is begun."""
+        """Scan the events slice by slice for segments that may answer, and read those of each slice at once."""
         budget, clock, took = walk.budget, walk.budget.clock, _SLICE_MS
-        slices = self._sift.slices(self._inside(walk.scope, start), LARGE_SLICE if budget.bounds.timeout_ms >= _AMPLE else SLICE)
+        scope = walk.scope
+        if start != ROOT and level_of(start) is not TocLevel.SEGMENT:
+            scope = replace(scope, window=self._tree.calendar.window(start).meet(scope.window))
+        slices = self._sift.slices(scope, LARGE_SLICE if budget.bounds.timeout_ms >= _AMPLE else SLICE)
         for number, part in enumerate(slices):
             if not budget.nodes_left():
-                budget.tell("max_nodes_visited")
+                budget.record_hit("max_nodes_visited")
                 return
             if self._is_late(walk, step_ms=took) or not budget.call():
                 return
@@ -275,22 +278,10 @@ class AgenticLayer:
             walk.path.append(swept(start, allowed, found, "Nothing here that was not compared before"))
             took = (clock.monotonic() - began) * 1000
             if is_full and most < _SIFTED:
-                budget.tell("max_nodes_visited")
-
-    def _inside(self, scope: Scope, node_id: NodeId) -> Scope:
-        """Return the scope, its window narrowed to a period."""
-        if node_id == ROOT or level_of(node_id) is TocLevel.SEGMENT:
-            return scope
-        return replace(scope, window=self._tree.calendar.window(node_id).meet(scope.window))
-
-    def _held(self, walk: _Walk, segments: Sequence[Segment]) -> list[tuple[float, Segment]]:
-        """Segments whose term set holds any of the query, by how much of it, newest first among equals."""
-        sets = self._tree.term_sets([s.node_id for s in segments])
-        shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
-        return sorted((x for x in shares if x[0] > 0), key=lambda x: -x[0])
+                budget.record_hit("max_nodes_visited")
 
     def _read(self, walk: _Walk, held: list[tuple[float, Segment]]) -> list[Found]:
-        """Read the segments with the best bounds, and more of them only while they could still beat what was read."""
+        """Read the segments with the best bounds, and more only while those could beat what was read."""
         found: list[Found] = []
         clock, took = walk.budget.clock, 0.0
         want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
@@ -309,7 +300,7 @@ class AgenticLayer:
         return found
 
     def _attempts(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
-        """Search the window, the time beside it, then all time, until something is found; each has a share of the bounds."""
+        """Search the window, then the time beside it, then all time, until anything is found."""
         length = window.end_ms - window.start_ms
         wider = TimeWindow(window.start_ms - length, window.end_ms + length)
         ways = ((window, "", 0.5), (wider, "the periods beside it", 0.5), (None, "all time", 1.0))
@@ -329,7 +320,7 @@ class AgenticLayer:
 
     def _collect(self, walk: _Walk) -> list[Hit]:
         hits = self._quoted(walk, best_messages(walk.found, walk.query.limit))
-        # An event that waits may lie in the time of a segment, and was read with it.
+        # An event without a node may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
         unread = (e for e in self._waiting(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
         waiting = self._reader.pending(walk.weighted, unread, walk.query.limit)
@@ -337,15 +328,15 @@ class AgenticLayer:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
         question, now_ms = walk.query.question, self._clock.now_ms()
-        # A message that is the question would be worth so much more that nothing else counted beside it.
+        # The question itself would score so high that all other scores would be calibrated to nothing.
         return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
     def _quoted(self, walk: _Walk, ranked: Sequence[tuple[Found, Message]]) -> list[Hit]:
-        """Hits for what was found, the best first, as far as the time goes."""
+        """Return hits for what was found, best first, as far as the time allows."""
         hits: list[Hit] = []
         clock, took = walk.budget.clock, 0.0
         for place in range(0, len(ranked), _QUOTED_AT_ONCE):
-            if place and (walk.budget.cancelled or walk.budget.is_short_of(2 * took)):
+            if place and (walk.budget.is_cancelled() or walk.budget.is_short_of(2 * took)):
                 break
             began = clock.monotonic()
             hits += self._reader.hits(ranked[place : place + _QUOTED_AT_ONCE], walk.weighted)
@@ -353,7 +344,7 @@ class AgenticLayer:
         return hits
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Stored events that the tree does not hold yet, of the scope."""
+        """Return the events of the scope that have no node yet."""
         done = self._tree.pending_from()
         if done is None:
             return iter(())
@@ -361,7 +352,7 @@ class AgenticLayer:
         return (e for e in found if may_show(e, scope))
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
-        """No word to look for: what happened in the window, newest first; see `browse`."""
+        """List what happened in the window, newest first, for a query without words; see `browse`."""
         budget.call()
         scope = _scope(query, hint.window)
         nodes = browse.listed(self._tree, query, scope)
@@ -370,7 +361,7 @@ class AgenticLayer:
         hits = [browse.hit(node, query) for node in nodes[:allowed]]
         if not query.overview:
             hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
-        # The period that was asked for as such stays first.
+        # The node of the requested period stays first.
         whole = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
         hits = [*hits[:whole], *sorted(hits[whole:], key=lambda h: -h.timestamp)][: query.limit]
         hits = with_standing(hits, {n.node_id: n for n in nodes}, self._storage)
@@ -382,8 +373,3 @@ class AgenticLayer:
 
 def _scope(query: Query, window: TimeWindow | None) -> Scope:
     return Scope(query.project, query.agent, window, query.role, query.speaker)
-
-
-def _to_quote(budget: Budget) -> float:
-    """What of a search's time is kept for quoting, milliseconds."""
-    return max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * budget.bounds.timeout_ms))

@@ -1,4 +1,4 @@
-"""Segments that may hold the query in, hits with exact quotations out: the part of layer 2 that reads what was said."""
+"""Read segments that may answer a query and return hits with exact quotations: the reading part of layer 2."""
 
 import heapq
 import threading
@@ -13,7 +13,7 @@ from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
+from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
@@ -22,35 +22,35 @@ from memory_mcp.text import term_set
 from memory_mcp.toc.build import searchable
 from memory_mcp.toc.tree import Tree
 
-#: Messages of one segment that may be hits.
+#: Most messages of one segment that become hits.
 PER_SEGMENT = 3
-#: Shares of the messages one and two places before and behind in a message's score, and of its segment's.
+#: Weights in a message's score of the messages one and two places away, and of its segment's score.
 NEIGHBOURS, SEGMENT = (0.5, 0.35), 0.35
 #: The highest sum there can be, so that a score lies within 0..1.
 _POSSIBLE = 1 + 2 * sum(NEIGHBOURS) + SEGMENT
-#: Terms of an average message, and characters per term of a text in words; of one without spaces each character is a term.
+#: Terms of an average message, and characters per term; in scripts without spaces each character is a term.
 _AVERAGE, _PER_TERM = 16.0, 10
-#: Characters from which a query that a message holds word for word is what it was asked for.
+#: Least characters of a query for which a message that holds it verbatim scores 1.
 _PHRASE = 10
-#: Characters per word from which a text is taken for one without spaces.
+#: Mean characters per word from which a text counts as one without spaces.
 _LONG_WORDS = 12
-#: A quotation of words that no stored grip covers, characters.
+#: Length in characters of a quotation that no stored grip covers.
 _SPAN = 400
-#: A tool's output is quoted only when it says clearly more than anybody did.
+#: Factors on the scores of tool calls and output: they rank first only when clearly better than messages.
 _VOICE = {EventType.TOOL_CALL: 0.7, EventType.TOOL_RESULT: 0.7}
-#: Events not yet in the tree that are read at a time.
+#: Events without a node that are read at a time.
 _WAITING = 5000
-#: Of those, so many at a time are taken apart into terms: a tenth of a millisecond each.
+#: Events without a node that are split into terms at a time: 0.1 ms each.
 _LIKELY = 150
-#: Segments whose events are kept in memory, about 16 KB of text each.
+#: Segments whose events are cached, about 16 KB of text each.
 _KEPT = 128
-#: How much a segment's own summary counts beside its events' words: it repeats what matters, and never gates.
+#: Weight of words of a segment's summary; words of the summary alone do not count.
 _SUMMARY_WEIGHT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event that holds query terms, with a score, 0..1, that counts its neighbours."""
+    """An event with query terms, and its score, 0..1, which includes its neighbours'."""
 
     event: Event
     score: float
@@ -58,7 +58,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A segment whose own words hold query terms: verified, never by hash alone."""
+    """A segment whose stored words hold query terms, and its best messages."""
 
     segment: Segment
     node: TocNode
@@ -70,13 +70,13 @@ class Found:
 
 
 class Reader:
-    """Reads segments and picks the words to quote."""
+    """Reads segments and chooses the words to quote."""
 
     def __init__(self, storage: Storage, tree: Tree) -> None:
         self._storage = storage
         self._tree = tree
         self._evidence = Evidence(storage)
-        #: By segment key and build.
+        #: Cached events by segment key and build.
         self._kept: OrderedDict[tuple[int, int], list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -89,9 +89,9 @@ class Reader:
         gone: Callable[[], bool] = lambda: False,
         literal: bool = False,
     ) -> list[Found]:
-        """Return those segments whose events in the scope hold query terms, with their scores; none further once `gone`.
+        """Return the segments whose events in the scope hold query terms, with scores; stops once `gone()` is true.
 
-        With `literal` what tools printed counts as much as what was said.
+        With `literal`, tool output counts as much as messages.
         """
         asked = _Asked(query, scope, mean_tokens, literal, folded(query.text))
         nodes = self._tree.nodes([s.node_id for s in segments])
@@ -107,13 +107,16 @@ class Reader:
         return found
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
-        """Events by segment key; those read lately are kept, under the very build they were read for."""
+        """Return events by segment key; those read lately are cached under the build they were read for."""
         built = {s.key: (s.key, nodes[s.node_id].built) for s in segments if s.node_id in nodes}
         with self._lock:
             kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
         missing = [s for s in segments if s.key not in kept]
         if missing:
-            read = self._without_outdone(self._storage.events.in_segments(missing))
+            read = self._storage.events.in_segments(missing)
+            # Segments that repeat a longer duplicate are found there.
+            hidden = self._storage.events.duplicates(own[0].event_id for own in read.values())
+            read = {key: own for key, own in read.items() if own[0].event_id not in hidden}
             with self._lock:
                 for segment in missing:
                     if segment.key in built:
@@ -121,31 +124,20 @@ class Reader:
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         if kept and self._tree.pending_from() is not None:
-            kept = self._still_shown(kept)
+            # An event whose longer duplicate has no node yet is found with that.
+            hidden = self._storage.events.duplicates(e.event_id for own in kept.values() for e in own)
+            kept = {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
         return kept | read if missing else kept
 
-    def _without_outdone(self, read: Mapping[int, list[Event]]) -> dict[int, list[Event]]:
-        """Without segments all of whose words are told elsewhere at greater length: those are found there."""
-        hidden = self._storage.events.duplicates(own[0].event_id for own in read.values())
-        return {key: own for key, own in read.items() if own[0].event_id not in hidden}
-
-    def _still_shown(self, kept: Mapping[int, list[Event]]) -> dict[int, list[Event]]:
-        """Without the events whose longer duplicate waits to be filed."""
-        hidden = self._storage.events.duplicates(e.event_id for own in kept.values() for e in own)
-        return {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
-
     def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
-        """Return a hit for each message, in order: its best words, exactly as stored, and the grip that proves them."""
+        """Return a hit for each message, in order, with its best words exactly as stored and their grip."""
         grips = self._storage.grips.of_events({m.event.event_id for _, m in chosen})
         read = {m.event.event_id: m.event for _, m in chosen}
-        quotes = self._quotes([g for several in grips.values() for g in several], read)
+        every = [g for several in grips.values() for g in several]
+        missing = [g for g in every if not {g.event_id_start, g.event_id_end} <= read.keys()]
+        quotes = quotes_in(every, read) | (self._evidence.quotes(missing) if missing else {})
         hits = [self._hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
         return with_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
-
-    def _quotes(self, grips: Sequence[Grip], read: Mapping[EventId, Event]) -> dict[GripId, str]:
-        """The words of some grips; most are of events that were read already."""
-        missing = [g for g in grips if not {g.event_id_start, g.event_id_end} <= read.keys()]
-        return quotes_in(grips, read) | (self._evidence.quotes(missing) if missing else {})
 
     def _hit(self, found: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
         event = message.event
@@ -170,9 +162,9 @@ class Reader:
         )
 
     def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Events that are stored and not yet part of the tree, until `stop` says that there is no time for more.
+        """Yield the stored events after `after_seq`, which have no node yet, until `stop()` is true.
 
-        With `probes`, the engine leaves out those that hold none of them: during an import thousands wait.
+        With `probes` the store leaves out events that hold none of them: during an import thousands wait.
         """
         last = self._storage.events.last_seq()
         while after_seq < last and not stop():
@@ -180,14 +172,19 @@ class Reader:
             after_seq += _WAITING
 
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
-        """The best hits among events that are not yet part of the tree.
+        """Return the best hits among events that have no node yet.
 
-        Of many that may match, those with most of the query's words are read first, the newest first; the others only
-        while none of those does match.
+        Those with most of the query's words are read first, newest first; the others only while none of those matches.
         """
         likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
-        parts = (_matching(likely[start : start + _LIKELY], query) for start in range(0, len(likely), _LIKELY))
-        matched = next((part for part in parts if part), [])
+        matched: list[tuple[Event, Counter[str]]] = []
+        for start in range(0, len(likely), _LIKELY):
+            for event in likely[start : start + _LIKELY]:
+                text = searchable(event)
+                if query.may_be_in(text) and (counts := count_terms(query, text)):
+                    matched.append((event, counts))
+            if matched:
+                break
         scored = ((_own_score(query, event, counts), event, counts) for event, counts in matched)
         best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
         hits = []
@@ -197,7 +194,7 @@ class Reader:
         return with_standing(hits, {}, self._storage)
 
     def listed(self, event: Event) -> Hit:
-        """A hit for an event that only its time was asked for."""
+        """Return a hit for an event found by its time alone."""
         end = min(len(event.text), _SPAN)
         return _unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
 
@@ -206,26 +203,14 @@ def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: flo
     return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 
-def _matching(events: Iterable[Event], query: Weighted) -> list[tuple[Event, Counter[str]]]:
-    matched = []
-    for event in events:
-        text = searchable(event)
-        if not query.may_be_in(text):
-            continue
-        counts = count_terms(query, text)
-        if counts:
-            matched.append((event, counts))
-    return matched
-
-
 def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
-    """Return the best messages of some segments, best first, the newest among equals."""
+    """Return the best messages of some segments, best first, newest first among equals."""
     every = ((f, m) for f in found for m in f.messages)
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
 
 
 def may_show(event: Event, scope: Scope) -> bool:
-    """Return whether an event of a segment has a time and a speaker that the scope allows."""
+    """Return whether an event is within the time, role and speaker of a scope."""
     if scope.window is not None and not scope.window.contains(event.timestamp):
         return False
     if scope.role is not None and event.role.value != scope.role:
@@ -234,25 +219,25 @@ def may_show(event: Event, scope: Scope) -> bool:
 
 
 def folded(text: str) -> str:
-    """A text as it is compared word for word: neither case nor the kind of white space matters."""
+    """Return a text in lower case with single spaces, for verbatim comparison."""
     return " ".join(text.split()).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What segments are compared with."""
+    """The query that segments are compared with."""
 
     query: Weighted
     scope: Scope
     mean_tokens: float
-    #: What tools printed counts as much as what was said.
+    #: Whether tool output counts as much as messages.
     literal: bool
-    #: The whole query: a message that holds it word for word answers best.
+    #: The whole query folded: a message that holds it verbatim scores 1.
     phrase: str
 
 
 def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Asked) -> Found | None:
-    """A segment with its best messages; None where no message of the scope holds a term."""
+    """Return a segment with its best messages; None if no message of the scope holds a term."""
     query, mean_tokens = asked.query, asked.mean_tokens
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
     shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, asked.scope)]
@@ -271,19 +256,15 @@ def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Ask
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
-    """How well a message's own words answer, 0..1; what tools printed counts less than what was said."""
-    length = len(event.text) / _PER_TERM if event.text.isascii() else _length(event.text)
+    """Return the score of a message's own words, 0..1; tool output counts less unless `literal`."""
+    length = len(event.text) / _PER_TERM
+    if not event.text.isascii() and len(event.text) >= _LONG_WORDS * (event.text.count(" ") + 1):
+        length = float(len(event.text))
     return text_score(query, counts, length, _AVERAGE) * (1.0 if literal else _VOICE.get(event.type, 1.0))
 
 
-def _length(text: str) -> float:
-    """About how many terms a text has that is not plain English: where no spaces part the words, every character."""
-    words = text.count(" ") + 1
-    return len(text) / _PER_TERM if len(text) < _LONG_WORDS * words else float(len(text))
-
-
 def _with_neighbours(own: Sequence[float], at: int) -> float:
-    """A message's score with shares of those beside it."""
+    """Return a message's score plus shares of those beside it."""
     score = own[at]
     for distance, share in enumerate(NEIGHBOURS, start=1):
         before = own[at - distance] if at >= distance else 0.0
@@ -293,7 +274,7 @@ def _with_neighbours(own: Sequence[float], at: int) -> float:
 
 
 def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
-    """The grip of this event that holds most of the query, and its words; else a span made for the match."""
+    """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it."""
     scored = []
     for grip in grips:
         text = quotes.get(grip.grip_id, "")
@@ -309,7 +290,7 @@ def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], qu
 
 
 def _span_of(text: str, query: Weighted) -> tuple[int, int]:
-    """The window of the text in which most of the query meets, cut at white space."""
+    """Return start and end of the window that holds most of the query, cut at white space."""
     if len(text) <= _SPAN:
         return 0, len(text)
     best, best_share = 0, -1.0

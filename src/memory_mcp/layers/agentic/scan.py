@@ -1,6 +1,6 @@
-"""Events read word by word in one stretch of time: what holds a text is found, whatever any layer says.
+"""Search events word by word in stretches of time, whatever the layers find.
 
-Where a keyword index can tell which segments hold the words at all, those alone are read, and what is filed nowhere yet.
+If a keyword index knows which segments hold the words, only those and the events without a node are read.
 """
 
 import datetime as dt
@@ -18,16 +18,15 @@ from memory_mcp.storage.values import Scope
 from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 
-#: Tells which segments of a project (None: of all) hold some terms.
+#: Returns the segments of a project (None: of all) that hold all of some terms; None if unknown.
 Holder = Callable[[Sequence[str], str | None], Holding | None]
-#: More segments take the store's engine longer to look up than all events to compare.
+#: Most segments to read one by one: of more, comparing all events is faster.
 _FEW = 300
-#: Stretches that a scan is cut into at most.
+#: Most slices of a scan.
 SLICES = 8
-#: What a hit of a scan is worth: it holds every word, which says little about whether it answers. Not calibrated: no layer
-#: found it, so there is nothing that it would be compared with.
+#: Score of a scan's hit, which holds every word. Not calibrated: no layer found it, so it is compared with nothing.
 SCORE = 0.5
-#: The same of a whole question that was found word for word.
+#: Score of a hit that holds the whole question verbatim.
 WHOLE = 0.97
 #: Characters quoted around the words.
 _SPAN = 400
@@ -38,19 +37,19 @@ class Scan:
     """See Scanner."""
 
     def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
-        """`holding` tells which segments of a project hold some terms; None where it cannot."""
+        """`holding` returns the segments that hold some terms; None if it cannot tell."""
         self._storage = storage
         self._tree = tree
         self._holding = holding
 
     def named(self, query: Query, words: Sequence[str]) -> Slice | None:
         """See Scanner."""
-        # A text that is meant literally may begin and end inside a word, which is none that an index knows.
+        # A literal text may begin and end inside words, which an index does not know.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
         told = self._segments_with(inner, query.project)
         if told is not None and len(told.segments) <= _FEW:
             return self._within(told, query, words)
-        # Most begin and end where words do: then the newest that hold these answer, and only if none does, all is read.
+        # Most literal texts are whole words: read the newest segments that hold these, and everything only if none does.
         told = self._segments_with(words, query.project) if query.literal else told
         if told is None or not told.segments:
             return None
@@ -78,27 +77,25 @@ class Scan:
         return Slice(tuple(self._hits(found, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
-        """Return the segments that hold every word of some texts; None where the index cannot say."""
+        """Return the segments that hold every word of some texts; None if the index cannot tell."""
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:
-        count, found = self._inside(where, _scope(query), words, query.limit)
-        return Slice(tuple(self._hits(found, words)), count)
-
-    def _inside(self, where: Holding, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
-        """Of these segments, and of what was stored since: as `EventStore.holding` tells of all events."""
+        """Search these segments and what was stored since, as `EventStore.holding` does all events."""
+        scope = _scope(query)
         last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
         waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []
         found = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in wanted)}
         count = len(waiting)
         if where.segments:
             segments = list(self._storage.toc.segments(where.segments).values())
-            compared, held = self._storage.events.holding(scope, words, limit, segments)
+            compared, held = self._storage.events.holding(scope, words, query.limit, segments)
             count, found = count + compared, found | {e.event_id: e for e in held}
-        return count, sorted(found.values(), key=lambda e: e.order, reverse=True)[:limit]
+        newest = sorted(found.values(), key=lambda e: e.order, reverse=True)[: query.limit]
+        return Slice(tuple(self._hits(newest, words)), count)
 
     def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
-        """Return one for each event, the newest first."""
+        """Return a hit for each event, in order."""
         grips = self._storage.grips.of_events([e.event_id for e in events])
         keys = {g.segment for several in grips.values() for g in several if g.segment}
         segments = self._storage.toc.segments(keys)
@@ -118,7 +115,7 @@ class Scan:
 
 
 def _place(text: str, words: Sequence[str]) -> int:
-    """Where the words to quote begin: a little before the first place that holds one of them, at white space."""
+    """Return where the quotation begins: at white space a little before the first of the words."""
     if len(text) <= _SPAN:
         return 0
     lower = text.lower()

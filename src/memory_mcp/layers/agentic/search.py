@@ -1,19 +1,10 @@
-"""search_node and search_children: one node, or the children of a node, against a query."""
+"""search_node and search_children: match one node, or the children of a node, against a query."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.layers.agentic.match import (
-    FieldMatch,
-    SearchField,
-    Weighted,
-    below,
-    match_node,
-    parse_fields,
-    shares_of,
-    weigh,
-)
+from memory_mcp.layers.agentic.match import FieldMatch, SearchField, Weighted, below, match_node, parse_fields, shares_of, weigh
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import DEPTH, TocLevel, level_of
 from memory_mcp.model.ids import NodeId
@@ -25,13 +16,13 @@ from memory_mcp.toc.tree import below as finer
 #: Matches shown per node of a children search.
 MATCHES_PER_NODE = 3
 MAX_LIMIT = 100
-#: Nodes that are read whole for one search; of more, term sets tell first which.
+#: Most nodes read whole for one search; of more, term sets select which.
 _READ = 300
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """A node and what in it matched; `relevance` is the IDF-weighted share of the query that it or its subtree holds."""
+    """A node and its matches; `relevance` is the IDF-weighted share of the query that it or its subtree holds."""
 
     node: TocNode
     matches: tuple[FieldMatch, ...]
@@ -40,7 +31,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class ChildrenResult:
-    """Nodes, best first, and where the next page begins (None: nothing is left)."""
+    """Nodes, best first, and the offset of the next page (None: no more)."""
 
     results: tuple[NodeResult, ...]
     next_offset: int | None
@@ -48,19 +39,19 @@ class ChildrenResult:
 
 
 class NodeSearch:
-    """Both searches over one tree."""
+    """Searches of one tree by node."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
     def weigh(self, text: str, project: str | None) -> Weighted:
-        """The query with weights from the scope's document frequencies."""
+        """Return the query with weights from the scope's document frequencies; InvalidQuery for an empty one."""
         return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
 
     def search_node(
         self, node_id: NodeId, text: str, fields: Sequence[str] | None, limit: int, project: str | None
     ) -> tuple[TocNode, list[FieldMatch]]:
-        """Matches in one node's own fields, best first; NotFound for an unknown node."""
+        """Return a node and the matches in its own fields, best first; NotFound for an unknown node."""
         _check_limit(limit)
         chosen = parse_fields(fields)
         query = self.weigh(text, project)
@@ -77,9 +68,10 @@ class NodeSearch:
         project: str | None,
         offset: int = 0,
     ) -> ChildrenResult:
-        """Children (or all descendants of a finer level) that hold query terms, in themselves or below.
+        """Return children (or all descendants of a finer level) that hold query terms, in themselves or below.
 
-        With `fields` named, only those fields count. Ties go to the node whose own text says more, then the newest.
+        With `fields`, only those fields count. Ties go to the node with more in its own text, then the newest.
+        Raises NotFound for an unknown parent, InvalidQuery for a level that is not below it.
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
@@ -93,10 +85,10 @@ class NodeSearch:
         return ChildrenResult(tuple(page), more, len(ids))
 
     def _likely(self, ids: Sequence[NodeId], query: Weighted, project: str | None, most: int) -> list[NodeId]:
-        """Of many nodes, those whose term sets hold most of the query, the newest first among equals.
+        """Return, of many nodes, those whose term sets hold most of the query, newest first among equals.
 
-        Reading thousands of nodes whole to find a handful took a second at 100,000 events. A node's own words are words of
-        its events, or those of an agent who refined it: such a node is always read.
+        Reading thousands of nodes whole took a second at 100,000 events. A node's words are those of its events, or those of
+        an agent who refined it: a refined node is always read.
         """
         sets = self._tree.term_sets(ids, project)
         shares = shares_of(query, [sets.get(i) for i in ids])
@@ -105,7 +97,7 @@ class NodeSearch:
         return [i for i in ids if i in chosen]
 
     def level_ids(self, parent: NodeId, level: TocLevel | None, project: str | None) -> list[NodeId]:
-        """The nodes a children search compares: direct children, or every descendant at a finer level."""
+        """Return the nodes of a children search: direct children, or all descendants at a finer level."""
         own = level_of(parent)
         if level is None or level is finer(own):
             return self._tree.children(parent, project)
@@ -118,7 +110,7 @@ class NodeSearch:
     def rank(
         self, ids: Sequence[NodeId], query: Weighted, fields: Sequence[SearchField], below_too: bool, project: str | None
     ) -> list[NodeResult]:
-        """Those nodes that match, best first."""
+        """Return the nodes that match, best first."""
         nodes, sets = self._tree.with_terms(ids, project) if below_too else (self._tree.nodes(ids, project), {})
         found = []
         for node_id, node in nodes.items():
@@ -126,21 +118,19 @@ class NodeSearch:
             own = frozenset[str]().union(*(m.found for m in matches))
             under = below(query, sets[node_id]) if node_id in sets else frozenset[str]()
             if own or under:
-                shown = tuple(matches[:MATCHES_PER_NODE]) or (_below_match(query, under),)
+                shown = tuple(matches[:MATCHES_PER_NODE])
+                if not shown:  # a pointer to the events below, not a quotation
+                    words = ", ".join(t for t in query.weights if t in under)
+                    text = snippet(f"not in this summary; in the events below: {words}", (), 240)
+                    share = round(len(under) / len(query.weights), 3)
+                    shown = (FieldMatch(SearchField.BELOW, text, (), share, under),)
                 found.append((query.share(own | under), query.share(own), node, shown))
         found.sort(key=lambda f: (-f[0], -f[1], -f[2].start_ms, f[2].node_id))
         return [NodeResult(node, shown, round(min(relevance, 1.0), 4)) for relevance, _, node, shown in found]
 
 
-def _below_match(query: Weighted, under: frozenset[str]) -> FieldMatch:
-    """What a reader is told when the words lie under the node and not in its own text: where to look, not a quotation."""
-    words = ", ".join(t for t in query.weights if t in under)
-    text = f"not in this summary; in the events below: {words}"
-    return FieldMatch(SearchField.BELOW, snippet(text, (), 240), (), round(len(under) / len(query.weights), 3), under)
-
-
 def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
-    """As many results as the token budget holds, in order; a result is dropped whole, never cut."""
+    """Return as many results as the token budget holds, in order; a result is left out whole, never cut."""
     kept = []
     for result in results:
         text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id

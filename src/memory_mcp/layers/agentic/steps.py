@@ -1,4 +1,4 @@
-"""The steps of a walk in words: what was compared where, and what was decided. Pure."""
+"""Describe the steps of a walk: what was compared where, and the decision. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,12 +9,12 @@ from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.toc.tree import below as finer
 
-#: Share of the query's weight from which a match is called strong.
+#: Share of the query's weight above which a match is called strongest.
 STRONG_MATCH = 0.5
 
 
 def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
-    """Return the step of a descent; what a period holds is told only with `tell`: it may be of another project."""
+    """Return the step of a descent; without `tell` the held terms are not shown: they may be of another project."""
     level = finer(level_of(node_id))
     best = max(held, key=lambda i: query.share(held[i]), default=None)
     if best is None or not held[best]:
@@ -30,7 +30,7 @@ def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Wei
 
 
 def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str) -> Step:
-    """Return the step of comparing segments; `otherwise` is the decision where none answers."""
+    """Return the step of comparing segments; `otherwise` is the decision if none matched."""
     best = max(found, key=lambda f: (f.coverage, f.score), default=None)
     if best is None:
         return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
@@ -39,7 +39,7 @@ def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str
 
 
 def label(node_id: NodeId) -> str:
-    """A node's place in words: Root, Year 2026, Month 2026-01, Day 2026-01-30."""
+    """Return a node's name for people: Root, Year 2026, Month 2026-01, Day 2026-01-30."""
     if node_id == ROOT:
         return "Root"
     level = level_of(node_id)
