@@ -9,7 +9,7 @@ Invariants
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memory_mcp import metrics
@@ -63,13 +63,15 @@ class EventLog:
         return stored
 
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
-        """The events that `drafts` become: ids, trust, and a time for those that have none."""
+        """Return the events of `drafts`, with ids, trust, and a time for those that have none."""
         now = self._clock.now_ms()
         # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
         about = next((int(t) for d in drafts if (t := d.metadata.get(FILE_TIME, "")).isdecimal() and len(t) < _DIGITS), now)
         times = fill_times([_sane(d.timestamp, now) for d in drafts], min(about, now))
         tails = self._tails(drafts, source)
-        stored = self._known_untimed(drafts, tails, now)
+        # An id with an inferred time cannot be computed again: the stored one is looked up.
+        untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now) is None]
+        stored = self._store.known_tails(untimed) if untimed else {}
         events = []
         for draft, filled, tail in zip(drafts, times, tails, strict=True):
             if draft.carried is not None:
@@ -110,16 +112,9 @@ class EventLog:
             seen[base] += 1
         return tails
 
-    def _known_untimed(
-        self, drafts: Sequence[EventDraft], tails: Sequence[tuple[str, ...]], now_ms: int
-    ) -> Mapping[int, EventId]:
-        """Stored ids of drafts whose id cannot be computed again, because its time part was inferred."""
-        untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now_ms) is None]
-        return self._store.known_tails(untimed) if untimed else {}
-
 
 def _as_it_was(draft: EventDraft, was: Carried, trust: Trust | None) -> Event:
-    """The event that was stored elsewhere. What a tool wrote is a note of an agent, whatever role it names."""
+    """Return the event as another store kept it; one that a tool wrote is an agent's note, whatever its role."""
     by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
     return Event(
         event_id=was.event_id,
@@ -144,7 +139,7 @@ _DIGITS = 16
 
 
 def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
-    """Each missing time replaced: a millisecond behind the one before it, else before the next one, else `now_ms` and on.
+    """Return `times` without gaps: 1 ms after the previous time, else before the next one, else from `now_ms` on.
 
     A millisecond, because events are ordered by their time: equal ones would lose the order of their source.
     """
@@ -159,7 +154,7 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
 
 
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
-    """None for a time before 1970 or well ahead of the clock: its neighbour's is nearer the truth."""
+    """Return None for a time before 1970 or well ahead of the clock; a neighbour's time is used instead."""
     return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
@@ -62,7 +62,7 @@ class AmpImporter(WholeImporter):
         return (f for f in found if _THREAD.match(f.stem) or f.is_dir()) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the thread's id tells it, in the name or near the beginning."""
+        """See `Importer`: by the thread's id, in the file's name or near its beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
@@ -116,7 +116,7 @@ class AmpImporter(WholeImporter):
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
-    """What the thread's environment tells of it."""
+    """Return the session as the thread's environment describes it."""
     initial = as_mapping(as_mapping(value.get("env")).get("initial"))
     trees = initial.get("trees")
     tree = as_mapping(trees[0] if isinstance(trees, list) and trees else None)
@@ -159,7 +159,7 @@ def _readable(value: object) -> str:
 
 
 def _summary(block: Mapping[str, object]) -> Part:
-    """What the client's own model told of the conversation so far, to make room."""
+    """Return the client's own summary of the conversation so far."""
     told = as_mapping(block.get("summary"))
     if block.get("type") == "summary" and as_text(told.get("summary")):
         return note(as_text(told.get("summary")), **{RECAP: "true"})
@@ -167,6 +167,6 @@ def _summary(block: Mapping[str, object]) -> Part:
 
 
 def _mentioned(message: Mapping[str, object]) -> list[str]:
-    """Files that the prompt names; what the client put in of them is left out."""
-    files = as_mapping(message.get("fileMentions")).get("files")
-    return [p for f in files if (p := path_of(as_mapping(f).get("uri")))] if isinstance(files, list) else []
+    """Return the files that a prompt names, without the contents that the client added."""
+    files = as_mappings(as_mapping(message.get("fileMentions")).get("files"))
+    return [path for file in files if (path := path_of(file.get("uri")))]

@@ -1,4 +1,4 @@
-"""What an importer is asked, and the report of what it did."""
+"""The protocol of an importer, and the report of an import."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft
 
 #: Bytes of a file that tell what kind it is.
@@ -32,7 +33,7 @@ class Quote:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import read, stored, knew already and left out, and why. Counts are of events unless named otherwise.
+    """What an import read, stored, already knew and left out, and why. Counts are of events unless named otherwise.
 
     Every record read either gave events or was skipped: `lines == lines_used + skipped.total()`.
     """
@@ -70,7 +71,7 @@ class ImportReport:
         self.quote(reason, file, line, text)
 
     def add(self, other: "ImportReport") -> None:
-        """Take in what another part of the same import did, as if it had been done here, behind what is counted already."""
+        """Add the counts of another part of the same import."""
         for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.cut |= other.cut
@@ -129,7 +130,7 @@ class Importer(Protocol):
     growth: Growth
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where this kind of source lies on this machine when nobody says, whether it exists or not; none for a form."""
+        """Usual places of this kind of source on this machine, existing or not; none for a general form."""
         ...
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -151,3 +152,10 @@ class Importer(Protocol):
         raised. OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.
         """
         ...
+
+
+class ClientImporter:
+    """Base of importers: keeps the settings."""
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings

@@ -31,7 +31,7 @@ TOO_DEEP = "nested too deeply"
 
 @dataclass(slots=True)
 class Outcome:
-    """What a record gave."""
+    """The parts of a record, and what was left out of it."""
 
     #: The same in every file that holds the record, whatever the session is; several parts share it.
     source_id: str = ""
@@ -62,7 +62,7 @@ class ChatReading(Reading):
         self._task = ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """What one record gives; what it tells about later ones is remembered."""
+        """Return what one record gives; keep what it says about later ones."""
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:
@@ -88,7 +88,7 @@ class ChatReading(Reading):
                 self.convert(record)
 
     def asked(self, text: str) -> Part:
-        """What stands in the user's place: the human's words, or in a subagent's file those of the agent that calls it."""
+        """Return a user message: the human's words, or in a subagent's file those of the calling agent."""
         if not self.session.thread:
             return said(Role.USER, text)
         self._task = self._task or text
@@ -96,7 +96,7 @@ class ChatReading(Reading):
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def thought(self, text: str) -> Part:
-        """What the model thought."""
+        """Return the model's thinking."""
         return thought(text, self._thinking)
 
     def called(self, tool: str, arguments: object, call_id: str) -> Part:
@@ -132,7 +132,7 @@ def text_of(block: Mapping[str, object]) -> str:
 
 
 def beside(path: Path) -> object:
-    """The JSON of a small file that lies beside a session; None when there is none or it is no JSON."""
+    """Return the JSON of a small file next to a session; None if it is missing or no JSON."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(_BESIDE + 1)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain, result_text
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
@@ -95,10 +95,10 @@ class ClaudeAiImporter(ExportImporter):
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
-    """What the user typed, pasted and attached: a long paste is kept as an attachment without a name."""
+    """Return what the user typed, pasted and attached; a long paste is an attachment without a name."""
     texts = [plain(block) for block in blocks]
-    attached = [as_mapping(a) for a in _list(message.get("attachments"))]
-    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in _list(message.get(key))]
+    attached = [as_mapping(a) for a in as_list(message.get("attachments"))]
+    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in as_list(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))
@@ -108,10 +108,6 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
             yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {"record": "attachment", "files": name})
         else:
             yield said(Role.USER, text, record="pasted")
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:

@@ -16,14 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -44,15 +43,12 @@ _ROO = frozenset({".roo", "roo", _EXTENSIONS[1]})
 _MOMENT = re.compile(r"\d{13}\Z")
 
 
-class ClineImporter:
+class ClineImporter(ClientImporter):
     """Reads the conversations of Cline and Roo Code."""
 
     name = "cline"
     title = "Cline and Roo Code"
     growth = Growth.REWRITTEN
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """The command's own folders, then those of the extensions in every editor of the family."""
@@ -117,10 +113,15 @@ class _Reading(ChatReading):
         if file.name == _TASK:
             self._open_task(folder)
         else:
-            self._open_manifest(folder)
+            # The manifest gives directory and model; a file of another name belongs to a subagent.
+            stem = self._file.name.removesuffix(_SESSION)
+            self.session.thread = "" if stem == folder.name else stem
+            told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
+            self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
+            self.model = "" if self.session.thread else as_text(told.get("model"))
 
     def _open_task(self, folder: Path) -> None:
-        """What a task's neighbours tell: its directory."""
+        """Read the task's directory from the files next to it."""
         told = self._history or next(
             (i for i in _items(chat.beside(folder.parent.parent / "state" / "taskHistory.json")) if i.get("id") == folder.name),
             {},
@@ -128,16 +129,8 @@ class _Reading(ChatReading):
         self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
         self.session.file_time = file_time(self._file)
 
-    def _open_manifest(self, folder: Path) -> None:
-        """What a session's manifest tells: its directory and model; a file of another name is that of a helper."""
-        stem = self._file.name.removesuffix(_SESSION)
-        self.session.thread = "" if stem == folder.name else stem
-        told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
-        self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
-        self.model = "" if self.session.thread else as_text(told.get("model"))
-
     def open_session(self, value: Mapping[str, object]) -> None:
-        """Take over what the file itself tells of its session."""
+        """Read session fields from the file itself."""
         if not self.session.thread:
             self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
@@ -158,17 +151,14 @@ class _Reading(ChatReading):
         if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
             outcome.time = int(self.session.session_id)
         self._first = False
-        self._name(record, outcome)
-        return outcome
-
-    def _name(self, record: Mapping[str, object], outcome: Outcome) -> None:
         session, told = self.session, [record.get(key) for key in ("id", "ts", "role", "content")]
         name = content_id(session.session_id, session.thread, *told)
         self._seen[name] += 1
         outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """What a user message holds: the human's words, results of tools, and what the client puts beside them."""
+        """Split a user message: the human's words, results of tools, and context that the client added."""
         words = Words()
         for block in blocks:
             if block.get("type") == "tool_result":
@@ -188,7 +178,7 @@ class _Reading(ChatReading):
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """A tool's result; what the user answered the tool that asked is the user's own."""
+        """Return a tool's result; the answer to a tool that asks the user is the user's message."""
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
         words = Words()
@@ -216,7 +206,7 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
-        """A call, or what the model says by a call."""
+        """Return a call, or the model's words where the call only carries them."""
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
             self.remember(call, tool)
@@ -230,4 +220,4 @@ def _model(record: Mapping[str, object]) -> str:
 
 
 def _items(value: object) -> list[Mapping[str, object]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+    return [item for item in as_list(value) if isinstance(item, Mapping)]

@@ -1,4 +1,4 @@
-"""Session files of clients that are followed in, what was written since the last look stored.
+"""Store what followed clients wrote into their session files since the last look.
 
 Invariants
 1. Nothing is followed that its owner did not agree to; the agreement lies in the store and holds until it is taken back.
@@ -105,7 +105,7 @@ class Follower:
         return tasks
 
     def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
-        """Read tasks and store what they hold, piece by piece; how many events were new."""
+        """Read tasks, store them part by part, and return the number of new events."""
         if not tasks:
             return 0
         new = 0

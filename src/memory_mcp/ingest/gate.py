@@ -61,7 +61,7 @@ _UNSTORABLE = "\ufffd"
 
 
 class Gate:
-    """Cleans drafts, each on its own; what it remembers only saves looking twice."""
+    """Cleans drafts one by one; its memory is only a cache."""
 
     def __init__(self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None) -> None:
         """Make one; without arguments, for no memory.
@@ -125,14 +125,14 @@ class Gate:
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """A draft that has passed a gate already, without what was forgotten since; None where that is all of it."""
+        """Return a draft that passed before without what was forgotten since; None if nothing is left."""
         if self.tombstones.empty:
             return draft
         outcome = self.check(draft, ImportReport())
         return None if isinstance(outcome, str) else outcome
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
-        """The draft with every field beside its text cleaned of what was forgotten."""
+        """Return the draft with forgotten values removed from every field except its text."""
 
         def clean(text: str) -> str:
             return self.tombstones.clean(_storable(text))
@@ -149,15 +149,15 @@ class Gate:
         )
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """Return `text` without private spans, what was forgotten, and secrets, which are counted by rule in `report`."""
+        """Return `text` without private spans, forgotten values and secrets; secrets are counted by rule in `report`."""
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
-        """What somebody called something, as it may be stored."""
+        """Return a name cleaned for storage."""
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
-        """What was written about events, as it may be stored; "" when it may not."""
+        """Return words about events cleaned for storage; "" if nothing may be stored."""
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, str]:
@@ -204,7 +204,7 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact in place. One look takes in all values: most hold nothing, and most stand with many events."""
+        """Redact in place; all values are searched together first, because most hold nothing."""
         unknown = [item for item in kept.items() if item not in self._harmless]
         if not unknown:
             return

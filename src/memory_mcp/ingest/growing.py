@@ -31,7 +31,7 @@ _TOGETHER = 1000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One thing that a record tells, under the client's own id for it."""
+    """One item of a record, under the client's own id for it."""
 
     source_id: str
     parts: tuple[Part, ...]
@@ -48,7 +48,7 @@ class Given:
 
 
 class Reading:
-    """One read of one session: what is known of it so far. Each client's own reading says what a record gives."""
+    """State of reading one session; each client's subclass converts its records."""
 
     def __init__(self, agent: str, session_id: str) -> None:
         self.session = Session(agent, session_id)
@@ -62,10 +62,10 @@ class Reading:
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Take from one of the first records of the file whose session it is."""
+        """Read the session's identity from one of the file's first records."""
 
     def give(self, record: dict[str, object]) -> Given:
-        """What one record gives; what it tells about later ones is remembered."""
+        """Return what one record gives; keep what it says about later ones."""
         raise NotImplementedError
 
     def ordered(self, time: int | None) -> int | None:
@@ -83,7 +83,7 @@ class Reading:
                 self.tools.popitem(last=False)
 
     def drafts(self, told: Told) -> list[EventDraft]:
-        """The drafts of one thing told."""
+        """Return the drafts of one item."""
         # Its own time counts: what came before has been seen to by `ordered`.
         self.session.last = None
         self.session.project = project_of(self.cwd, self.remote)

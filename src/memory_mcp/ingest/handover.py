@@ -60,7 +60,9 @@ class Token:
 
     def release(self) -> None:
         """The import has ended: its files go."""
-        _remove(self.folder, self.name)
+        for file in self.folder.glob(f"{self.name}-*"):
+            with suppress(OSError):
+                file.unlink()
         self._lock.release()
         (self.folder / f"{self.name}{_LOCK}").unlink(missing_ok=True)
 
@@ -92,7 +94,7 @@ class Writer:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """See Log: which of them are new is known to whoever stores them."""
+        """See Log: only the process that stores them knows which are new."""
         del source, trust, request
         self._end_slice({})
         self._rows = pack(drafts)
@@ -101,7 +103,7 @@ class Writer:
         return Appended((), ())
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox: true once what was appended before is stored."""
+        """See Outbox: true once everything appended before is stored."""
         self._end_slice(values)
 
     def _end_slice(self, marks: Mapping[str, str]) -> None:
@@ -180,9 +182,3 @@ def sweep(spool: Path) -> int:
         with suppress(OSError):
             (folder / name).unlink()
     return len(gone)
-
-
-def _remove(folder: Path, token: str) -> None:
-    for file in folder.glob(f"{token}-*"):
-        with suppress(OSError):
-            file.unlink()

@@ -74,7 +74,7 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """The form of an event of a store, without what is empty."""
+    """Return a stored event as a mapping for JSON, without empty fields."""
     shape: dict[str, object] = {
         "session_id": draft.session_id,
         "timestamp": draft.timestamp,
@@ -109,7 +109,7 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _storable(source: str) -> str:
-    """A source as this program names them; whatever else it is, it is no more than a word."""
+    """Return a source as this program names it; anything else becomes a plain word."""
     if _SOURCE.fullmatch(source):
         return source
     raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")

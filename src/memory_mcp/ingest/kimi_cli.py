@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import content_id, file_time, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -30,15 +29,12 @@ _SYSTEM = re.compile(r"<(system|system-reminder)>(.*?)(?:</\1>|\Z)", re.S)
 _RECAP = "Previous context has been compacted"
 
 
-class KimiCliImporter:
+class KimiCliImporter(ClientImporter):
     """Reads the sessions of Kimi CLI."""
 
     name = "kimi-cli"
     title = "Kimi CLI"
     growth = Growth.REWRITTEN
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
@@ -138,15 +134,14 @@ class _Reading(ChatReading):
                 outcome.parts.append(self.thought(as_text(block.get("think"))))
             else:
                 outcome.parts.append(said(Role.ASSISTANT, chat.text_of(block)))
-        calls = record.get("tool_calls")
-        for call in map(as_mapping, calls if isinstance(calls, list) else ()):
+        for call in as_mappings(record.get("tool_calls")):
             inner = as_mapping(call.get("function"))
             name = as_text(inner.get("name"))
             outcome.parts.append(self.called(name, inner.get("arguments"), as_text(call.get("id"))))
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
-    """When each turn of a session began, and with which words, where the wire tells them."""
+    """Return the start time and first words of each turn, from the wire."""
     if not wire.is_file():
         return []
     found = []
@@ -160,11 +155,9 @@ def _turns(wire: Path) -> list[tuple[int | None, str]]:
 
 
 def _directory(folder: str, index: Path) -> str:
-    """The directory whose hash a folder of sessions is named after, as the client's index tells."""
-    listed = as_mapping(chat.beside(index)).get("work_dirs")
-    paths = [as_text(as_mapping(item).get("path")) for item in listed] if isinstance(listed, list) else []
-    return next((path for path in paths if _hash(path) == folder), "")
-
-
-def _hash(path: str) -> str:
-    return hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    """Return the directory whose hash names a folder of sessions, from the client's index."""
+    for item in as_mappings(as_mapping(chat.beside(index)).get("work_dirs")):
+        path = as_text(item.get("path"))
+        if hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest() == folder:
+            return path
+    return ""

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a long pattern goes on in the next line of its row
-"""Rules for secrets behind a label in words, and in tables under a heading that says what they are."""
+"""Rules for secrets after a label in words, and in tables under a heading that names them."""
 
 import re
 from collections.abc import Iterator

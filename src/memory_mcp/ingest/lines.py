@@ -71,7 +71,7 @@ def first_values(beginning: bytes) -> list[dict[str, object]]:
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
-    """The whole records within `width` bytes before a byte offset, and whatever follows; line numbers are not told."""
+    """Return the whole records in the `width` bytes before an offset, and all after it; without line numbers."""
     with file.open("rb") as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
@@ -104,7 +104,7 @@ class _Line:
 
 
 class _Reader:
-    """Reads lines, and looks further where a line opens what it does not close."""
+    """Reads lines, and further lines until brackets that a line opens are closed."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
         self._stream = stream
@@ -244,7 +244,7 @@ class _Window:
         return self._start + at
 
     def drop(self, at: int) -> int:
-        """Forget what lies before `at` once it is much; where `at` is now."""
+        """Discard the bytes before `at` once there are many; return the new `at`."""
         if at < _CHUNK:
             return at
         self._start = self.offset(at)
@@ -300,7 +300,7 @@ def _of(value: object, line: int, offset: int, text: str) -> Record:
 
 
 def _line_feeds(stream: BinaryIO, start: int, end: int) -> int:
-    """How many line feeds lie between two byte offsets."""
+    """Return the number of line feeds between two byte offsets."""
     stream.seek(start)
     count = 0
     while start < end and (raw := stream.read(min(_CHUNK, end - start))):

@@ -1,4 +1,4 @@
-"""What this program said, cut out of what it is given: it never comes back as a memory. Pure.
+"""Remove this program's own output from recorded text, so that it is not stored again. Pure.
 
 Invariants
 1. Only what has the form of an answer is taken out: a fence whose tags stand on lines of their own around what our renderers
@@ -66,7 +66,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
-    """A tag of ours as it stands in a text."""
+    """One of this program's tags, as found in a text."""
 
     start: int
     end: int
@@ -118,7 +118,7 @@ def _marks(text: str) -> Iterator[int]:
 
 
 def _near(text: str, at: int, many: int = _NEAR) -> str:
-    """What stands before a place, behind a line's end where the text begins."""
+    """Return the text before a place, after any line end at its beginning."""
     return text[at - many : at] if at > many else f"\n{text[:at]}"
 
 
@@ -157,7 +157,7 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
-    """Whether a text is one fence and nothing else, whatever stands inside."""
+    """Whether a text is one fence and nothing else."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
@@ -171,7 +171,7 @@ def _pair(first: _Tag, last: _Tag) -> bool:
 
 
 def _margin(text: str, start: int) -> int:
-    """Where what was put before every line begins, as far as it stands before `start`."""
+    """Return where the text added before every line begins, on the line before `start`."""
     near = _near(text, start, _BRACKET)
     found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
     return start - len(found[0]) if found else start
@@ -193,7 +193,7 @@ def _is_own(text: str, line: Span) -> bool:
 
 
 def _headless(text: str, at: int, tag: _Tag) -> Span | None:
-    """The lines of ours before a closing tag whose opening one is lost, with what is left of a line that was cut."""
+    """Return the lines before a closing tag without its opening one, and the rest of a cut line."""
     start = own = count = 0
     for number, line in enumerate(_lines(text, at, tag.start) if tag.begins_line else ()):
         count = count + 1 if _is_own(text, line) else 0
@@ -205,7 +205,7 @@ def _headless(text: str, at: int, tag: _Tag) -> Span | None:
 
 
 def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
-    """An opening tag whose closing one is lost, with the lines of ours behind it, up to `limit`."""
+    """Return an opening tag without its closing one, and this program's lines after it, up to `limit`."""
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None

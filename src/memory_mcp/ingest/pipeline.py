@@ -189,7 +189,7 @@ def _groups(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
 def reading(
     task: Task, importer: Importer, log: Log, marks: Marks, gate: Gate, report: ImportReport, progress: Progress | None = None
 ) -> Iterator[None]:
-    """Read, clean and hand over what a task's files hold that is not known; yields every now and then.
+    """Read, clean and pass on the new content of a task's files; yields regularly.
 
     What it did is added to `report`; `progress` hears which fraction of the task is done.
     """
@@ -200,7 +200,7 @@ def reading(
 
 
 def finish(report: ImportReport, gate: Gate) -> None:
-    """Take secrets out of the quotes of a report that is complete, and count what was redacted."""
+    """Redact the quotes of a complete report, and count what was redacted."""
     hidden = ImportReport()
     report.quotes = {
         reason: [Quote(q.file, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()

@@ -48,7 +48,7 @@ _LATELY = 1_000
 
 @dataclass(slots=True)
 class DrainReport(ImportReport):
-    """What a drain did. `files` counts payloads, `lines` those understood, `skipped` those that hold nothing to keep."""
+    """Counts of a drain: `files` payloads, `lines` those parsed, `skipped` those without content to keep."""
 
     #: Payloads set aside in `bad/`; the reasons are the keys of `quotes`.
     bad: int = 0
@@ -77,7 +77,7 @@ class _Payload:
 
 
 class _Lately:
-    """The payloads of the last moments, by what they say."""
+    """The payloads of the last moments, by content."""
 
     def __init__(self) -> None:
         #: By client and payload: the file that brought it first, and when.
@@ -107,7 +107,7 @@ class Spool:
         hooks: Mapping[str, Hooks],
         on_end: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
-        """`on_end` is called with the projects whose sessions ended, each with when (UTC ms), after the events are stored."""
+        """Call `on_end` with the projects whose sessions ended, each with its time (UTC ms), after events are stored."""
         self._directory = directory
         self._log = log
         self._gate = gate
@@ -121,14 +121,24 @@ class Spool:
         return len(self._names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
-        """Store what lies there now, at most `limit` files of it; what comes meanwhile waits for the next drain."""
+        """Store what is there now, at most `limit` files; later files wait for the next drain."""
         report = DrainReport()
         with self._draining:
             names = self._names()
             report.left = max(0, len(names) - limit) if limit is not None else 0
             for batch in self._batches(names[:limit], report):
                 self._store(batch, report)
-            self._sweep(report)
+            # Remove old files that killed hooks left half written or that could not be parsed.
+            now = time.time()
+            for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
+                try:
+                    for file in (self._directory / folder).iterdir():
+                        if file.stat().st_mtime < now - kept_s:
+                            file.unlink()
+                            report.swept += 1
+                except OSError:
+                    # The folder does not exist yet, or another process removed the file first.
+                    continue
         return report
 
     def _names(self) -> list[str]:
@@ -154,7 +164,7 @@ class Spool:
             yield batch
 
     def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
-        """One file read; None when it was moved aside or cannot be opened, which the report tells."""
+        """Parse one file; None if it was moved aside or cannot be opened, which the report counts."""
         try:
             mode = file.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -229,19 +239,6 @@ class Spool:
                 with suppress(FileNotFoundError):
                     payload.file.unlink()
                 failpoint("drain.file_removed")
-
-    def _sweep(self, report: DrainReport) -> None:
-        """Remove what killed hooks left half written, and what could not be understood, long ago."""
-        now = time.time()
-        for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
-            try:
-                for file in (self._directory / folder).iterdir():
-                    if file.stat().st_mtime < now - kept_s:
-                        file.unlink()
-                        report.swept += 1
-            except OSError:
-                # There is none yet, or another program looks after it.
-                continue
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:

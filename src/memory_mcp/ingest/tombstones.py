@@ -1,4 +1,4 @@
-"""What was forgotten, without a word of it: by which a text is known again, whatever door it comes back through.
+"""Keyed hashes of what was forgotten: a text is recognised by them, wherever it comes from.
 
 Invariants
 1. Lines hold lengths, times and keyed hashes; the key lies beside them. Both are in files of the data directory, or in the
@@ -52,7 +52,7 @@ _HASH_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Everything of a session, of a project or of all of them that was said in a time; UTC ms, both ends included."""
+    """Everything said in a time span in a session, a project or all of them; UTC ms, both ends included."""
 
     since: int
     until: int
@@ -71,7 +71,7 @@ class Cut:
 
 @dataclass(slots=True)
 class Wanted:
-    """What is to be forgotten, in clear: never written anywhere."""
+    """What to forget, in clear text: never written to disk."""
 
     values: Sequence[str] = ()
     events: Sequence[Event] = ()
@@ -81,7 +81,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Known:
-    """What the lines say."""
+    """The parsed lines of the file."""
 
     #: Of each window length its values: by what is kept of the window's hash, lengths and hashes.
     values: dict[int, dict[int, set[tuple[int, int, str]]]] = field(default_factory=lambda: {gram: {} for gram in _GRAMS})
@@ -128,7 +128,7 @@ class Tombstones:
         return not (self._known.marks or self._known.ranges or self._known.has_values)
 
     def add(self, wanted: Wanted) -> None:
-        """Remember what is to be forgotten; on disk when this returns. InvalidQuery for a value that is too short."""
+        """Remember what to forget, on disk when this returns; raises InvalidQuery for a value that is too short."""
         assert self._log is not None
         self._reread()
         self._key = self._key or self._log.key()
@@ -150,7 +150,7 @@ class Tombstones:
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
-        """As `clean`, by what was read of the file last."""
+        """As `clean`, by the file as last read."""
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
@@ -197,7 +197,7 @@ class Tombstones:
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
-        """A stored event without what was forgotten: itself where it holds nothing of that, None where nothing of it is left."""
+        """Return a stored event without forgotten text: itself if unchanged, None if nothing is left."""
         if self.empty:
             return event
         if self._covers(event):
@@ -222,18 +222,25 @@ class Tombstones:
         return event if told == event else told
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:
-        """Start, end and tokens of each value that stands in `key`."""
+        """Return start, end and tokens of each forgotten value in `key`."""
         values = self._known.values[gram]
         if not values or len(key) < gram:
             return
         hashes = self._grams(key, gram)
-        for start in self._filter(gram)[hashes].nonzero()[0].tolist():
+        found = self._known.filters.get(gram)
+        if found is None:
+            import numpy as np
+
+            found = np.zeros(1 << _BITS, dtype=np.bool_)
+            found[list(self._known.values[gram])] = True
+            self._known.filters[gram] = found
+        for start in found[hashes].nonzero()[0].tolist():
             for length, tokens, wanted in values[int(hashes[start])]:
                 if start + length <= len(key) and self._hash("value", key[start : start + length]) == wanted:
                     yield start, start + length, tokens
 
     def _grams(self, key: str, gram: int) -> "np.ndarray":
-        """What is kept of the hash of each window of `gram` characters."""
+        """Return the kept bits of the hash of each window of `gram` characters: `(n,)`."""
         import numpy as np
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -251,23 +258,13 @@ class Tombstones:
             two = two[:-power] * np.uint64(pow(base, power, 1 << 64)) + two[power:]
             power *= 2
 
-    def _filter(self, gram: int) -> "np.ndarray":
-        found = self._known.filters.get(gram)
-        if found is None:
-            import numpy as np
-
-            found = np.zeros(1 << _BITS, dtype=np.bool_)
-            found[list(self._known.values[gram])] = True
-            self._known.filters[gram] = found
-        return found
-
     def _hash(self, *parts: str) -> str:
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
         data = b"".join(len(part).to_bytes(4, "big") + part for part in raw)
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Everything by which an event is known again: its id, its source's id, what was said in which session."""
+        """Return everything that identifies an event: its id, its source's id, its place in a session."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))

@@ -121,7 +121,7 @@ class Derivation:
         self.publishing = Publishing(exclusive, self.reread)
 
     def reread(self) -> None:
-        """Drop what is kept of the store, after somebody else changed it; the caller holds `publishing`."""
+        """Drop cached state after another process changed the store; the caller holds `publishing`."""
         self._segments.reread()
 
     def pending(self) -> int:
@@ -140,7 +140,7 @@ class Derivation:
         should_stop: Callable[[], bool] = lambda: False,
         more: Callable[[], bool] = lambda: False,
     ) -> Spent:
-        """Derive everything pending and publish every stale period, as far as `depth` asks for them.
+        """Derive everything pending and publish every stale period, limited to the levels in `depth`.
 
         What is stored meanwhile is the next run's: beside writers that never rest a run would have no end.
 
@@ -159,21 +159,18 @@ class Derivation:
                 held.enter_context(few_collections())
             started = self._clock.monotonic()
             if Depth.SEGMENTS in depth:
-                self._derive_segments(place, progress, more)
+                if place is Place.HERE:
+                    self._segments.run(progress)
+                elif place is Place.SHARED:
+                    with self._workers(None) as workers:
+                        self._segments.run(progress, workers.derive)
+                else:
+                    self._derive_aside(more)
                 with self.publishing:
                     self._segments.touched |= self._settle()
             halfway = self._clock.monotonic()
             periods = self._roll_up(place, should_stop) if Depth.PERIODS in depth else 0
             return Spent(periods, halfway - started, self._clock.monotonic() - halfway)
-
-    def _derive_segments(self, place: Place, progress: Callable[[int], None] | None, more: Callable[[], bool]) -> None:
-        if place is Place.HERE:
-            self._segments.run(progress)
-        elif place is Place.SHARED:
-            with self._workers(None) as workers:
-                self._segments.run(progress, workers.derive)
-        else:
-            self._derive_aside(more)
 
     def _derive_aside(self, more: Callable[[], bool]) -> None:
         with self._workers(self._give_way) as workers:
@@ -186,7 +183,9 @@ class Derivation:
 
             goal: int | None = None
             for step in itertools.count(1):
-                if not self._enough(more):
+                while self._segments.pending() < _STEP and more():
+                    time.sleep(_LOOK)  # less than a step waits while more are coming
+                if self._segments.pending() <= 0:
                     break
                 if goal is None and not more():
                     goal = self._segments.reached() + self._segments.pending()
@@ -200,12 +199,6 @@ class Derivation:
                     self._segments.run(None, derive, _STEP, steps=1)
             with self.publishing:
                 self._segments.fold()
-
-    def _enough(self, more: Callable[[], bool]) -> bool:
-        """Whether events wait to be derived; less than a step of them waits as long as more are coming."""
-        while self._segments.pending() < _STEP and more():
-            time.sleep(_LOOK)
-        return self._segments.pending() > 0
 
     def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
         stopped = False
@@ -225,7 +218,7 @@ class Derivation:
 
     @property
     def touched(self) -> bool:
-        """Whether segments were published whose periods are not rolled up."""
+        """Whether segments were published whose periods are not rolled up yet."""
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:

@@ -10,7 +10,7 @@ _EVERY = 15.0
 
 
 class FollowClients:
-    """`work` stores what was written since it was last called, and says how many events that made."""
+    """`work` stores what clients wrote since its last call and returns the number of events stored."""
 
     name = "follow_clients"
     help = "store what the clients that are followed wrote (memory-mcp watch)"

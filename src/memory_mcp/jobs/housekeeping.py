@@ -1,4 +1,4 @@
-"""Daily upkeep of the store: term rows folded, answers nobody asks for again dropped, the file written up and kept small."""
+"""Daily upkeep of the store: fold term rows, drop expired answers, checkpoint, compact the file."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ class Housekeeping:
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
-    """Rewrite the store's file when enough of it holds nothing; the bytes that gave back."""
+    """Rewrite the store's file if enough of it is unused; return the bytes freed."""
     dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0

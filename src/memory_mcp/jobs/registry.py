@@ -27,7 +27,7 @@ from memory_mcp.toc.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What jobs work with; what publishes or ingests is given as a call, under whatever locks it needs."""
+    """What jobs need; publishing and ingesting are callables that take their own locks."""
 
     storage: Storage
     tree: Tree

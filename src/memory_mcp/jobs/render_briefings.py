@@ -1,4 +1,4 @@
-"""What a new session is told, rendered ahead of time: one small private file per project, for a hook that only reads.
+"""Briefings for new sessions, rendered ahead of time: one small private file per project, which a hook reads.
 
 Invariants
 1. A file holds what one project's own events say, and nothing of another's.
@@ -46,7 +46,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class BriefingSettings:
-    """Where the files lie (None: nowhere, the store is in memory), and how long each may be."""
+    """Where the files are (None: nowhere, the store is in memory), and how long each may be."""
 
     directory: Path | None
     enabled: bool
@@ -60,7 +60,7 @@ class BriefingSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What the files show: everything up to an outbox entry, under these pins, settings and this wording."""
+    """The state that the files show: an outbox entry, and pins, settings and wording."""
 
     seq: int
     form: str
@@ -114,7 +114,7 @@ class RenderBriefings:
         return report
 
     def _render(self, changed: list[str] | None, now: _Done, folder: Path, should_stop: Callable[[], bool]) -> JobReport:
-        """Write the changed projects' files, or with None all; those with nothing to tell lose theirs."""
+        """Write the files of the changed projects (None: of all); remove those of projects without content."""
         projects = [p for p in (self._tree.tally().projects if changed is None else changed) if p]
         pinned = self._pinned()
         written = removed = 0
@@ -135,31 +135,24 @@ class RenderBriefings:
         if changed is None:
             removed += _sweep(folder, keep)
         self._done = now
-        self._mark(now)
-        counts = {"written": written, "removed": removed}
-        return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
-
-    def _mark(self, now: _Done) -> None:
-        """Write down how far the files show the changes, where that lies far enough behind what is written."""
+        # Store the position only when the stored one is far enough behind.
         marked = self._marked or self._stored()
         if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARKED:
             self._storage.outbox.mark(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
             marked = now
         self._marked = marked
+        counts = {"written": written, "removed": removed}
+        return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
 
     def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
-        """The briefing of one project; "" when it has nothing to tell."""
+        """Return the briefing of one project; "" if it has no content."""
         everything = self._pinned() if pinned is None else pinned
         own = [pin for whose, pin in everything if whose == project] + self._pinned_periods(project)
         settings, calendar = self._settings, self._tree.calendar
-        due = self._due(project)
-        return briefing(self._stretches(project), own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
-
-    def _due(self, project: str) -> int:
-        """How many stretches a session that ended asked to have retold, as far as they are not."""
         at_ms = requests(self._storage).get(project) if self._settings.refine else None
         gap_ms = self._settings.gap_minutes * 60_000
-        return 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
+        due = 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
+        return briefing(self._stretches(project), own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
 
     # what changed
 
@@ -170,7 +163,7 @@ class RenderBriefings:
         return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
 
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
-        """Projects whose segments changed since the last rendering; None for all."""
+        """Return the projects whose segments changed since the last rendering; None for all."""
         done = self._done or self._stored()
         if done is None or done.form != now.form or now.seq < done.seq or not folder.is_dir():
             return None
@@ -219,7 +212,7 @@ class RenderBriefings:
         return [(said.project, Pinned(found.timestamp, found.quote, speaker_of(said) or "tool", found.grip_id))]
 
     def _pinned_periods(self, project: str) -> list[Pinned]:
-        """Pinned days, weeks, months and years, as far as they are this project's."""
+        """Return the pinned days, weeks, months and years that have something of this project."""
         ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
         return [_pinned_node(node) for node in self._tree.nodes(ids, project).values()] if ids else []
 
@@ -241,7 +234,7 @@ def _pinned_node(node: TocNode) -> Pinned:
 
 
 def _write(file: Path, text: str) -> bool:
-    """Put a whole private file in place; whether it said something else before."""
+    """Replace a private file atomically; return whether its content changed."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:

@@ -114,14 +114,14 @@ def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], 
 
 
 def with_others(node: TocNode, own: Sequence[TocBullet], derived: Sequence[TocBullet]) -> TocNode:
-    """An agent's text: its `own` bullets, and of what was derived those of projects that it says nothing of."""
+    """Return an agent's `own` bullets, and the derived bullets of projects that these do not cover."""
     told = {bullet.project for bullet in own}
     bullets = (*own, *(bullet for bullet in derived if bullet.project not in told))
     return replace(node, bullets=bullets, author=agent_author(len(own), len(bullets)) if by_agent(node.author) else node.author)
 
 
 def with_text_of(told: TocNode, node: TocNode) -> TocNode:
-    """`node` with the words of `told`, and what follows from them."""
+    """Return `node` with the words of `told` and the fields that follow from them."""
     return replace(
         node,
         title=told.title,
@@ -134,12 +134,12 @@ def with_text_of(told: TocNode, node: TocNode) -> TocNode:
 
 
 def source_of_events(events: Sequence[Event]) -> str:
-    """A digest of what a segment is written from: its events."""
+    """Return a digest of the events that a segment is written from."""
     return _digest("events", *(e.event_id for e in events))
 
 
 def source_of_children(children: Sequence[TocNode]) -> str:
-    """A digest of what a period is written from: what lies below it, and what an agent says of that.
+    """Return a digest of the children that a period is written from, with their agents' words.
 
     A child that a language model puts into other words leaves its parents as good as they were.
     """

@@ -1,4 +1,4 @@
-"""What was done in a stretch of work, read from its events: who asked for what, commits, tests, files, what is left.
+"""What happened in a stretch, read from its events: requests, commits, tests, files, open tasks.
 
 Told by what happened, not by what was announced: a commit counts when git says so, tests by their exit status. Pure.
 """
@@ -41,7 +41,7 @@ _TODO_LINE = re.compile(r"^\[(?P<mark>[x~ ])\] (?P<what>\S.*)$", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Some characters of an event, and who said them: user, agent, note, or a person's name."""
+    """A span of an event and its speaker: user, agent, note, or a person's name."""
 
     text: str
     speaker: str
@@ -52,7 +52,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Doings:
-    """What was asked and done in a stretch; everything may be missing."""
+    """What was asked and done in a stretch; any field may be empty."""
 
     #: What a person asked for first, and last, where that is something else.
     asked: Words | None = None
@@ -84,7 +84,7 @@ NOTHING = Doings()
 
 
 def doings_of(events: Sequence[Event]) -> Doings:
-    """What the events of a stretch, in order, tell of it."""
+    """Return what the events of a stretch, in order, say about the work."""
     asked = [words for event in events if (words := request_of(event)) is not None]
     telling = [words for words in asked if _tells(words.text)]
     last = asked[-1] if asked else None
@@ -127,7 +127,7 @@ def together(parts: Sequence[Doings]) -> Doings:
 
 
 def request_of(event: Event) -> Words | None:
-    """What a person asks for in a message, from its first prose on; None where it is not a person's own."""
+    """Return what a person asks for in a message, from its first prose on; None if no person wrote it."""
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
     if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
@@ -145,7 +145,7 @@ def request_of(event: Event) -> Words | None:
 
 
 def _tells(request: str) -> bool:
-    """Whether a request says what the work is: more than "commit", "yes", a number to choose, or a command of the client."""
+    """Whether a request describes the work: more than "commit", "yes", a number to choose, or a client's command."""
     if request.startswith("/") and " " not in request:
         return False
     # Some scripts write no spaces between words.
@@ -161,7 +161,7 @@ def _answers(event: Event) -> bool:
 
 
 def _last_message(events: Sequence[Event]) -> Event | None:
-    """The agent's message that nobody answered; None where a person had the last word."""
+    """Return the agent's message that ends the stretch; None if a person's does."""
     for event in reversed(events):
         if event.role is Role.USER and event.type is EventType.USER_MESSAGE:
             return None
@@ -217,7 +217,7 @@ def _inside(file: str, directory: str) -> str:
 
 
 def _todo(events: Sequence[Event]) -> tuple[str, ...]:
-    """What is not ticked off in the last list that the agent wrote."""
+    """Return the unfinished items of the agent's last list."""
     for event in reversed(events):
         if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
             found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
@@ -227,7 +227,7 @@ def _todo(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
-    """The doings with what the commands that were run, and the client's own notes, say."""
+    """Return the doings with the results of commands and the client's own notes added."""
     commits: list[str] = []
     passed: bool | None = None
     went, branch, request = "", "", ""

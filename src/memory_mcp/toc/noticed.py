@@ -52,7 +52,7 @@ class _Known:
 
 
 class Contradictions:
-    """What newer statements contradict, as far as the store was followed."""
+    """What newer statements contradict, followed along the outbox."""
 
     def __init__(self, storage: Storage, calendar: Calendar) -> None:
         self._storage = storage
@@ -95,10 +95,18 @@ class Contradictions:
             self._take(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
         self._seen = now
         if set(self._known.pairs) != before:
-            self._mark()
+            # Mark each older statement whose author counts no more than that of the newer one.
+            pairs = self._known.pairs.values()
+            self._weigh({held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys())
+            found: dict[GripId, list[Superseded]] = defaultdict(list)
+            for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
+                old, new = older.stated.grip_id, newer.stated.grip_id
+                if old != new and 0 < self._weights[old] <= self._weights[new]:
+                    found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
+            self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _take(self, nodes: Iterable[NodeId]) -> None:
-        """Take in some segments as they are now; those that are gone or told by somebody else hold no statement."""
+        """Replace the statements of some segments with their current ones."""
         ids = list(nodes)
         for node_id in ids:
             self._drop(segment_key_of(node_id))
@@ -137,20 +145,9 @@ class Contradictions:
                 self._known.pairs[older.number, newer.number] = (older, newer)
 
     def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Whether they were said on different days, where that matters."""
+        """Whether two passing remarks are from different days."""
         passing = older.claim.passing or newer.claim.passing
         return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
-
-    def _mark(self) -> None:
-        """Say of every older statement what contradicts it, as far as who said it may."""
-        pairs = self._known.pairs.values()
-        self._weigh({held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys())
-        found: dict[GripId, list[Superseded]] = defaultdict(list)
-        for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
-            old, new = older.stated.grip_id, newer.stated.grip_id
-            if old != new and 0 < self._weights[old] <= self._weights[new]:
-                found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
-        self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _weigh(self, ids: set[GripId]) -> None:
         grips = self._storage.grips.get_many(ids)
@@ -159,7 +156,7 @@ class Contradictions:
 
 
 def _weight(event: Event | None) -> int:
-    """How much somebody's word counts: a person's more than an agent's; 0 for what nobody stated, and for what is told again."""
+    """Return how much a statement counts: 2 a person's, 1 an agent's, 0 a recap or one without an author."""
     if event is None or event.thread or event.type not in _SAYS or is_recap(event):
         return 0
     if event.trust is Trust.USER and event.role is Role.USER:

@@ -13,7 +13,7 @@ SHOWN, LEAST = 8, 3
 
 
 def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[NodeId]:
-    """Those to be folded, in their order: short segments that hold nothing durable, where there are many children.
+    """Return the children to fold, in order: short segments without durable content, if there are many.
 
     What was pinned, or written by an agent, is never folded, nor is any period.
     """

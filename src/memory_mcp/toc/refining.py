@@ -1,4 +1,4 @@
-"""Which segments and days are worth an agent's own words, and which projects asked for them.
+"""Choose segments and days for an agent to summarize, and keep the requests of projects.
 
 A segment is worth it when it is over, holds enough, is no subagent's, and has only the summarizer's text; a day when its
 segments are told and there are several of them.
@@ -49,7 +49,7 @@ class Refining:
         self._settled_ms = settled_ms
 
     def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
-        """Return what is due on local days of a span, newest first; a day behind its segments, once none of them is due."""
+        """Return what is due on local days of a span, newest first; a day after its segments, once none is due."""
         days = self._storage.toc.days_with(self._project, first_day, after_day)
         while days:
             days, last = days[:-_DAYS], days[-_DAYS:]
@@ -75,7 +75,7 @@ class Refining:
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
 
     def _day(self, day: str, calendar: Calendar) -> Due | None:
-        """Return a day that is over and holds nothing of another project: its one text is read by all that may see it."""
+        """Return a day that is over and holds no other project: all who may see it read its one text."""
         node_id = day_id(day)
         first, after = (d.isoformat() for d in span_of(node_id))
         tally = self._storage.toc.tally(first, after, self._project)
@@ -86,12 +86,12 @@ class Refining:
 
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Note that sessions of some projects ended, each with when (UTC milliseconds): the next ones are told what is due."""
+    """Store that sessions of some projects ended, each with its time (UTC ms): the next ones show what is due."""
     storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 
 def requests(storage: Storage) -> dict[str, int]:
-    """Return the projects whose sessions left a request, each with when the last of them did (UTC milliseconds)."""
+    """Return the projects whose sessions left a request, each with the latest time (UTC ms)."""
     found: dict[str, int] = {}
     for name, value in storage.outbox.marks(_REQUEST).items():
         if value.isdecimal():

@@ -1,4 +1,4 @@
-"""Stretches of work as they are told: what was said in them, what it was, and how it is quoted.
+"""Statements of stretches of work: their label, their order, and how they are quoted.
 
 Invariants
 1. What was recorded stands in quotation marks, on one line, without anything that could pass for markup.
@@ -34,7 +34,7 @@ _TAG = re.compile(r"<(?=[/!?A-Za-z])")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One statement: by whom (user, agent, note; "" when nobody can tell), and the grip that proves it."""
+    """One statement, its speaker (user, agent, note; "" if unknown), and the grip that proves it."""
 
     text: str
     speaker: str
@@ -46,7 +46,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A segment as it is told: its title with or without date, its statements in order, and what was asked and done."""
+    """A segment for display: its title with or without date, its statements in order, requests and work done."""
 
     at_ms: int
     title: str
@@ -106,7 +106,7 @@ def label_of(said: Said) -> tuple[int, str] | None:
 
 
 def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
-    """Statements worth telling with what they are, the most telling first; of the newest stretch also how it ended."""
+    """Return labelled statements, most important first; for the newest stretch also its last one."""
     ranked: list[tuple[tuple[bool, int, bool, int], Said, str]] = []
     for place, said in enumerate(stretch.said):
         label = label_of(said)
@@ -121,7 +121,7 @@ def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
 
 
 def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What came of it, the last first; where no result is told, how the agent closed; then causes that were found."""
+    """Return results, last first, else the agent's closing words; then the causes found."""
     told = [(said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) is not None and label[0] in _CAME]
     came, causes = [one for one in told if one[1] != "cause"], [one for one in told if one[1] == "cause"]
     closing = stretch.closing or next((said for said in stretch.said[-1:] if said.speaker != "user"), None)
@@ -131,7 +131,7 @@ def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What was decided and what is to be held to, decisions first, the last first."""
+    """Return decisions and rules, decisions first, the last first."""
     told = [(label[0], said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) and label[0] in _HOLDS]
     return [
         (said, name) for _, said, name in sorted(told, key=lambda one: (bool(one[1].otherwise), one[0], one[1].speaker != "user"))
@@ -139,7 +139,7 @@ def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What was left open, the next step first: a request nobody answered, a question, what was said to be open."""
+    """Return what is open, next step first: an unanswered request, a question, statements marked open."""
     found: list[tuple[Said, str]] = []
     last = stretch.asked_last or stretch.asked
     if last is not None and not stretch.doings.answered:
@@ -175,7 +175,7 @@ def _done(doings: Doings) -> list[str]:
 
 
 def todo_of(doings: Doings) -> str:
-    """What the agent's own list still holds; "" for nothing."""
+    """Return the open items of the agent's own list; "" for none."""
     return f"to do: {_listed(doings.todo[:_TODO])}" if doings.todo else ""
 
 
@@ -185,7 +185,7 @@ def files_of(doings: Doings) -> str:
 
 
 def outcome_of(node: TocNode) -> str:
-    """What came of a segment, in the words of its last bullet that tells; "" where none does, or its title tells it already."""
+    """Return a segment's outcome, from its last bullet with one; "" if there is none or the title has it."""
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         label = label_of(Said(bullet.text, "agent", "", bullet.kind))
@@ -208,7 +208,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def is_title(text: str, name: str) -> bool:
-    """Whether a statement says no more than the title does."""
+    """Whether a statement only repeats the title."""
     return len(text) <= len(name) + 1 and text.casefold().startswith(name.rstrip("…").casefold())
 
 

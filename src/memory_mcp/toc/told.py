@@ -1,4 +1,4 @@
-"""Segments as they are told to people: titles, statements with speaker and citation, what was asked and what was done."""
+"""Segments for display: titles, statements with speaker and citation, requests and work done."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -44,14 +44,14 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return whose words an event holds; None for tool output and the like. A recap is the agent's."""
+    """Return the speaker of an event; None for tool output and the like. A recap is the agent's."""
     if event.trust is Trust.AGENT_NOTE:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
 
 def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
-    """Who said what each grip quotes; what a tool printed, alone or behind its call, is left out."""
+    """Return the speaker of each grip; those that quote tool output are left out."""
     found = storage.grips.get_many(grips)
     events = storage.events.get_many({e for g in found.values() for e in (g.event_id_start, g.event_id_end)})
     made: dict[GripId, str] = {}
@@ -63,7 +63,7 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
 
 
 def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Superseded]) -> tuple[Said, ...]:
-    """A node's statements, without those that somebody said hold no more; what a later one contradicts says so.
+    """Return a node's statements without revoked ones; a contradicted one names the later statement.
 
     A refined node's words are its writer's, whatever they rest on, and never the user's.
     """

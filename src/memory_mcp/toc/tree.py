@@ -57,7 +57,7 @@ _HASH_BYTES_KEPT = 24 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where a segment stands: the end of the one before it, and the periods above it."""
+    """The end of the segment before this one, and the periods above it."""
 
     before: tuple[Event, ...]
     parents: tuple[TocNode, ...]
@@ -168,7 +168,7 @@ class Tree:
         return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in found.items()}
 
     def root(self, project: str | None = None) -> TocNode:
-        """The root: everything the scope holds, said in one line."""
+        """Return the root node: counts of everything in the scope."""
         tally = self.tally(project)
         years = self.children(ROOT, project)
         names = ", ".join(y.removeprefix("toc:year:") for y in years)
@@ -212,7 +212,7 @@ class Tree:
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
-        """Ids of one level below a node, in time order: those whose period begins inside the node's own."""
+        """Return ids of one level below a node, in time order: periods that begin inside the node's own."""
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
         inside = window if node_id == ROOT else self._calendar.window(node_id).meet(window)
@@ -244,7 +244,7 @@ class Tree:
         return [s for s in filed if _allows(scope, s)]
 
     def count_below(self, node_id: NodeId, scope: Scope) -> int:
-        """At most how many segments of the project lie in a node within the window; cheaper than listing them.
+        """Return an upper bound of the project's segments below a node in the window; cheaper than listing them.
 
         The day before the window counts too: a segment that began late in it may reach into the window.
         """
@@ -297,7 +297,7 @@ class Tree:
         return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
 
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
-        """The terms that lie below each node, as the scope may know them."""
+        """Return the terms below each node that the scope may know: `(n,) uint32`, sorted."""
         if project is None:
             return self._sets(ids, self._storage.toc.stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
@@ -322,7 +322,7 @@ class Tree:
         return found | read
 
     def refined(self) -> frozenset[NodeId]:
-        """Nodes whose words are an agent's, not those of the events below them."""
+        """Return the nodes whose text an agent wrote."""
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
@@ -368,7 +368,7 @@ class Tree:
 
 
 def share_of(node: TocNode, project: str) -> TocNode:
-    """What a period owes to one project, at no cost: its bullets of that project, and no word of any other."""
+    """Return a period with one project's bullets only; reads nothing from the store."""
     own = tuple(b for b in node.bullets if b.project == project)
     name = period_name(node.node_id)
     title = f"{name} · {own[0].text}" if own else name
@@ -384,7 +384,7 @@ def _allows(scope: Scope, segment: Segment) -> bool:
 
 
 def below(level: TocLevel) -> TocLevel:
-    """The next finer level; a segment's is itself."""
+    """Return the next finer level; for a segment itself."""
     if level is TocLevel.ROOT:
         return LEVELS[0]
     return LEVELS[min(LEVELS.index(level) + 1, len(LEVELS) - 1)]

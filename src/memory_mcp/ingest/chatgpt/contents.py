@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
 from memory_mcp.model.event import Role
 
@@ -23,7 +23,7 @@ HIDDEN = "hidden message"
 
 
 def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
-    """The parts of a message; one that is left out says why."""
+    """Return the parts of a message; one that is left out has its reason."""
     content, metadata = as_mapping(message.get("content")), as_mapping(message.get("metadata"))
     author = as_mapping(message.get("author"))
     role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
@@ -51,7 +51,7 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
-    """What the model handed to a tool: code, a JSON object, or words."""
+    """Return what the model passed to a tool: code, a JSON object, or words."""
     if kind == "code" and not text.startswith("{"):
         return call(recipient, {"code": text, "language": _language(content)}, "")
     part = call(recipient, text, "")
@@ -99,6 +99,5 @@ def _thoughts(content: Mapping[str, object]) -> str:
 
 
 def _attached(metadata: Mapping[str, object]) -> list[str]:
-    files = metadata.get("attachments")
-    names = [as_text(as_mapping(f).get("name")) for f in files] if isinstance(files, list) else []
+    names = [as_text(file.get("name")) for file in as_mappings(metadata.get("attachments"))]
     return list(filter(None, names))

@@ -1,4 +1,4 @@
-"""What the client wraps around and slips into a user's text in, what was really said out."""
+"""Remove what the client adds to a user's text."""
 
 import re
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Said:
 
 
 def unwrap(text: str) -> Said:
-    """What a user record's text says: a message, a slash command, or what a local command printed."""
+    """Return a user record's text as a message, a slash command, or the output of a local command."""
     if text.lstrip().startswith(_CAVEAT):
         return Said(Role.SYSTEM, EventType.NOTE, "", CAVEAT)
     clean = _INJECTED.sub("", text) if "<" in text else text

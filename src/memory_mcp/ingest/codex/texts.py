@@ -1,4 +1,4 @@
-"""What Codex wraps around words, arguments and outputs in, what was really said and done out."""
+"""Remove what Codex adds around words, arguments and outputs."""
 
 import json
 import re
@@ -35,7 +35,7 @@ _MOST_FILES = 20
 
 
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
-    """What a message in the user's role says; `harness` tells of its blocks which ones the client wrote, where it is known."""
+    """Return what a user-role message says; `harness`: which of its blocks the client wrote, if known."""
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
         text = "[image]" if block.get("type") == "input_image" else plain(block)
@@ -51,7 +51,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """A call, with the argument that says most about it first."""
+    """Return a call with its most informative argument first."""
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
@@ -62,7 +62,7 @@ def tool_call(name: str, arguments: object, call_id: str) -> Part:
 
 
 def tool_result(name: str, output: object, call_id: str) -> Part:
-    """What a tool gave back: a text, a list of blocks, or the JSON of text and exit code that older clients wrote."""
+    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code."""
     told = parsed(output)
     status = error = ""
     if isinstance(told, Mapping) and ("output" in told or "content" in told):

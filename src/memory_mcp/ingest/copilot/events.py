@@ -1,4 +1,4 @@
-"""One event of a session in, what it tells out.
+"""Convert one event of a session to drafts.
 
 Ids: `session_id` is the client's own; `source_id` is the event's id, of a call the call's id, and that with `#result` for
 its result. What a subagent says and does has its id, or that of the call that began it, as thread.

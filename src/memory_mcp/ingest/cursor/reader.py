@@ -43,7 +43,7 @@ class CursorImporter:
         return (f for f in found if f.suffix != ".jsonl" or FOLDER in f.absolute().parts) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: its table is told in the first page; a transcript's lines have a role and a message alone."""
+        """See `Importer`: the first page names its table; a transcript's lines have a role and a message only."""
         if beginning.startswith(MAGIC):
             return CHATS.encode() in beginning
         if file.suffix != ".jsonl":

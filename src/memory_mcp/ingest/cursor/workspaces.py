@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
 from memory_mcp.ingest.parts import parsed, path_of
@@ -28,13 +28,13 @@ def user_folder() -> Path:
 
 
 def slug_of(folder: str) -> str:
-    """The name under which the client keeps a folder's transcripts: its path with a dash for whatever is no letter or digit."""
+    """Return the client's folder name for a path: a dash for every character but letters and digits."""
     return _SEPARATORS.sub("-", folder).strip("-")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of a conversation beside its messages."""
+    """Where a conversation took place, and its other details."""
 
     cwd: str = ""
     branch: str = ""
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(slots=True)
 class Workspaces:
-    """What the editor's lists tell, asked once for a whole read."""
+    """The editor's lists, read once per import."""
 
     #: The editor's folder.
     user: Path
@@ -54,7 +54,7 @@ class Workspaces:
     _found: list[tuple[Path, str]] | None = field(default=None, init=False)
 
     def place(self, name: str, data: Mapping[str, object], store: Store) -> Place:
-        """Where a conversation took place: what it tells itself, else what the lists do."""
+        """Return where a conversation took place: by its own record, else by the lists."""
         own, listed = _place(data), self._listed(store).get(name, Place())
         cwd = own.cwd or listed.cwd
         return Place(
@@ -92,7 +92,7 @@ class Workspaces:
 
 
 def folder_in(file: Path) -> str:
-    """The folder that a workspace.json tells; "" when it tells none."""
+    """Return the folder named in a workspace.json; "" if there is none."""
     try:
         return path_of(as_mapping(parsed(file.read_text(encoding="utf-8", errors="replace"))).get("folder"))
     except OSError:
@@ -100,8 +100,7 @@ def folder_in(file: Path) -> str:
 
 
 def _from_list(store: Store, key: str) -> dict[str, Place]:
-    listed = as_mapping(parsed(store.text(ITEMS, key))).get("allComposers")
-    entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
+    entries = as_mappings(as_mapping(parsed(store.text(ITEMS, key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
 
 

@@ -1,4 +1,4 @@
-"""What a client's hooks are asked: a payload with its envelope in, drafts of events out."""
+"""The protocol of a client's hooks: a payload and its envelope in, drafts of events out."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is known of a payload without reading it."""
+    """What is known of a payload without parsing it."""
 
     #: The spool file's name: no other payload has it.
     name: str
@@ -29,7 +29,7 @@ class Envelope:
 
 @dataclass(slots=True)
 class Heard:
-    """What a payload gives: drafts, or the reason why there are none."""
+    """The drafts of a payload, or the reason why there are none."""
 
     drafts: list[EventDraft] = field(default_factory=list)
     #: "" when there are drafts.
@@ -39,7 +39,7 @@ class Heard:
 
 
 def at_time(envelope: Envelope, time: object) -> Envelope:
-    """The envelope at the time that a payload tells; as it is where the payload tells none, or one of another day."""
+    """Return the envelope with the payload's own time, unless that is missing or of another day."""
     at_ms = parse_time(time)
     if at_ms is None or abs(at_ms - envelope.received_ms) > _DAY_MS:
         return envelope
@@ -47,7 +47,7 @@ def at_time(envelope: Envelope, time: object) -> Envelope:
 
 
 class Malformed(ValueError):
-    """The payload is not what its client sends; the text says why."""
+    """The payload is not in its client's form; the message says why."""
 
 
 class Hooks(Protocol):

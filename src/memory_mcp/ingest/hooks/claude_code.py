@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
@@ -70,7 +70,7 @@ class ClaudeCodeHooks:
 
 
 def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
-    """What a payload in the form of Claude Code's gives; Malformed without an event or a session."""
+    """Return what a payload in Claude Code's form gives; raises Malformed without an event or a session."""
     event = as_text(told.get("hook_event_name"))
     if not event:
         raise Malformed("no hook_event_name")
@@ -84,7 +84,7 @@ def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
 
 
 class _Telling:
-    """One payload, and the transcript records it stands for."""
+    """One payload, and the transcript records that it corresponds to."""
 
     def __init__(self, told: Payload, envelope: Envelope) -> None:
         self.told = told
@@ -98,7 +98,7 @@ class _Telling:
         return as_text(self.told.get(key))
 
     def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
-        """The drafts of the record that tells `content`."""
+        """Return the drafts of the transcript record with `content`."""
         at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=self._envelope.received_ms - earlier_ms)
         record: dict[str, object] = {
             "type": kind,
@@ -117,7 +117,7 @@ class _Telling:
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """What the client itself did, in our words."""
+        """Return a note about the client's own action."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
 
@@ -134,7 +134,7 @@ def _prompt(told: _Telling) -> list[EventDraft]:
 
 
 def _stop(told: _Telling) -> list[EventDraft]:
-    """The turn's last words, as the message they are: the transcript tells them as one, and they are told once."""
+    """Return the turn's last words as the one message that the transcript has for them."""
     return told.record("assistant", [{"type": "text", "text": told.text("last_assistant_message")}])
 
 
@@ -189,7 +189,7 @@ def _result(told: _Telling, text: str, answer: object, failed: bool) -> list[Eve
 
 
 def answer_text(answer: object) -> str:
-    """A tool's answer as its transcript would tell it: the client gives hooks the parts, and the model the words."""
+    """Return a tool's answer as its transcript has it: hooks get parts, the model gets text."""
     if isinstance(answer, str | list):
         words = "\n".join(filter(None, map(plain, as_blocks(answer))))
         return words or (_json(answer) if answer else "")
@@ -212,8 +212,7 @@ def _file_text(told: Payload) -> str:
 
 
 def _listed(told: Payload) -> str:
-    names = told.get("filenames")
-    listed = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join(listed)
 
 
@@ -230,12 +229,8 @@ def _result_field(told: Payload) -> str:
     return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
 
 
-def _whole(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
 def _json(value: object) -> str:
-    text, half = _whole(value), _ODD // 2
+    text, half = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), _ODD // 2
     if len(text) <= _ODD:
         return text
     return f"{text[:half]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-half:]}"

@@ -17,7 +17,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class PlainHooks:
-    """What is missing is what the hook itself knows: the time is that of receipt, the project that of its directory."""
+    """Missing fields come from the envelope: the time of receipt, and the project of the hook's directory."""
 
     #: Whoever writes its own hook sends what it means to send.
     ONE_PER_MOMENT: ClassVar[bool] = False

@@ -27,7 +27,7 @@ _HALF_A_DAY_MS = 43_200_000
 
 @dataclass(slots=True)
 class Section:
-    """A heading and what stands below it, up to the next one."""
+    """A heading and the text below it, up to the next one."""
 
     #: The headings above it and its own, outermost first.
     headings: tuple[str, ...]
@@ -43,7 +43,7 @@ class Section:
 
     @property
     def has_words(self) -> bool:
-        """Whether anything stands below its headings."""
+        """Whether there is any text below its headings."""
         return any(line.strip() and not _HEADING.match(line) for line in self.lines)
 
 
@@ -98,7 +98,7 @@ def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
 
 
 def time_of(text: str) -> int | None:
-    """When a text says it was written (milliseconds), as front matter spells it; a day alone is its noon.
+    """Return the time that a text states (ms) in front matter's forms; noon for a day alone.
 
     Noon in UTC is the same day nearly everywhere, midnight is the day before in half of the world.
     """
