@@ -94,7 +94,8 @@ class AmpImporter(WholeImporter):
             yield dropped(_WRITING)
         elif role == "user":
             words = [plain(b) for b in blocks if b.get("type") != "tool_result"]
-            mentioned = _mentioned(message)
+            files = as_mappings(as_mapping(message.get("fileMentions")).get("files"))
+            mentioned = [path for file in files if (path := path_of(file.get("uri")))]
             yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
         elif role == "assistant":
@@ -164,9 +165,3 @@ def _summary(block: Mapping[str, object]) -> Part:
     if block.get("type") == "summary" and as_text(told.get("summary")):
         return note(as_text(told.get("summary")), **{RECAP: "true"})
     return note(plain(block))
-
-
-def _mentioned(message: Mapping[str, object]) -> list[str]:
-    """Return the files that a prompt names, without the contents that the client added."""
-    files = as_mappings(as_mapping(message.get("fileMentions")).get("files"))
-    return [path for file in files if (path := path_of(file.get("uri")))]

@@ -98,7 +98,9 @@ class Follower:
                 if file.name not in self._seen:
                     mark = Mark.parse(known.get(file.name, ""))
                     self._seen[file.name] = mark.size if mark else -1
-                if file.stamp != self._seen[file.name] and _settled(importer, file.mtime_ns):
+                if file.stamp != self._seen[file.name] and (
+                    importer.growth is not Growth.REWRITTEN or time.time() - file.mtime_ns / 1e9 >= _SETTLED
+                ):
                     files.append(file)
             if files:
                 tasks.append(replace(task, files=tuple(files)))
@@ -133,7 +135,3 @@ class Follower:
             if piece.marks:
                 self._marks.mark_all(piece.marks)
         return new
-
-
-def _settled(importer: Importer, mtime_ns: int) -> bool:
-    return importer.growth is not Growth.REWRITTEN or time.time() - mtime_ns / 1e9 >= _SETTLED

@@ -103,7 +103,19 @@ class _Reading(ChatReading):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
         outcome = Outcome(time=parse_time(record.get("time")))
         if kind == _APPENDED:
-            self._message(as_mapping(record.get("message")), outcome)
+            message = as_mapping(record.get("message"))
+            role = message.get("role")
+            texts = [text for block in as_blocks(message.get("content")) if (text := self._clean(chat.text_of(block), outcome))]
+            if role == "user":
+                self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
+            elif role == "assistant":
+                outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
+                outcome.parts += map(self._called, as_mappings(message.get("toolCalls")))
+            elif role == "tool":
+                call = as_text(message.get("toolCallId"))
+                outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
+            else:
+                outcome.reason = "system prompt" if role == "system" else _FOREIGN
         elif kind == _STEP:
             self._step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
@@ -113,20 +125,6 @@ class _Reading(ChatReading):
         words = record.get("message") or record.get("event") or record.get("summary")
         outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
         return outcome
-
-    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        role = message.get("role")
-        texts = [text for block in as_blocks(message.get("content")) if (text := self._clean(chat.text_of(block), outcome))]
-        if role == "user":
-            self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
-        elif role == "assistant":
-            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
-            outcome.parts += map(self._called, as_mappings(message.get("toolCalls")))
-        elif role == "tool":
-            call = as_text(message.get("toolCallId"))
-            outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
-        else:
-            outcome.reason = "system prompt" if role == "system" else _FOREIGN
 
     def _clean(self, text: str, outcome: Outcome) -> str:
         clean, reminders = _REMINDER.subn("", text)

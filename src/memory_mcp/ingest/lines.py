@@ -201,13 +201,11 @@ class _Reader:
                 others += 1
             good = at = window.drop(end)
         self._failures += bool(error)
-        self._behind(self._next_feed(window.offset(good)) if error else window.offset(at + 1), line)
+        offset = self._next_feed(window.offset(good)) if error else window.offset(at + 1)
+        self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
         if error or others or not objects:
             yield line.bad(error or NOT_AN_OBJECT, self._at)
         return True
-
-    def _behind(self, offset: int, line: _Line) -> None:
-        self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
 
     def _go_to(self, offset: int, number: int) -> None:
         self._at, self._number = offset, number

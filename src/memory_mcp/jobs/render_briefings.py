@@ -147,7 +147,9 @@ class RenderBriefings:
     def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
         """Return the briefing of one project; "" if it has no content."""
         everything = self._pinned() if pinned is None else pinned
-        own = [pin for whose, pin in everything if whose == project] + self._pinned_periods(project)
+        ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
+        periods = self._tree.nodes(ids, project).values() if ids else ()
+        own = [*(pin for whose, pin in everything if whose == project), *map(_pinned_node, periods)]
         settings, calendar = self._settings, self._tree.calendar
         at_ms = requests(self._storage).get(project) if self._settings.refine else None
         gap_ms = self._settings.gap_minutes * 60_000
@@ -210,11 +212,6 @@ class RenderBriefings:
             return []
         said = found.excerpt[0]
         return [(said.project, Pinned(found.timestamp, found.quote, speaker_of(said) or "tool", found.grip_id))]
-
-    def _pinned_periods(self, project: str) -> list[Pinned]:
-        """Return the pinned days, weeks, months and years that have something of this project."""
-        ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
-        return [_pinned_node(node) for node in self._tree.nodes(ids, project).values()] if ids else []
 
 
 def _sweep(folder: Path, keep: set[str]) -> int:

@@ -91,14 +91,20 @@ def doings_of(events: Sequence[Event]) -> Doings:
     answered = last is None or any(_answers(event) and event.order > last.event.order for event in events)
     # An errand ("commit") says something only while it is to be done.
     latest = last if not answered else next(reversed(telling), None)
+    said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
+    names = (
+        _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
+        for event in reversed(events)
+        if _changes(event)
+    )
     found = Doings(
         asked=telling[0] if telling else None,
         asked_last=latest if telling and latest is not telling[0] else None,
         question=_question(events),
         closing=_closing(events),
         answered=answered,
-        interrupted=_interrupted(events),
-        files=_files(events),
+        interrupted=bool(said) and said[-1].text.startswith(_INTERRUPTED),
+        files=tuple(dict.fromkeys(name for name in names if name))[:_FILES],
         todo=_todo(events),
     )
     return _with_commands(found, events)
@@ -194,20 +200,6 @@ def _closing(events: Sequence[Event]) -> Words | None:
             if telling and len(text[span.start : span.end].split()) >= _WORDS:
                 return Words(clean(text[span.start : span.end]), "agent", event, span.start, span.end)
     return None
-
-
-def _interrupted(events: Sequence[Event]) -> bool:
-    said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
-    return bool(said) and said[-1].text.startswith(_INTERRUPTED)
-
-
-def _files(events: Sequence[Event]) -> tuple[str, ...]:
-    names = (
-        _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
-        for event in reversed(events)
-        if _changes(event)
-    )
-    return tuple(dict.fromkeys(name for name in names if name))[:_FILES]
 
 
 def _inside(file: str, directory: str) -> str:

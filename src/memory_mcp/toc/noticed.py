@@ -92,7 +92,17 @@ class Contradictions:
             self._known, self._weights = _Known(), {}
             self._add(self._storage.superseded.stated([kind.value for kind in FIRM], words_pattern()))
         else:
-            self._take(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
+            # Replace the statements of the changed segments.
+            ids = list(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
+            gone = [held for node_id in ids for held in self._known.by_segment.pop(segment_key_of(node_id), ())]
+            for held in gone:
+                for term in held.claim.terms:
+                    self._known.by_term[held.stated.project, term].pop(held.number, None)
+            numbers = {held.number for held in gone}
+            self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if numbers.isdisjoint(key)}
+            for node_id, node in self._storage.toc.nodes(ids).items():
+                if node.author == EXTRACTIVE:
+                    self._add(Stated(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids)
         self._seen = now
         if set(self._known.pairs) != before:
             # Mark each older statement whose author counts no more than that of the newer one.
@@ -104,23 +114,6 @@ class Contradictions:
                 if old != new and 0 < self._weights[old] <= self._weights[new]:
                     found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
             self._marks = {old: tuple(several) for old, several in found.items()}
-
-    def _take(self, nodes: Iterable[NodeId]) -> None:
-        """Replace the statements of some segments with their current ones."""
-        ids = list(nodes)
-        for node_id in ids:
-            self._drop(segment_key_of(node_id))
-        for node_id, node in self._storage.toc.nodes(ids).items():
-            if node.author == EXTRACTIVE:
-                self._add(Stated(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids)
-
-    def _drop(self, segment: int | None) -> None:
-        gone = {held.number: held for held in self._known.by_segment.pop(segment, ())}
-        for number, held in gone.items():
-            for term in held.claim.terms:
-                self._known.by_term[held.stated.project, term].pop(number, None)
-        if gone:
-            self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if gone.keys().isdisjoint(key)}
 
     def _add(self, several: Iterable[Stated]) -> None:
         for stated in several:

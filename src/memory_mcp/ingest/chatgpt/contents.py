@@ -39,7 +39,7 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
         name = as_text(author.get("name"))
         return [result(name, "", text, kind == "system_error")] if text else []
     if role == "user":
-        files = _attached(metadata)
+        files = [name for file in as_mappings(metadata.get("attachments")) if (name := as_text(file.get("name")))]
         return [said(Role.USER, "\n".join([text, *(f"[{name}]" for name in files)]), files="\n".join(files))]
     if role in ("assistant", "system") and (text or kind in _KNOWN):
         if not text:
@@ -53,17 +53,13 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
     """Return what the model passed to a tool: code, a JSON object, or words."""
     if kind == "code" and not text.startswith("{"):
-        return call(recipient, {"code": text, "language": _language(content)}, "")
+        language = as_text(content.get("language"))
+        return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
     part = call(recipient, text, "")
     if recipient.startswith(_CANVAS):
         # A canvas is a document that both write; its name is what it is found by.
         return Part(part.role, part.type, part.text, {**part.metadata, "record": "canvas"})
     return part
-
-
-def _language(content: Mapping[str, object]) -> str:
-    language = as_text(content.get("language"))
-    return "" if language == "unknown" else language
 
 
 def text_of(content: Mapping[str, object]) -> str:
@@ -96,8 +92,3 @@ def _thoughts(content: Mapping[str, object]) -> str:
         lines = (as_mapping(t) for t in told)
         return "\n".join(filter(None, (as_text(t.get("content")) or as_text(t.get("summary")) for t in lines)))
     return text_of(content)
-
-
-def _attached(metadata: Mapping[str, object]) -> list[str]:
-    names = [as_text(file.get("name")) for file in as_mappings(metadata.get("attachments"))]
-    return list(filter(None, names))

@@ -156,7 +156,16 @@ class CodexReading(Reading):
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
             return Given(reason=DUPLICATE)
         if kind in self._items:
-            return self._item(kind, told, parse_time(record.get("timestamp")))
+            time = parse_time(record.get("timestamp"))
+            if kind == "message" and told.get("role") not in ("user", "assistant"):
+                return Given([Told("", (dropped(INJECTED),), None)])
+            call_id = as_text(told.get("call_id"))
+            parts = tuple(self._items[kind](told, call_id))
+            if call_id:
+                source_id = f"{call_id}#result" if kind.endswith("_output") else call_id
+            else:
+                source_id = as_text(told.get("id")) or f"content:{content_id(self.session.session_id, str(time), told)}"
+            return Given([Told(source_id, parts, self.ordered(time))])
         if kind == "compacted":
             return self._note(record, recap(as_text(told.get("message"))), kind, **{RECAP: "true"})
         if kind == "event_msg":
@@ -165,17 +174,6 @@ class CodexReading(Reading):
             self.cwd = as_text(told.get("cwd")) or self.cwd
             self.model = as_text(told.get("model")) or self.model
         return Given(reason=kind if kind in _BOOKKEEPING else UNKNOWN)
-
-    def _item(self, kind: str, item: Mapping[str, object], time: int | None) -> Given:
-        if kind == "message" and item.get("role") not in ("user", "assistant"):
-            return Given([Told("", (dropped(INJECTED),), None)])
-        call_id = as_text(item.get("call_id"))
-        parts = tuple(self._items[kind](item, call_id))
-        if call_id:
-            source_id = f"{call_id}#result" if kind.endswith("_output") else call_id
-        else:
-            source_id = as_text(item.get("id")) or f"content:{content_id(self.session.session_id, str(time), item)}"
-        return Given([Told(source_id, parts, self.ordered(time))])
 
     def _event(self, record: Mapping[str, object], told: Mapping[str, object]) -> Given:
         kind = as_text(told.get("type"))

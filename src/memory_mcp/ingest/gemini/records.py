@@ -210,7 +210,9 @@ class GeminiReading(Reading):
             if call_id not in self._results and call_id not in self.tools:
                 name = as_text(answer.get("name"))
                 yield Told(
-                    f"{call_id or source_id}#result", (result(name, call_id, response_text(answer)),), _later(time, number)
+                    f"{call_id or source_id}#result",
+                    (result(name, call_id, response_text(answer)),),
+                    None if time is None else time + number,
                 )
 
 
@@ -268,10 +270,6 @@ def _output(one: Mapping[str, object]) -> str:
     texts = [response_text(as_mapping(b["functionResponse"])) for b in responses] or [parts_text(given)]
     shown = one.get("resultDisplay")
     return "\n".join(filter(None, texts)) or without_ansi(as_text(shown) or as_text(as_mapping(shown).get("fileDiff")))
-
-
-def _later(time: int | None, number: int) -> int | None:
-    return None if time is None else time + number
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
