@@ -9,7 +9,7 @@ Invariants
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp import metrics
@@ -80,24 +80,9 @@ class EventLog:
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
             time_ms = _time_of(known) if known else filled
             notes = _time_notes(draft, time_ms)
-            events.append(
-                Event(
-                    event_id=known or event_id(time_ms, *tail),
-                    session_id=draft.session_id,
-                    timestamp=time_ms,
-                    type=draft.type,
-                    role=draft.role,
-                    trust=trust or _TRUST_BY_ROLE[draft.role],
-                    text=draft.text,
-                    source=source,
-                    source_id=draft.source_id,
-                    agent=draft.agent,
-                    project=draft.project,
-                    thread=draft.thread,
-                    speaker=draft.speaker,
-                    metadata={**draft.metadata, **notes} if notes else draft.metadata,
-                )
-            )
+            metadata = {**draft.metadata, **notes} if notes else draft.metadata
+            identifier, held = known or event_id(time_ms, *tail), trust or _TRUST_BY_ROLE[draft.role]
+            events.append(_event_of(draft, identifier, time_ms, held, source, metadata))
         return events
 
     def _tails(self, drafts: Sequence[EventDraft], source: str) -> list[tuple[str, ...]]:
@@ -116,21 +101,28 @@ class EventLog:
 def _as_it_was(draft: EventDraft, was: Carried, trust: Trust | None) -> Event:
     """Return the event as another store kept it; one that a tool wrote is an agent's note, whatever its role."""
     by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
+    time_ms = _time_of(was.event_id) if draft.timestamp is None else draft.timestamp
+    return _event_of(draft, was.event_id, time_ms, trust or was.trust or by_role, was.source, draft.metadata)
+
+
+def _event_of(
+    draft: EventDraft, identifier: EventId, time_ms: int, trust: Trust, source: str, metadata: Mapping[str, str]
+) -> Event:
     return Event(
-        event_id=was.event_id,
+        event_id=identifier,
         session_id=draft.session_id,
-        timestamp=_time_of(was.event_id) if draft.timestamp is None else draft.timestamp,
+        timestamp=time_ms,
         type=draft.type,
         role=draft.role,
-        trust=trust or was.trust or by_role,
+        trust=trust,
         text=draft.text,
-        source=was.source,
+        source=source,
         source_id=draft.source_id,
         agent=draft.agent,
         project=draft.project,
         thread=draft.thread,
         speaker=draft.speaker,
-        metadata=draft.metadata,
+        metadata=metadata,
     )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
@@ -111,17 +111,7 @@ class Gate:
         text, full_size = shorten(text, bound)
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
-        clean = replace(
-            draft,
-            text=text,
-            session_id=names["session_id"],
-            source_id=names["source_id"],
-            agent=names["agent"],
-            project=names["project"],
-            thread=names["thread"],
-            speaker=names["speaker"],
-            metadata=metadata,
-        )
+        clean = replace(draft, text=text, metadata=metadata, **names)
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
@@ -137,16 +127,8 @@ class Gate:
         def clean(text: str) -> str:
             return self.tombstones.clean(_storable(text))
 
-        return replace(
-            draft,
-            session_id=clean(draft.session_id),
-            source_id=clean(draft.source_id),
-            agent=clean(draft.agent),
-            project=clean(draft.project),
-            thread=clean(draft.thread),
-            speaker=clean(draft.speaker),
-            metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()},
-        )
+        names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
+        return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact(self, text: str, report: ImportReport) -> str:
         """Return `text` without private spans, forgotten values and secrets; secrets are counted by rule in `report`."""
@@ -160,7 +142,7 @@ class Gate:
         """Return words about events cleaned for storage; "" if nothing may be stored."""
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
-    def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, str]:
+    def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """What else goes with a text, by field: without secrets, and two that differed still do."""
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
@@ -228,17 +210,12 @@ class Gate:
 
 def _without_private(draft: EventDraft) -> EventDraft:
     """The draft without private spans in what goes with its text; in the text before anything else may hide a tag's half."""
-    told = (draft.text, draft.session_id, draft.source_id, draft.agent, draft.project, draft.thread, draft.speaker)
-    # One look at all of them: where no tag can be in the row of them, none is in one.
-    if strip_private(row := "\n".join(told)) is row:
+    told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
+    # Search all of them at once: if no tag is in the joined text, none is in a field.
+    if strip_private(row := "\n".join(told.values())) is row:
         return draft
-    kept = tuple(map(strip_private, told))
-    if kept == told:
-        return draft
-    text, session, source, agent, project, thread, speaker = kept
-    return replace(
-        draft, text=text, session_id=session, source_id=source, agent=agent, project=project, thread=thread, speaker=speaker
-    )
+    kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
+    return draft if kept == told else replace(draft, **kept)
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

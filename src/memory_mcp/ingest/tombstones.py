@@ -48,6 +48,8 @@ _BITS = 20
 #: Texts up to this length are remembered, and so many of them.
 _SHORT, _REMEMBERED = 200, 2000
 _HASH_BYTES = 16
+#: Fields of an event that are cleaned beside its text and metadata.
+_NAMES = ("session_id", "source_id", "agent", "project", "thread", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,17 +210,8 @@ class Tombstones:
         if text != event.text and not key_of(text.replace(MARK, "")):
             return None
         metadata = {self._clean(k): self._clean(v) for k, v in event.metadata.items()}
-        told = replace(
-            event,
-            text=text,
-            metadata=metadata,
-            session_id=self._clean(event.session_id),
-            source_id=self._clean(event.source_id),
-            agent=self._clean(event.agent),
-            project=self._clean(event.project),
-            thread=self._clean(event.thread),
-            speaker=self._clean(event.speaker),
-        )
+        names: dict[str, Any] = {name: self._clean(getattr(event, name)) for name in _NAMES}
+        told = replace(event, text=text, metadata=metadata, **names)
         return event if told == event else told
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:

@@ -11,7 +11,7 @@ Invariants
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -76,10 +76,10 @@ def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
         raise Malformed("no hook_event_name")
     if not as_text(told.get("session_id")).strip():
         raise Malformed("no session_id")
-    if event not in _READERS:
+    if event not in READ:
         return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
     telling = _Telling(told, envelope)
-    drafts = [replace(d, agent=agent) for d in _READERS[event](telling) if d.text.strip()]
+    drafts = [replace(d, agent=agent) for d in telling.drafts(event) if d.text.strip()]
     return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
 
 
@@ -120,72 +120,50 @@ class _Telling:
         """Return a note about the client's own action."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
+    def drafts(self, event: str) -> list[EventDraft]:
+        """Return the drafts of a payload of an event in `READ`."""
+        match event:
+            case "SessionStart":
+                return self.said(EventType.SESSION_START, f"Session started ({self.text('source') or 'unknown'})")
+            case "SessionEnd":
+                return self.said(EventType.SESSION_END, f"Session ended ({self.text('reason') or 'unknown'})")
+            case "UserPromptSubmit":
+                return self.record("user", self.text("prompt"))
+            case "PostToolUse" | "PostToolUseFailure":
+                failed = event == "PostToolUseFailure"
+                answer = self.told.get("error" if failed else "tool_response")
+                return [*self._call(), *self._result(answer, failed)]
+            case "SubagentStart":
+                kind = self.text("agent_type")
+                return self.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
+            case "PreCompact":
+                wishes = self.text("custom_instructions").strip()
+                return self.said(EventType.NOTE, f"Compaction ({self.text('trigger')}): {wishes}") if wishes else []
+            case "PostCompact":
+                text = "\n".join(filter(None, map(plain, as_blocks(self.told.get("compact_summary")))))
+                return self.record("user", text, isCompactSummary=True)
+        # The transcript has the turn's last words as one message.
+        drafts = self.record("assistant", [{"type": "text", "text": self.text("last_assistant_message")}])
+        return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
-def _session_start(told: _Telling) -> list[EventDraft]:
-    return told.said(EventType.SESSION_START, f"Session started ({told.text('source') or 'unknown'})")
+    def _call(self) -> list[EventDraft]:
+        took = self.told.get("duration_ms")
+        took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
+        block = {
+            "type": "tool_use",
+            "id": self.text("tool_use_id"),
+            "name": self.text("tool_name"),
+            "input": self.told.get("tool_input"),
+        }
+        return self.record("assistant", [block], "#call", max(took_ms, 1))
 
-
-def _session_end(told: _Telling) -> list[EventDraft]:
-    return told.said(EventType.SESSION_END, f"Session ended ({told.text('reason') or 'unknown'})")
-
-
-def _prompt(told: _Telling) -> list[EventDraft]:
-    return told.record("user", told.text("prompt"))
-
-
-def _stop(told: _Telling) -> list[EventDraft]:
-    """Return the turn's last words as the one message that the transcript has for them."""
-    return told.record("assistant", [{"type": "text", "text": told.text("last_assistant_message")}])
-
-
-def _subagent_start(told: _Telling) -> list[EventDraft]:
-    kind = told.text("agent_type")
-    return told.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
-
-
-def _subagent_stop(told: _Telling) -> list[EventDraft]:
-    return [replace(d, type=EventType.SUBAGENT_STOP) for d in _stop(told)]
-
-
-def _before_compaction(told: _Telling) -> list[EventDraft]:
-    wishes = told.text("custom_instructions").strip()
-    return told.said(EventType.NOTE, f"Compaction ({told.text('trigger')}): {wishes}") if wishes else []
-
-
-def _after_compaction(told: _Telling) -> list[EventDraft]:
-    summary = told.told.get("compact_summary")
-    text = "\n".join(filter(None, map(plain, as_blocks(summary))))
-    return told.record("user", text, isCompactSummary=True)
-
-
-def _tool(told: _Telling) -> list[EventDraft]:
-    answer = told.told.get("tool_response")
-    return _call(told) + _result(told, answer_text(answer), answer, failed=False)
-
-
-def _tool_failure(told: _Telling) -> list[EventDraft]:
-    error = told.told.get("error")
-    return _call(told) + _result(told, answer_text(error), error, failed=True)
-
-
-def _call(told: _Telling) -> list[EventDraft]:
-    took = told.told.get("duration_ms")
-    took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
-    block = {
-        "type": "tool_use",
-        "id": told.text("tool_use_id"),
-        "name": told.text("tool_name"),
-        "input": told.told.get("tool_input"),
-    }
-    return told.record("assistant", [block], "#call", max(took_ms, 1))
-
-
-def _result(told: _Telling, text: str, answer: object, failed: bool) -> list[EventDraft]:
-    if is_answer(answer):
-        # What we told stands somewhere beside the words: the gate is to see it.
-        text = fence(text)
-    block = {"type": "tool_result", "tool_use_id": told.text("tool_use_id"), "content": text, "is_error": failed}
-    return told.record("user", [block], "#result", toolUseResult=answer)
+    def _result(self, answer: object, failed: bool) -> list[EventDraft]:
+        text = answer_text(answer)
+        if is_answer(answer):
+            # This program's own output may stand beside the words: the fence lets the gate remove it.
+            text = fence(text)
+        block = {"type": "tool_result", "tool_use_id": self.text("tool_use_id"), "content": text, "is_error": failed}
+        return self.record("user", [block], "#result", toolUseResult=answer)
 
 
 def answer_text(answer: object) -> str:
@@ -239,18 +217,16 @@ def _json(value: object) -> str:
 #: What a session was about is behind it then.
 _ENDS = frozenset({"PreCompact", "SessionEnd"})
 
-_READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {
-    "SessionStart": _session_start,
-    "UserPromptSubmit": _prompt,
-    "PostToolUse": _tool,
-    "PostToolUseFailure": _tool_failure,
-    "Stop": _stop,
-    "SubagentStart": _subagent_start,
-    "SubagentStop": _subagent_stop,
-    "PreCompact": _before_compaction,
-    "PostCompact": _after_compaction,
-    "SessionEnd": _session_end,
-}
-
 #: The events that hold something to keep: what a client is to tell.
-READ = tuple(_READERS)
+READ = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+)
