@@ -38,7 +38,7 @@ _USUAL = {
     "Query": "query",
     "Url": "url",
 }
-#: What stands before a tool's outcome.
+#: The lines before a tool's outcome.
 _HEADER = re.compile(r"\A(?:(?:Created|Completed) At: [^\n]*\n)+")
 
 

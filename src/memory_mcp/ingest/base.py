@@ -10,7 +10,7 @@ from typing import Protocol
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft
 
-#: Bytes of a file that tell what kind it is.
+#: Bytes of a file by which its kind is recognised.
 BEGINNING = 64 * 1024
 #: Quoted lines kept per reason; the counts are always complete.
 QUOTES_PER_REASON = 3
@@ -18,7 +18,7 @@ QUOTES_PER_REASON = 3
 QUOTE_WIDTH = 160
 #: Distinct reasons kept; reasons may carry words of the input, and the input may be anything.
 MAX_REASONS = 100
-#: The reason that stands for all further ones.
+#: The reason that replaces all further ones.
 OTHER = "other reasons"
 
 
@@ -49,7 +49,7 @@ class ImportReport:
     bytes: int = 0
     new: int = 0
     known: int = 0
-    #: Older events were left unread because only the newest were asked for.
+    #: Older events were not read because only the newest were requested.
     cut: bool = False
     #: Records (lines) that gave nothing, by reason.
     skipped: Counter[str] = field(default_factory=Counter)
@@ -115,7 +115,7 @@ class Growth(Enum):
 
     #: Lines are added at the end: reading goes on behind the last record, unless the beginning is another.
     APPENDED = "appended"
-    #: Written anew as a whole: what changed is read again from its start, and known events are known by their ids.
+    #: Rewritten as a whole: a changed file is read again from its start, and known events are recognised by their ids.
     REWRITTEN = "rewritten"
     #: A database: reading goes on behind the importer's own position (say, the highest row it has seen).
     DATABASE = "database"

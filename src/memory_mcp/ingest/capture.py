@@ -25,7 +25,7 @@ _OF_TOOLS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
 #: Words of a command line, or of a call's arguments, that may be paths.
 _WORDS = re.compile(r"[^\s\"'`;|&<>()\[\]{},=]+")
 _QUOTED = re.compile(r"\"([^\"\n]{1,500})\"|'([^'\n]{1,500})'")
-#: Stands for a blank that a shell was told to take as a letter.
+#: Replaces an escaped blank of a shell.
 _BLANK = "\0"
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}|%USERPROFILE%|\$env:USERPROFILE\b", re.I)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -136,7 +136,7 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
     """A rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
     spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
-    # What lies below is meant too, but for projects: below one may lie another.
+    # Paths below match too, except for projects: one may be inside another.
     return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
 
 

@@ -33,7 +33,7 @@ TOO_DEEP = "nested too deeply"
 class Outcome:
     """The parts of a record, and what was left out of it."""
 
-    #: The same in every file that holds the record, whatever the session is; several parts share it.
+    #: The same in every file with this record, in any session; several parts share it.
     source_id: str = ""
     time: int | None = None
     parts: list[Part] = field(default_factory=list)
@@ -57,7 +57,7 @@ class ChatReading(Reading):
         super().__init__(agent, session_id)
         self.session.thread = thread
         self._thinking = thinking
-        #: Where times are told of some records only, the others stand behind them.
+        #: Records without a time follow those that have one.
         self.infers_times = False
         self._task = ""
 

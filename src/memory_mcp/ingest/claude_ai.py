@@ -21,7 +21,7 @@ AGENT = "claude-ai"
 _ROLES = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 #: Bookkeeping between the blocks.
 _SILENT = frozenset({"token_budget", "flag"})
-#: What an older export puts in `text` for blocks it does not tell.
+#: The text of an older export for blocks that it leaves out.
 _UNSUPPORTED = "This block is not supported on your current device yet."
 #: Documents that both write; their `command` is create, update or rewrite, and none of a shell.
 _ARTIFACTS = "artifacts"

@@ -25,7 +25,7 @@ from memory_mcp.ingest.secret_values import (
     is_worded,
 )
 
-# Words for a secret, and for being one, in the languages that people told theirs in.
+# Words for a secret, and for "is", in several languages.
 _TOLD = (
     r"(?:pass(?:word|wort|phrase|code|wd)|auth(?= is )|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|pass(?= for \S{1,20} is )|pass(?= is )|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
     r"|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4"

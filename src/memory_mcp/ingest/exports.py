@@ -75,7 +75,7 @@ def beginning_of(beginning: bytes) -> bytes:
         if _NAME.match(PurePosixPath(name).name):
             return _inflated(beginning[body:])[0] if method == _DEFLATED else beginning[body:]
         if flags & _STREAMED and not size:
-            # Its size stands behind it: only unpacking tells where it ends.
+            # Its size follows it: only unpacking finds its end.
             rest = _inflated(beginning[body:])[1] if method == _DEFLATED else b""
             at = beginning.find(_HEADER, len(beginning) - len(rest)) if rest else -1
         else:

@@ -128,7 +128,7 @@ def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mappi
         if owner := found.get(file, named) or named:
             sorted_out.setdefault(owner, []).append(file)
     if closed := [file for file, owner in found.items() if owner is None and not named]:
-        # Whoever reads them tells that they could not be read.
+        # Their importer reports that they could not be read.
         sorted_out.setdefault(next(iter(sorted_out), order[0].name), []).extend(closed)
     return {name: files for name, files in sorted_out.items() if files}
 

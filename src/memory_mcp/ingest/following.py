@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 AGREED = "follow:"
 #: A look may take this share of the time: one that takes long is followed by a long rest.
 _SHARE = 0.005
-#: A file that is written anew as a whole is read once it has been left alone for so long (seconds).
+#: A rewritten file is read once it has not changed for this long (seconds).
 _SETTLED = 20.0
 
 Store = Callable[[Sequence[EventDraft], str], Appended]

@@ -53,7 +53,7 @@ NO_SESSION = "no session id"
 FORGOTTEN = "it was forgotten"
 
 _HARMLESS_LIMIT = 10_000
-#: What stands in the place of a cut. With it a shortened text is longer than its bound, and must pass the next door as it is.
+#: The note in place of a cut. With it a text is longer than its bound, and must not be cut again.
 _SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -151,7 +151,7 @@ class Gate:
                 continue
             name, value = item
             given[name] = self._name(name, value, report)
-            # A source's id stands with one event only.
+            # A source id belongs to one event, so it is not cached.
             if given[name] == value and name != "source_id":
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()

@@ -42,7 +42,7 @@ class GooseImporter(ClientImporter):
 
     name = "goose"
     title = "Goose"
-    #: A file of lines is small, and is read anew as a whole when it changed.
+    #: A file of lines is small: a changed one is read again as a whole.
     growth = Growth.DATABASE
 
     def default_paths(self) -> tuple[Path, ...]:

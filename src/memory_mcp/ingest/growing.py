@@ -25,7 +25,7 @@ DUPLICATE = "told by another record"
 _LOOK_BACK = 256 * 1024
 _HEAD_RECORDS = 50
 _REMEMBERED = 20_000
-#: Records this close (milliseconds) are written in the order in which things happened, whatever their times say.
+#: Records this close (milliseconds) keep the order of the file, even against their times.
 _TOGETHER = 1000
 
 
@@ -55,7 +55,7 @@ class Reading:
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
-        #: The first prompt of the session, as far as the head of the file tells it.
+        #: The first prompt of the session, if the head of the file has it.
         self.prompt = ""
         #: The byte offset at which reading goes on.
         self.offset = 0

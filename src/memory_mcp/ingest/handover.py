@@ -88,7 +88,7 @@ class Writer:
         self._lines: list[str] = []
         self._rows: list[list[object]] = []
         self._events = self._chars = 0
-        #: Names of complete files nobody has been told of yet.
+        #: Names of complete files not reported yet.
         self.complete: list[str] = []
 
     def append(

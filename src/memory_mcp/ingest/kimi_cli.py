@@ -72,7 +72,7 @@ class _Reading(ChatReading):
         self._seen: Counter[str] = Counter()
         self._turns = _turns(folder / "wire.jsonl")
         rotated = any(folder.glob("context_*.jsonl"))
-        # Without the words of a turn, only an order that nothing disturbed tells which it was.
+        # Without words, a turn can only be found by its place, and only in a session that was never shortened.
         self._by_words = any(words for _, words in self._turns)
         if rotated and not self._by_words:
             self._turns = []
@@ -94,7 +94,7 @@ class _Reading(ChatReading):
             texts = [_SYSTEM.sub(r"\2", chat.text_of(block)) for block in blocks]
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
             outcome.parts = [self.returned(texts, call, error=error)]
-        # What follows a prompt is told with its turn's beginning, in its order.
+        # Messages after a prompt get the start of its turn as their time.
         outcome.time = self._turn
         told = [record.get(key) for key in ("content", "tool_calls")]
         name = content_id(self.session.session_id, self.session.thread, role, call, *told)

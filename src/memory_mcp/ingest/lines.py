@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 #: Longest record that is read, bytes.
 MAX_RECORD = 64 * 1024 * 1024
-#: Records that are looked at to tell what kind of file it is.
+#: Records read to recognise the kind of a file.
 FIRST = 20
 _CHUNK = 1024 * 1024
 #: How much of a line is read before it is known whether it opens an array.

@@ -27,10 +27,10 @@ _LT = rf"(?:\\?<|{_AMP}(?:lt|\#0{{0,9}}60|\#x0{{0,9}}3c);|{_ESC}(?:u003c|x3c))"
 _GT = rf"(?:\\?>|{_AMP}(?:gt|\#0{{0,9}}62|\#x0{{0,9}}3e);|{_ESC}(?:u003e|x3e))"
 _SLASH = rf"(?:\\{{0,15}}/|{_AMP}(?:sol|\#0{{0,9}}47|\#x0{{0,9}}2f);|{_ESC}(?:u002f|x2f))"
 _QUOTE = rf"(?:\\{{0,15}}[\"']|\\{{0,15}}{_AMP}(?:quot|apos|\#0{{0,9}}3[49]|\#x0{{0,9}}2[27]);)"
-# A line's end, as it stands and as it is written inside of JSON and HTML.
+# A line's end, plain and as escaped in JSON and HTML.
 _BREAK = rf"(?:\r?\n|\r|(?<!\\)\\++[nr]|{_AMP}\#(?:0{{0,9}}1[03]|x0{{0,9}}[ad]);|<br ?/?>)"
 _BLANK = rf"(?:\s|{_ESC}[nrt])"
-# What stands before a line of a text that was quoted, numbered or commented out: no letters.
+# The margin of a line that was quoted, numbered or commented out: no letters.
 _MARGIN = rf"(?:[^\S\r\n]|[>|#+*/:.,;)\"'`\u2192\u2502\d-]|\\(?=[\"'])|{_AMP}(?:gt|nbsp|quot|\#\d{{1,4}});){{0,60}}"
 _TAG_OPENS, _TAG_CLOSES = re.compile(rf"{_LT}\Z", re.I), re.compile(rf"{_LT}{_SLASH}\Z", re.I)
 _TAG_ENDS = re.compile(_GT, re.I)
@@ -71,10 +71,10 @@ class _Tag:
     start: int
     end: int
     closes: bool
-    #: Whether nothing but a margin stands before it on its line, and nothing behind it.
+    #: Whether it is alone on its line, except for a margin.
     begins_line: bool
     ends_line: bool
-    #: Whether what begins or ends an answer stands beside it on the same line.
+    #: Whether the beginning or end of an answer is next to it on the same line.
     joined: bool
 
 

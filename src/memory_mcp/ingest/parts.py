@@ -132,7 +132,7 @@ class Session:
     thread: str = ""
     #: Time of the last part (milliseconds); None before the first one that has any.
     last: int | None = None
-    #: When the file was written last, for parts that no time can be told of.
+    #: The file's modification time, for parts without a time.
     file_time: str = ""
 
     def put(

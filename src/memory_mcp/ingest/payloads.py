@@ -24,7 +24,7 @@ from memory_mcp.ingest.redact import Private, redactor, replaced, strip_private
 from memory_mcp.ingest.secret_rules import Span
 from memory_mcp.paths import name_of
 
-#: Longer strings are looked at by themselves alone, characters: what a key tells of is a value, not a text.
+#: Strings longer than this are searched without their key, characters: a key belongs to a value, not a text.
 _SHORT = 2_000
 #: Of a longer string both ends are kept, characters: more than the gate keeps of any text. Cut at a blank near there, so that
 #: no half of a secret is left.

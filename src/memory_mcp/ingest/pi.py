@@ -39,7 +39,7 @@ _COPIES = (".checkpoint.", ".trajectory.")
 #: OpenClaw's sessions that were ended or deleted by their key, kept under the old name with the time behind it.
 _ARCHIVE = re.compile(r"\.jsonl\.(?:reset|deleted)\.[\w.:-]+\Z")
 _SKILL = re.compile(r'\A<skill name="([^"]{1,200})" location="[^"]*">\n.*?\n</skill>(?:\n\n(.*))?\Z', re.S)
-#: What OpenClaw writes before the words of whoever writes to it: about the sender, the channel, messages answered to.
+#: OpenClaw's header of a message: its sender, its channel, and the messages it replies to.
 _ENVELOPE = re.compile(
     r"^(?:\[[^\[\]\n]{5,60}\] )?[A-Z][\w ]{2,60} \((?:untrusted metadata|untrusted, for context)\):\n```json\n.*?\n```\n*",
     re.S | re.M,

@@ -137,7 +137,7 @@ class Pipeline:
         for number, draft in enumerate(drafts, 1):
             outcome = self._gate.check(draft, report)
             if self._gate.capture.paused(draft.project, int(time() * 1000)):
-                # Whatever time it tells of: it is written now.
+                # A pause counts for the time of writing, not the event's own time.
                 outcome = PAUSED
             if isinstance(outcome, str):
                 hint = "Nothing was stored; leave it out or correct it, and send all of them again."

@@ -23,7 +23,7 @@ from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "qwen"
-#: The folder of the client's files, which tells its older sessions from those of the client it was forked from.
+#: The client's folder, by which its older sessions differ from those of the client it was forked from.
 _HOME = ".qwen"
 _BOOKKEEPING = frozenset(
     {"ui_telemetry", "attribution_snapshot", "file_history_snapshot", "at_command", "rewind", "slash_command", "session_artifact"}

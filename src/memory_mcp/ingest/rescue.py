@@ -11,7 +11,7 @@ from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.finding import Lying, lying
 from memory_mcp.install.edit import jsonc
 
-#: Sessions that go within so many days are told of.
+#: Sessions that are deleted within so many days are reported.
 SOON_DAYS = 7
 _DAY_MS = 86_400_000
 _CLAUDE_DAYS = 30

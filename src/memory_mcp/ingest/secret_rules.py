@@ -206,7 +206,7 @@ _ASSIGNED = re.compile(
 )
 _FLAG = re.compile(rf"(?:--|(?<=\s)-)(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
 
-#: Names that end so tell of a secret, they do not hold it.
+#: Names with these ends describe a secret and do not hold one.
 _HARMLESS_END = re.compile(
     r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
     r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"

@@ -33,7 +33,7 @@ from memory_mcp.model.ids import digest
 BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
 #: A hook takes a moment; what it has not finished after a day it never will (seconds).
 STALE_S = 86_400
-#: What could not be understood is of use to whoever mends the reader, soon; as long it is kept, and so much (bytes).
+#: How long unreadable payloads are kept for debugging (seconds), and how much of each (bytes).
 BAD_KEPT_S, BAD_BYTES = 30 * 86_400, 256 * 1024
 #: Hooks of one event start together; on a busy machine one may come this much after the other (milliseconds).
 TWICE_MS = 10_000
@@ -168,7 +168,7 @@ class Spool:
         try:
             mode = file.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                # Set aside unread: what a link leads to is nobody's payload, and a pipe would keep every later payload waiting.
+                # Set aside unread: a link's target is no payload, and reading a pipe would block all later payloads.
                 self._set_aside(file, "a link or a pipe, not a payload", b"", report)
                 return None
             raw = file.read_bytes()

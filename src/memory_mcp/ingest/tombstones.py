@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from memory_mcp.storage.records import TombstoneLog
 
-#: What stands in the place of a forgotten value.
+#: The text in place of a forgotten value.
 MARK = "[forgotten]"
-#: Letters and digits that a value needs at least: a shorter one stands inside words that have nothing to do with it.
+#: Letters and digits that a value needs at least: a shorter one occurs inside unrelated words.
 SHORTEST = 4
 #: As many characters of Chinese are a name.
 _SHORTEST_HAN = 2
@@ -43,7 +43,7 @@ _SHORTEST_HAN = 2
 _SAYS_SOMETHING = 24
 #: Windows of this many characters are looked for first; values that are shorter than the longer one have the shorter.
 _GRAMS = (12, SHORTEST, _SHORTEST_HAN)
-#: Bits that are kept of a window's hash: enough to pass over all but 1 of 1,000 places with 1,000 values, too few to tell it.
+#: Bits kept of a window's hash: enough to skip all but 1 of 1,000 places with 1,000 values, too few to reveal it.
 _BITS = 20
 #: Texts up to this length are remembered, and so many of them.
 _SHORT, _REMEMBERED = 200, 2000
@@ -144,7 +144,7 @@ class Tombstones:
         known = self._known
         if (known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what):
             return True
-        # Its text in another form: the part of it that is forgotten cannot be told.
+        # Its text in another form: the forgotten part cannot be found.
         return bool(known.partly) and self._source(what) in known.partly and MARK not in self._clean(what.text)
 
     def clean(self, text: str) -> str:
@@ -166,7 +166,7 @@ class Tombstones:
         cuts = self._known.cuts
         for start, end in reversed(cuts.get(self._hash("cut", text), ()) if cuts else ()):
             text = text[:start] + MARK + text[end:]
-        # What stands there for a value already is no text.
+        # Marks of forgotten values are not searched.
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
     def _cleaned(self, text: str) -> str:

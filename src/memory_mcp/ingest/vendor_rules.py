@@ -254,7 +254,7 @@ class TokenRule:
         for start in sorted({place.start() for head in self.heads for place in head.finditer(lowered)}):
             if start >= done and (match := self.pattern.match(text, start)):
                 done = match.end()
-                # Whoever shows only the form of a token fills it with this letter.
+                # Examples of a token's form are filled with this letter.
                 if "xxxx" not in lowered[start:done]:
                     yield Span(start, done, self.name)
 

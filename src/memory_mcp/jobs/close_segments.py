@@ -42,7 +42,7 @@ class CloseSegments:
         self._done: int | None = None
         #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
         self._unfolded: int | None = None
-        #: Days whose segments were published since somebody took them.
+        #: Days whose segments were published since the last `take_touched`.
         self.touched: set[str] = set()
 
     def reread(self) -> None:

@@ -20,7 +20,7 @@ from memory_mcp.jobs.workers import DeriveWorkers
 from memory_mcp.toc.build import Derived, Work
 from memory_mcp.toc.rollup import RollUps
 
-#: Events of one step beside a serving process: its commit holds nobody up for long.
+#: Events of one step beside a serving process: its commit delays callers only briefly.
 _STEP = 1000
 #: Steps after which term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
@@ -34,7 +34,7 @@ class Depth(Flag):
     """Levels of the tree to bring up to date."""
 
     SEGMENTS = auto()
-    #: Days, weeks, months and years, as far as they are older than what they are made of.
+    #: Days, weeks, months and years that are older than their children.
     PERIODS = auto()
     ALL = SEGMENTS | PERIODS
 
@@ -46,7 +46,7 @@ class Place(Enum):
     HERE = auto()
     #: Here, and big batches also in a child process: for a command that does nothing else.
     SHARED = auto()
-    #: In child processes, committed in small steps that give way to callers: for a process that serves them.
+    #: In child processes, committed in small steps between callers' requests: for a serving process.
     ASIDE = auto()
 
 
@@ -117,7 +117,7 @@ class Derivation:
         self._workers = workers
         self._clock = clock
         self._give_way = give_way
-        #: Held by whoever publishes nodes.
+        #: The lock for publishing nodes.
         self.publishing = Publishing(exclusive, self.reread)
 
     def reread(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
 
-#: Whoever begins a session a moment after another has ended finds it; a look costs a listing of files.
+#: Short enough that a new session finds the previous one; a look costs a listing of files.
 _EVERY = 15.0
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _LOOK, _GRACE = 0.2, 1.0
 #: So many answers in a row that cannot be used end a run: the model is not up to it, or not the one that was meant.
 _ENOUGH = 5
-#: Topics' labels that are asked for in one run: a memory has hundreds, and those behind the first are seldom seen.
+#: Topic labels requested in one run: a memory has hundreds of topics, and only the first are often seen.
 _LABELS = 20
 
 
@@ -64,11 +64,11 @@ class Hands:
 class _Question:
     """A text to ask for."""
 
-    #: What it is of, and what that held when it was asked: see `Spent`.
+    #: The node or topic, and the digest of its content at this time: see `Spent`.
     target: NodeId | TopicId
     source: str
     prompt: Prompt
-    #: Takes an answer in: whether it is told now, False when its target changed meanwhile. Raises Unusable.
+    #: Publishes an answer; False when its target changed meanwhile. Raises Unusable.
     publish: Callable[[str], bool]
 
 

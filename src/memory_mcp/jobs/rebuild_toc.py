@@ -23,7 +23,7 @@ from memory_mcp.toc.rollup import RollUps
 from memory_mcp.toc.terms import Hashes, frequency, from_bytes, refit, union
 
 _CHUNK = 200
-#: Streams cut anew in one transaction.
+#: Streams cut again in one transaction.
 _STREAMS = 50
 
 

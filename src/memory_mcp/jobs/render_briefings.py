@@ -29,7 +29,7 @@ from memory_mcp.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
 FOLLOWER = "briefings"
-#: Stretches that may be told of: twice what the budget holds.
+#: Stretches considered for a briefing: twice what the budget holds.
 _STRETCHES = 12
 #: The newest of them, whose events are read: what the usual budget holds.
 _IN_FULL = 6
@@ -40,7 +40,7 @@ _MOST_CHANGES = 20_000
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,
 #: which costs less than a transaction for every event.
 _MARKED = 200
-#: Changes looked through at once: a few milliseconds in which nobody else is answered.
+#: Changes read at once: blocks other readers for a few milliseconds.
 _PAGE = 500
 
 
@@ -52,9 +52,9 @@ class BriefingSettings:
     enabled: bool
     token_factor: float
     tokens: int = 300
-    #: Whether a project is told how many of its stretches are due, once a session of it left a request.
+    #: Whether a briefing shows how many stretches are due, once a session of its project left a request.
     refine: bool = False
-    #: Silence after which a stretch grows no more.
+    #: Silence after which a stretch is closed.
     gap_minutes: int = 30
 
 
@@ -95,7 +95,7 @@ class RenderBriefings:
         if not self._settings.enabled:
             removed = _sweep(folder, set())
             if folder.is_dir():
-                # Without the folder everything is rendered anew, should it be switched on again.
+                # Without the folder everything is rendered again once the setting is switched on.
                 folder.rmdir()
             return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
         if self._busy():
@@ -187,7 +187,7 @@ class RenderBriefings:
         except (ValueError, TypeError):
             return None
 
-    # what is told
+    # content
 
     def _stretches(self, project: str) -> list[Stretch]:
         return stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)

@@ -80,7 +80,7 @@ class _Entry:
     worked: bool = False
     #: When it is to run, by the monotonic clock, as it was hastened since its last run began.
     hastened: float | None = None
-    #: The same by the monotonic clock, which nobody can put back; None where only the time of day counts.
+    #: The same by the monotonic clock, which cannot be set back; None where only the time of day counts.
     due_at: float | None = None
     saved: str = ""
     saved_at: float = field(default=float("-inf"))
@@ -174,7 +174,7 @@ class Scheduler:
             thread.join(timeout)
         for turn in (self._turn, self._aside):
             if not turn.acquire(timeout=max(0.0, until - time.monotonic())):
-                # Whatever still runs may be writing for long, and what is written here would wait for it.
+                # A job that still runs may hold the store for long, and saving here would wait for it.
                 return False
             turn.release()
         for entry in list(self._known.values()):

@@ -41,9 +41,9 @@ PINNED, LEFT_OFF, EARLIER = "Pinned:", "Where we left off, newest first:", "Befo
 _PINNED_SHARE = 0.55
 #: Characters of a stretch's title, and of a request and of a statement in a briefing.
 _TITLE, _ASKED, _SAID = 90, 110, 130
-#: Results, rules and open ends told of the newest stretch, and of each further one.
+#: Results, rules and open ends shown of the newest stretch, and of each further one.
 _NEWEST, _FURTHER = (2, 2, 2), (1, 1, 0)
-#: Stretches told with all that; of those behind them what was asked and what came of it.
+#: Stretches shown in full; of later ones only the request and the results.
 _FULL = 3
 #: How far behind the telling statements of a day its other ones come.
 _LESS = 10
@@ -162,7 +162,7 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
         if same and not telling and not rest:
             lines.append(_Line(0, len(lines), title.rstrip(), "", same.text.casefold()))
         for place, (said, label) in enumerate([*telling, *rest]):
-            # What tells nothing in particular comes behind what does, of all stretches.
+            # Statements without a label come after the labelled ones of all stretches.
             rank = place if said in told or not place else place + _LESS
             lines.append(_Line(rank, len(lines), "" if place else title, line_of(said, label), said.text.casefold()))
     offered = [(rank, line, day) for day, lines in days.items() for rank, line in enumerate(_told_once(lines))]

@@ -38,7 +38,7 @@ class Work:
     segment: Segment
     events: tuple[Event, ...]
     before: TocNode | None = None
-    #: The recap that tells of it, which may lie in a later segment of its stream.
+    #: The recap that covers it, which may be in a later segment of its stream.
     recap: Event | None = None
 
 

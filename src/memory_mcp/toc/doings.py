@@ -4,7 +4,7 @@ Told by what happened, not by what was announced: a commit counts when git says 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
@@ -20,6 +20,14 @@ _SHOWN = 300
 #: A sentence of so many words says something.
 _WORDS = 3
 
+#: Messages of a conversation: by whom, and of which type.
+_MESSAGES = frozenset(
+    {
+        (Role.USER, EventType.USER_MESSAGE),
+        (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE),
+        (Role.ASSISTANT, EventType.ASSISTANT_STOP),
+    }
+)
 #: Tools that change the files they name.
 _EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"})
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
@@ -54,10 +62,10 @@ class Words:
 class Doings:
     """What was asked and done in a stretch; any field may be empty."""
 
-    #: What a person asked for first, and last, where that is something else.
+    #: The person's first request, and the last one if it is another.
     asked: Words | None = None
     asked_last: Words | None = None
-    #: What the agent asked at the end, and nobody answered.
+    #: The agent's question at the end that was not answered.
     question: Words | None = None
     #: How the agent closed.
     closing: Words | None = None
@@ -166,20 +174,10 @@ def _answers(event: Event) -> bool:
     )
 
 
-def _last_message(events: Sequence[Event]) -> Event | None:
-    """Return the agent's message that ends the stretch; None if a person's does."""
-    for event in reversed(events):
-        if event.role is Role.USER and event.type is EventType.USER_MESSAGE:
-            return None
-        if event.role is Role.ASSISTANT and event.type in (EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP):
-            return event
-    return None
-
-
 def _question(events: Sequence[Event]) -> Words | None:
     """The question that ends the agent's last message, courtesies aside."""
-    event = _last_message(events)
-    if event is None or not event.text.rstrip().endswith(("?", "？", "؟")):
+    event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
+    if event is None or event.role is Role.USER or not event.text.rstrip().endswith(("?", "？", "؟")):
         return None
     said = spans(event.text)
     if not said or is_chatter(event.text, said[-1].start, said[-1].end, narrates=True):
@@ -190,9 +188,7 @@ def _question(events: Sequence[Event]) -> Words | None:
 def _closing(events: Sequence[Event]) -> Words | None:
     """The first sentence of substance of the agent's last message."""
     for event in reversed(events):
-        if event.role is not Role.ASSISTANT or event.type not in (EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP):
-            continue
-        if event.metadata.get("record"):
+        if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or event.metadata.get("record"):
             continue
         text = event.text[:_READ]
         for span in spans(text):
@@ -255,12 +251,9 @@ def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
         if event.type is EventType.TOOL_CALL and event.metadata.get("command"):
             calls[call] = event.metadata["command"]
         result = event.type is EventType.TOOL_RESULT
-        yield event, calls.get(call, "") if result else "", result and _ended_well(event.metadata)
+        well = event.metadata.get("is_error") != "true" and event.metadata.get("exit_status", "0") in ("", "0")
+        yield event, calls.get(call, "") if result else "", result and well
 
 
 def _changes(event: Event) -> bool:
     return event.type is EventType.TOOL_CALL and event.metadata.get("tool") in _EDITS
-
-
-def _ended_well(metadata: Mapping[str, str]) -> bool:
-    return metadata.get("is_error") != "true" and metadata.get("exit_status", "0") in ("", "0")

@@ -23,7 +23,7 @@ from memory_mcp.toc.build import salience_of, segment_title, source_of_children,
 from memory_mcp.toc.rollup import RollUps, period_name
 from memory_mcp.toc.terms import Frequencies, children_of
 
-#: A segment that may still grow, and a day, have come to rest after so long, a longer period a day after its last event (ms).
+#: A segment or day is settled after this time, a longer period a day after its last event (ms).
 _RESTS, _RESTS_LONG = 3_600_000, 86_400_000
 #: Tokens from which a fresh segment is worth asking about, and an older one.
 _FRESH_TOKENS, _OLD_TOKENS = 200, 1000

@@ -24,7 +24,7 @@ from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, 
 
 #: Changes from which the store is searched through again: to read so many nodes one by one takes as long.
 _MANY = 2000
-#: Statements of a project that hold a term, above which it tells nothing of what a statement is about.
+#: A term in more statements of a project than this is too common to compare by.
 _COMMON = 200
 #: How long a reader waits for another thread that is at it (seconds): a step takes milliseconds.
 _PATIENCE = 0.3
@@ -60,7 +60,7 @@ class Contradictions:
         self._lock = threading.Lock()
         self._known = _Known()
         self._numbers = itertools.count()
-        #: How often everything was to be dropped: counted without the lock, because whoever says so may hold the store's.
+        #: How often everything was to be dropped: counted without the lock, because the caller may hold the store's.
         self._dropped = 0
         #: That, and the last change, as they were when the store was followed; None before that.
         self._seen: tuple[int, int] | None = None

@@ -77,10 +77,9 @@ class Projects:
         found |= {k for k in known if pool and _last(k) == pool and not worktrees.pooled(k)[0]}
         if found or now != name:
             return found.pop() if len(found) == 1 else now if now != name else ""
-        return next((a for a in worktrees.above(name) if a in known and is_gone(a) and self._both_had_branches(name, a)), "")
-
-    def _both_had_branches(self, *names: str) -> bool:
-        return all(map(self._storage.projects.has_branch, names))
+        above = (a for a in worktrees.above(name) if a in known and is_gone(a))
+        has_branch = self._storage.projects.has_branch
+        return next((a for a in above if has_branch(name) and has_branch(a)), "")
 
     # filing again
 

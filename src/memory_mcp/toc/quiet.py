@@ -8,7 +8,7 @@ from memory_mcp.model.toc import EXTRACTIVE, MemoryKind, TocNode
 
 #: A segment of at most so many events is short: a quarter of those of real coding sessions, where half have over 18.
 SHORT = 8
-#: So many children are shown one by one whatever they are, and fewer short ones than this are not worth a line of their own.
+#: Up to this many children are all shown; fewer short ones than this are not folded.
 SHOWN, LEAST = 8, 3
 
 

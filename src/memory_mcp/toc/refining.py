@@ -15,14 +15,14 @@ from memory_mcp.storage.base import Storage
 #: Below this a segment seldom has more to say than its extracted title does: of 1,595 segments of real sessions 1,209 remain,
 #: with 95 % of the events.
 LEAST_EVENTS, LEAST_TOKENS = 8, 500
-#: A day of one such segment says what that segment says, without anybody's help.
+#: A day with one such segment has that segment's text.
 LEAST_SEGMENTS = 2
 #: So many days before a request a segment may lie to be counted with it.
 RECENT_DAYS = 7
 #: Name of a project's request among the stored marks, before the project; its value is UTC milliseconds.
 _REQUEST = "refine:"
 _DAY_MS = 86_400_000
-#: Days whose segments are read at once: most callers want no more than the newest.
+#: Days whose segments are read at once: most callers want only the newest.
 _DAYS = 60
 
 

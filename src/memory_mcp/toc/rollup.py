@@ -25,7 +25,7 @@ from memory_mcp.toc.terms import children_of
 BULLETS = 10
 #: Periods published in one transaction: keeps a first roll-up of years of history in small steps.
 _PER_PUBLISH = 200
-#: So few days are asked for their segments one by one: a live write touches one, and others may lie years apart.
+#: Up to this many days are read one by one: a live write touches one, and others may be years apart.
 _DAYS_ALONE = 4
 
 

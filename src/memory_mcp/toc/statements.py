@@ -20,12 +20,12 @@ from memory_mcp.toc.doings import NOTHING, Doings
 
 #: Characters of a quoted statement.
 QUOTED = 170
-#: Subjects of commits, names of files and things to do that are told of a stretch.
+#: Subjects of commits, names of files and open items shown of a stretch.
 _COMMITS, _FILES, _TODO = 2, 5, 3
 #: Characters of each.
 _NAME = 70
 
-# Controls, marks that turn the direction of writing, and characters that nobody sees.
+# Control characters, direction marks, and invisible characters.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]+"
 )
@@ -54,14 +54,14 @@ class Stretch:
     session: str = ""
     #: Whether an agent wrote the title.
     refined: bool = False
-    #: What was asked first, and last where that is something else.
+    #: The first request, and the last one if it is another.
     asked: Said | None = None
     asked_last: Said | None = None
-    #: What the agent asked at the end, and how it closed.
+    #: The agent's question at the end, and its closing words.
     question: Said | None = None
     closing: Said | None = None
     doings: Doings = NOTHING
-    #: The segment it tells of, whose session that was, and its end; "" and 0 where nobody asks for them.
+    #: The segment's node, agent and end; "" and 0 where they are not needed.
     node_id: str = ""
     agent: str = ""
     end_ms: int = 0
@@ -80,7 +80,7 @@ _SAME = 40
 _RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
 # Words that announce something to the summarizer, and here would call a plan open and a comparison a decision.
 _LOOSE = re.compile(r"\binstead of\b|\btodo\b(?!\s*:)", re.I)
-# What a person wants to hold beyond the moment, also where it stands beside a request.
+# Words of a lasting rule, also next to a request.
 _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
 
 
@@ -98,7 +98,7 @@ def label_of(said: Said) -> tuple[int, str] | None:
         return 1, "constraint"
     if cues & Cue.OPEN:
         return _OPEN
-    # What a person says of causes and fixes is mostly what is asked for, not what was done.
+    # A person's words about causes and fixes are mostly requests, not results.
     for cue, label in _RESULTS:
         if cues & cue and said.speaker != "user":
             return label
@@ -153,25 +153,20 @@ def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
     """In our words around quoted names: with `done` commits, tests, where it went; with `place` branch and pull request."""
-    facts = _done(doings) if done else []
+    facts = []
+    if done and doings.commits:
+        facts.append(f"committed {_listed(doings.commits[-_COMMITS:][::-1])}")
+    if done and doings.passed is not None:
+        facts.append("tests passed" if doings.passed else "tests failed")
+    if done and doings.went:
+        facts.append(doings.went)
+    if done and doings.interrupted:
+        facts.append("stopped by the user")
     if place and doings.branch:
         facts.append(f"branch {quoted(doings.branch, _NAME)}")
     if place and doings.request:
         facts.append(f"pull request {quoted(doings.request, QUOTED)}")
     return "; ".join(facts)
-
-
-def _done(doings: Doings) -> list[str]:
-    facts = []
-    if doings.commits:
-        facts.append(f"committed {_listed(doings.commits[-_COMMITS:][::-1])}")
-    if doings.passed is not None:
-        facts.append("tests passed" if doings.passed else "tests failed")
-    if doings.went:
-        facts.append(doings.went)
-    if doings.interrupted:
-        facts.append("stopped by the user")
-    return facts
 
 
 def todo_of(doings: Doings) -> str:

@@ -28,7 +28,8 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers, over))]
     events = storage.events.in_segments([cut for cut, *_ in said[:in_full]]) if in_full else {}
     done = {key: doings_of(found) for key, found in events.items()}
-    grips = _grips(storage, done.values())
+    quoted = (words for made in done.values() for words in (made.asked, made.asked_last, made.question, made.closing))
+    grips = storage.grips.of_events({words.event.event_id for words in quoted if words is not None})
     return [_stretch(cut, node, found, done.get(cut.key, NOTHING), grips) for cut, node, found in said]
 
 
@@ -80,14 +81,6 @@ def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
     """The grip of a later statement that contradicts this one; "" for none."""
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""
-
-
-def _words(doings: Doings) -> list[Words]:
-    return [w for w in (doings.asked, doings.asked_last, doings.question, doings.closing) if w is not None]
-
-
-def _grips(storage: Storage, done: Iterable[Doings]) -> dict[EventId, list[Grip]]:
-    return storage.grips.of_events({words.event.event_id for doings in done for words in _words(doings)})
 
 
 def _stretch(

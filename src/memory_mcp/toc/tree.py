@@ -41,7 +41,7 @@ T = TypeVar("T")
 #: Build number, rows of terms, last of them: see TocStore.stamps.
 Stamp = tuple[int, int, int]
 
-#: Segments from which a scope's period is told, the most salient; all of them count and all their terms are found.
+#: The most salient segments that a scope's period is written from; counts and terms come from all.
 _CHILDREN = 160
 #: Assembled nodes and sets kept in memory, all scopes together.
 _KEPT = 512
@@ -352,7 +352,7 @@ class Tree:
         days = (first.isoformat(), after.isoformat(), project)
         terms = union(map(from_bytes, self._storage.toc.terms_of_days(*days)))
         if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
-            # Nobody else's words lie below it: what an agent wrote of it is this project's own.
+            # It holds no other project: the agent's text is this project's own.
             return self._keep(key, _Assembled(stored, terms))
         ids = self._storage.toc.salient(*days, _CHILDREN)
         nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))

@@ -15,7 +15,7 @@ from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import is_gone, project_of
 
-#: How far behind the resumed offset calls are looked for, and how much of the head tells the first directory.
+#: Bytes before the resumed offset searched for calls, and of the head for the first directory.
 _LOOK_BACK = 256 * 1024
 _HEAD_RECORDS = 50
 _REMEMBERED = 20_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.model.event import EventType, Role
 
-#: Blocks that the client injects beside the user's words; nobody said them.
+#: Blocks that the client injects beside the user's words.
 _INJECTED = re.compile(
     r"<(system-reminder|ide_opened_file|ide_diagnostics|user-prompt-submit-hook|session-start-hook)\b[^<>]{0,200}>"
     r".*?(?:</\1>|\Z)",

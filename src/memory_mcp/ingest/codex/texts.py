@@ -16,7 +16,7 @@ _INJECTED = re.compile(
     r"|skills_instructions|apps_instructions|plugins_instructions|skill|personality_spec|model_switch|token_budget"
     r"|realtime_conversation|user_action|subagent_notification|turn_aborted|hook_prompt)\b|# AGENTS\.md instructions for )"
 )
-#: How a summary of the conversation so far begins where it stands in the user's role.
+#: How a summary of the conversation in the user's role begins.
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
 #: Where the client's introduction to it ends.
 _INTRODUCED = "own analysis:"
@@ -24,7 +24,7 @@ _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</co
 #: The editor's own words stand before this heading.
 _REQUEST = "## My request for Codex:"
 _IDE = "# Context from my IDE setup:"
-#: What stands before a command's output: lines of figures, then "Output:".
+#: The head of a command's output: lines of figures, then "Output:".
 _HEAD = re.compile(r"\A(?:(?:Chunk ID|Wall time|Exit code|Original token|Process |Total output)[^\n]*\n){1,8}Output:\n?")
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})$", re.M)
 _DIRECTORY = re.compile(r"<environment_context>\s*(?:<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+))")

@@ -16,7 +16,7 @@ from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "copilot"
-#: First words of the kinds of events of which none is told but those that have a reader.
+#: First words of known kinds of events; those not in `_READ` are skipped.
 _FAMILIES = frozenset(
     "agent assistant auto_mode_switch capabilities command commands elicitation exit_plan_mode external_tool hook"
     " human_response mcp mcp_app model pending_messages permission prompt_cache_break sampling sandbox session"
@@ -30,7 +30,7 @@ _READ = frozenset(
     " session.error user.message assistant.message tool.execution_start tool.execution_complete abort"
     " system.notification".split()
 )
-#: Kinds that are not told, and why.
+#: Kinds that are skipped, and why.
 _ELSEWHERE = {
     "assistant.reasoning": DUPLICATE,
     "tool.user_requested": DUPLICATE,
@@ -141,7 +141,7 @@ class CopilotReading(Reading):
         thinking = as_text(data.get("reasoningText"))
         parts = [thought(thinking, self._include_thinking)] if thinking.strip() else []
         text = as_text(data.get("content"))
-        # Calls are told when they are carried out.
+        # A call is read when it is carried out.
         reason = DUPLICATE if data.get("toolRequests") else EMPTY
         return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
 

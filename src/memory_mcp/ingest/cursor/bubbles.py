@@ -55,7 +55,7 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
     if status in _RUNNING:
         return [made, dropped(WRITING)]
     code = details.get("exitCode") if isinstance(details.get("exitCode"), int) else details.get("exitCodeV2")
-    # No single field tells whether a call did what it should: a refused command is "completed", too.
+    # No single field says whether a call succeeded: a refused command is "completed", too.
     refused = status in _REFUSED or additional.get("status") == "rejected" or details.get("rejected") is True
     failed = refused or status == "error" or additional.get("status") == "error" or (isinstance(code, int) and code != 0)
     text = "\n".join(filter(None, (error, _output(outcome, details))))

@@ -107,7 +107,7 @@ def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
     if log.exists() and shared.exists():
         return file, "mode=ro"
     if not log.exists():
-        # Closed, with all its changes inside: opened in the usual way, SQLite would make both files anew.
+        # Closed, with all its changes inside: opened in the usual way, SQLite would create both files again.
         return file, "mode=ro&immutable=1"
     private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memory-mcp-")))
     for part in (file, log):

@@ -27,7 +27,7 @@ _STAMP = re.compile(
 )
 _ZONE = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?\Z")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-#: What stands for thinking that the client does not write down.
+#: The client's placeholder for thinking.
 _REDACTED = "[REDACTED]"
 CONTEXT = "injected context"
 IN_DATABASE = "told by the database"

@@ -67,7 +67,7 @@ class Workspaces:
 
     def _listed(self, store: Store) -> dict[str, Place]:
         if self._lists is None:
-            # A newer list tells more: it goes over the older ones.
+            # Newer lists hold more and override older ones.
             self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
         return self._lists
 

@@ -16,7 +16,7 @@ from memory_mcp.ingest.claude_code.blocks import as_mapping
 _ROOT_FILE = ".project_root"
 #: Bytes of a small file that are read.
 _SMALL = 1024 * 1024
-#: In what the client tells its model at the start.
+#: In the context that the client gives its model at the start.
 _SAID = re.compile(r"working in the (?:following )?director(?:y|ies):\s*(?:-\s+)?([^\n]+?)\s*(?:\n|\Z)")
 
 

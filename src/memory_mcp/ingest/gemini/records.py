@@ -22,7 +22,7 @@ from memory_mcp.ingest.parts import Part, as_plain, call, content_id, dropped, n
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
-#: What stands between a prompt and the files that it names.
+#: The line between a prompt and the files that it names.
 _FILES = "--- Content from referenced files ---"
 #: Around what a command printed.
 _UNTRUSTED = re.compile(r"\A<untrusted_context>\n?(?:Output: )?(.*?)\n?(?:</untrusted_context>)?\s*\Z", re.S)
@@ -31,7 +31,7 @@ _CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the 
 _SUMMARY = "<state_snapshot>"
 #: The answer to its own summary and to the context that the client puts into the model's mouth.
 POLITE = frozenset({"Got it. Thanks for the additional context!", "Got it. Thanks for the context!"})
-#: After a summary what stays of the conversation is told again under other ids, within so many milliseconds.
+#: After a summary the kept messages are repeated under other ids, within this time (milliseconds).
 _AGAIN = 5_000
 _REMEMBERED = 20_000
 _FAILED = frozenset({"error", "cancelled"})
@@ -46,10 +46,10 @@ class GeminiReading(Reading):
         self._include_thinking = include_thinking
         self._subagent = self._begun = False
         self._beside = sessions_beside(file) if file.name == "logs.json" else frozenset()
-        #: Words told, by what tells them from others, and calls whose result is told; the values say nothing.
+        #: Ids of messages by a digest of their words, and calls with a result; the values of the latter are unused.
         self._words: OrderedDict[str, str] = OrderedDict()
         self._results: OrderedDict[str, str] = OrderedDict()
-        #: When each message was told first: a session that is taken up again tells its messages at new times.
+        #: First time of each message: a resumed session repeats its messages at new times.
         self._first: OrderedDict[str, int] = OrderedDict()
         #: When the conversation was summarised last.
         self._summarised = -_AGAIN

@@ -53,7 +53,7 @@ class Malformed(ValueError):
 class Hooks(Protocol):
     """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
 
-    #: Whether the same payload twice in a moment is one event that two hooks were told of.
+    #: Whether the same payload twice in a moment is one event that two hooks reported.
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:

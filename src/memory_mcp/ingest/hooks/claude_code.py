@@ -24,7 +24,7 @@ from memory_mcp.ingest.ours import is_answer
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
 
-#: Told apart by the client and of no use later: asked before it happens, shown piece by piece, or told twice.
+#: Events without lasting content: before an action, shown in pieces, or repeated by another event.
 _PASSED_OVER = frozenset(
     {
         "PreToolUse",
@@ -50,7 +50,7 @@ _PASSED_OVER = frozenset(
         "Setup",
     }
 )
-#: Longest answer of a tool that is told as JSON for want of words, characters.
+#: Longest answer of a tool without text that is kept as JSON, characters.
 _ODD = 8192
 #: A call that took longer than this is believed to have: clocks may have been set meanwhile (milliseconds).
 _LONGEST_CALL = 86_400_000
@@ -61,7 +61,7 @@ Payload = Mapping[str, object]
 class ClaudeCodeHooks:
     """Reads the payloads of every version of Claude Code that has hooks."""
 
-    #: Its settings and its plugins may both name our hook; what they are told differs in nothing.
+    #: Its settings and its plugins may both name the hook; both then get the same payload.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
@@ -217,7 +217,7 @@ def _json(value: object) -> str:
 #: What a session was about is behind it then.
 _ENDS = frozenset({"PreCompact", "SessionEnd"})
 
-#: The events that hold something to keep: what a client is to tell.
+#: The events with content to keep, which a client should report.
 READ = (
     "SessionStart",
     "UserPromptSubmit",

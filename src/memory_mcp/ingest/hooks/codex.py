@@ -9,7 +9,7 @@ from memory_mcp.ingest.hooks.base import Envelope, Heard, told_in
 from memory_mcp.ingest.hooks.claude_code import heard
 
 AGENT = "codex"
-#: Codex's own: the user stopped a turn, whose words its rollout tells.
+#: Codex's own: the user stopped a turn, whose words are in its rollout.
 _INTERRUPT = "Interrupt"
 
 

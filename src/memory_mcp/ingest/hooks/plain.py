@@ -19,7 +19,7 @@ _SPACE = re.compile(r"\s*")
 class PlainHooks:
     """Missing fields come from the envelope: the time of receipt, and the project of the hook's directory."""
 
-    #: Whoever writes its own hook sends what it means to send.
+    #: A hook written by hand sends a payload twice only on purpose.
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:

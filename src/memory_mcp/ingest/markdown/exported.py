@@ -14,7 +14,7 @@ KEY = "memory-mcp-export"
 MARK = f"---\n{KEY}: 1\n"
 _HEAD = re.compile(r"<!-- memory-mcp (\{.*\}) -->\Z")
 _FENCE = re.compile(r"(`{3,})text\Z")
-#: Whatever means something to Markdown, HTML, or a notes program.
+#: Characters with a meaning in Markdown, HTML, or a notes program.
 _MEANS = re.compile(r"([\\`*_{}\[\]()#|~$%^!=&@:])")
 _LIST = re.compile(r"([-+]|\d+[.)])(?=\s|\Z)")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
@@ -61,7 +61,7 @@ def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[s
         yield f"- {escaped(text)}{links}\n"
     yield "\n"
     for grip in dict.fromkeys(own):
-        # A block's name stands once in a file.
+        # A block's name is written once per file.
         if grip not in shown:
             shown.add(grip)
             yield f"> {escaped(quotes[grip])}\n\n^{_block(grip)}\n\n"

@@ -20,7 +20,7 @@ _ENTRY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?\Z")
 _ITEM = re.compile(r"\s*-[ \t]+(.*)\Z")
 #: A day, perhaps with a time, at the beginning of a file's name or of a heading.
 _DATED = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?(?!\d)")
-#: Keys that tell when a note was written, the surest first.
+#: Keys with the time of a note, the most reliable first.
 DATE_KEYS = ("date", "created", "created_at", "date created", "creation date", "createdat", "day")
 _HALF_A_DAY_MS = 43_200_000
 

@@ -17,7 +17,7 @@ from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "opencode"
 UNFINISHED = "not finished yet"
-#: Parts that nobody said.
+#: Parts without words.
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "subtask", "compaction", "retry"})
 
 
