@@ -1,4 +1,4 @@
-"""Drafts in, stored events out: the one place that gives events their ids and their trust.
+"""Turn drafts into stored events: the one place that sets their ids and their trust.
 
 Invariants
 1. The id follows from source time and source id, never from the time of arrival; twice changes nothing.

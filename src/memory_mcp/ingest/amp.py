@@ -1,4 +1,4 @@
-"""Amp's thread files in, reads of event drafts out.
+"""Importer of Amp's thread files.
 
 Its maker documents threads as a product, not their files. They are known from two descriptions made of real files and
 from several open readers, which agree, for clients 0.0.1755 to 0.0.1773 (August 2025 to March 2026): one JSON document a
@@ -119,8 +119,7 @@ class AmpImporter(WholeImporter):
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
     """Return the session as the thread's environment describes it."""
     initial = as_mapping(as_mapping(value.get("env")).get("initial"))
-    trees = initial.get("trees")
-    tree = as_mapping(trees[0] if isinstance(trees, list) and trees else None)
+    tree = next(iter(as_mappings(initial.get("trees"))), {})
     uri = tree.get("uri")
     where = as_mapping(uri)
     cwd = as_text(initial.get("cwd")) or path_of(initial.get("workingDirectory")) or path_of(uri)

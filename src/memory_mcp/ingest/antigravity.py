@@ -74,7 +74,7 @@ class AntigravityImporter(ClientImporter):
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")

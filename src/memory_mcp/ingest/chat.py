@@ -116,7 +116,7 @@ def retold(text: str, record: str) -> Part:
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """The reads of records of a file that is read from its start."""
+    """Read the records of a file that is always read from its start."""
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)

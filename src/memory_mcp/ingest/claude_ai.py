@@ -1,4 +1,4 @@
-"""Claude.ai's account export in, reads of event drafts out.
+"""Importer of Claude.ai's account export.
 
 Its maker does not document the format. It is known from schemas made of real exports of 2024 to 2026 and from several
 open readers of them, which agree: an array of conversations in conversations.json, loose or in the archive that the
@@ -28,7 +28,7 @@ _ARTIFACTS = "artifacts"
 
 
 class ClaudeAiImporter(ExportImporter):
-    """Reads what Claude.ai's account settings export."""
+    """Reads account exports of Claude.ai."""
 
     name = AGENT
     title = "Claude.ai export"

@@ -10,7 +10,6 @@ insert messages, so a place in the array means nothing.
 
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,9 @@ from pathlib import Path
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import editor_data, find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, said
 from memory_mcp.ingest.times import parse_time
@@ -56,7 +55,7 @@ class ClineImporter(ClientImporter):
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
         for editor in _EDITORS:
-            folders += [_editor(home, editor) / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
+            folders += [editor_data() / editor / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
         return tuple(folders)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -70,18 +69,10 @@ class ClineImporter(ClientImporter):
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a file that is written as a whole is always read from its start."""
+        """See `Importer`; a rewritten file is always read from its start."""
         del offset
         reading = _Reading(file, self._settings.include_thinking)
         return chat.read_whole(reading, file, _messages(reading, file), report)
-
-
-def _editor(home: Path, name: str) -> Path:
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / name
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming") / name
-    return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / name
 
 
 def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
@@ -99,7 +90,7 @@ def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         self._file = file
@@ -122,10 +113,10 @@ class _Reading(ChatReading):
 
     def _open_task(self, folder: Path) -> None:
         """Read the task's directory from the files next to it."""
-        told = self._history or next(
-            (i for i in _items(chat.beside(folder.parent.parent / "state" / "taskHistory.json")) if i.get("id") == folder.name),
-            {},
-        )
+        told = self._history
+        if not told:
+            tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
+            told = next((task for task in tasks if task.get("id") == folder.name), {})
         self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
         self.session.file_time = file_time(self._file)
 
@@ -217,7 +208,3 @@ class _Reading(ChatReading):
 def _model(record: Mapping[str, object]) -> str:
     told = as_mapping(record.get("modelInfo"))
     return as_text(told.get("id")) or as_text(told.get("modelId"))
-
-
-def _items(value: object) -> list[Mapping[str, object]]:
-    return [item for item in as_list(value) if isinstance(item, Mapping)]

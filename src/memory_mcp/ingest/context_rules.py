@@ -214,7 +214,7 @@ def _is_wif(match: re.Match[str]) -> bool:
 
 
 def _one_word(match: re.Match[str]) -> bool:
-    """No text that was escaped to stand in an address."""
+    """Whether a value is random, and not the escaped text of an address."""
     value = match["secret"]
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 

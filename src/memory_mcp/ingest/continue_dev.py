@@ -1,4 +1,4 @@
-"""Continue's session files (IDE extensions and the command `cn`) in, reads of event drafts out.
+"""Importer of Continue's session files (IDE extensions and the command `cn`).
 
 The format is that of the client's own code, which is open: `core/util/history.ts` and the types it writes, as shipped
 with @continuedev/cli 1.5.47, and their older forms in the history of its repository. One JSON document a session in
@@ -56,7 +56,7 @@ class ContinueImporter(WholeImporter):
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; the list of sessions is none of them."""
+        """See `Importer`; the list of sessions is not a session."""
         return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:

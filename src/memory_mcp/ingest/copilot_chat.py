@@ -1,4 +1,4 @@
-"""Sessions of Copilot Chat, as VS Code stores them, in, reads of event drafts out.
+"""Importer of Copilot Chat's sessions, as VS Code stores them.
 
 A session is one JSON object (`.json`), or a log of changes to one (`.jsonl`): kind 0 is the whole object, 1 sets what is at
 a path, 2 cuts an array at a path to `i` items and adds to it, 3 takes away what is at a path. VS Code writes such a log anew
@@ -9,15 +9,13 @@ said in it, the call's id for a call, that with `#result` for its result. Only r
 a millisecond behind the other, and the last words at the time that the whole took.
 """
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import editor_data, find_files
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
@@ -42,15 +40,9 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the editor's editions keep what belongs to a workspace, and to none."""
-        if sys.platform == "win32":
-            base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Application Support"
-        else:
-            base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        """Storage folders of the editor's editions, for workspaces and for windows without one."""
         storages = ("workspaceStorage", "globalStorage")
-        return tuple(base / edition / "User" / storage for edition in _EDITIONS for storage in storages)
+        return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
     def files(self, path: Path) -> Iterator[Path]:
         """See `Importer`: many files next to sessions are not sessions."""
@@ -95,7 +87,7 @@ class ChatReading(Reading):
         self.cwd = path_of(place.get("folder")) or str(Path(path_of(place.get("workspace"))).parent).strip(".")
 
     def give(self, record: dict[str, object]) -> Given:
-        """What one request gives: words, answer and calls."""
+        """Return the words, answer and calls of one request."""
         self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
         self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
         key, time = as_text(record.get("requestId")), parse_time(record.get("timestamp"))

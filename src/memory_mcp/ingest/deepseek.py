@@ -65,7 +65,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)

@@ -118,7 +118,7 @@ class ExportImporter(WholeImporter):
     own: ClassVar[re.Pattern[bytes]]
 
     def default_paths(self) -> tuple[Path, ...]:
-        """There is none: an export is downloaded to wherever its owner wants it."""
+        """None: an export may be downloaded anywhere."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:

@@ -79,7 +79,7 @@ def _file_in(name: str) -> str:
 
 
 def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
-    """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there.
+    """Return the bytes of a file to read, at least 1 if it changed; raises OSError if it is missing.
 
     A session file of another client that lies in this one's folder was read by that one's importer: see `read_by_others`.
     """

@@ -61,7 +61,7 @@ def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
 
 
 class Follower:
-    """Looks for what followed clients wrote."""
+    """Reads what followed clients wrote."""
 
     def __init__(
         self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
@@ -76,7 +76,7 @@ class Follower:
         self._rest_until = 0.0
 
     def round(self, should_stop: Callable[[], bool]) -> int:
-        """Read what changed; how many events were new. Ends early, between two pieces, where it should."""
+        """Read what changed and return the number of new events; ends early, between two parts, if it should stop."""
         began = time.monotonic()
         if began < self._rest_until:
             return 0
@@ -89,7 +89,7 @@ class Follower:
         return new
 
     def _changed(self, importer: Importer, path: Path) -> list[Task]:
-        """The files below a place that are to be read, as tasks."""
+        """Return the changed files below a place, as tasks."""
         known = self._marks.marks(prefix_of(importer))
         tasks = []
         for task in survey(importer, path, known, None, ImportReport()):
@@ -126,7 +126,7 @@ class Follower:
         return new
 
     def _keep(self, name: str) -> int:
-        """Store a piece that was read; how many of its events are new."""
+        """Store a part that was read; return the number of new events."""
         source, each = handover.slices(self._spool, name)
         new = 0
         for piece in each:

@@ -1,4 +1,4 @@
-"""The one gate that every write passes: a draft in, a clean draft or the reason for its refusal out.
+"""The gate of every write: returns a clean draft, or the reason why a draft is refused.
 
 Invariants
 1. What leaves holds no secret that a rule knows, no private span, nothing that was forgotten, nothing this program itself
@@ -143,7 +143,7 @@ class Gate:
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """What else goes with a text, by field: without secrets, and two that differed still do."""
+        """Return the fields beside the text without secrets; two different values stay different."""
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
@@ -209,7 +209,7 @@ class Gate:
 
 
 def _without_private(draft: EventDraft) -> EventDraft:
-    """The draft without private spans in what goes with its text; in the text before anything else may hide a tag's half."""
+    """Return the draft without private spans in its fields; the text comes first, before a tag could be cut in two."""
     told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
     # Search all of them at once: if no tag is in the joined text, none is in a field.
     if strip_private(row := "\n".join(told.values())) is row:

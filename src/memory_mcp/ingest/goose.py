@@ -140,7 +140,7 @@ def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one session."""
+    """State of reading one session."""
 
     def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
         super().__init__("goose", session_id, thinking, thread)

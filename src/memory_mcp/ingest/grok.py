@@ -64,7 +64,7 @@ def _text(update: Mapping[str, object]) -> str:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))

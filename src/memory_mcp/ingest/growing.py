@@ -1,4 +1,4 @@
-"""Session files that grow by a record at a time, in any client's form: records in, reads of drafts out.
+"""Read session files that grow record by record, in any client's form.
 
 Invariants
 1. Events of one file never share a millisecond where their records follow each other at once: they are ordered by time.
@@ -41,7 +41,7 @@ class Told:
 
 @dataclass(slots=True)
 class Given:
-    """What one record gives, or why it gives nothing."""
+    """The items of one record, or the reason why there are none."""
 
     told: list[Told] = field(default_factory=list)
     reason: str = EMPTY
@@ -113,7 +113,7 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
 
 
 def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
-    """The drafts of what one record gave, counted in the report."""
+    """Return the drafts of what one record gave, and count it in the report."""
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
     report.lines += 1

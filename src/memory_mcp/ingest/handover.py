@@ -37,7 +37,7 @@ _FORM = 1
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What belongs into one transaction."""
+    """The content of one transaction."""
 
     drafts: Sequence[EventDraft]
     marks: Mapping[str, str]
@@ -114,7 +114,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the file that is being collected, if it holds anything."""
+        """Complete the current file, if it has content."""
         if self._rows:
             self._end_slice({})
         if not self._lines:
@@ -161,7 +161,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
 
 
 def sweep(spool: Path) -> int:
-    """Remove what imports left that have ended; how many files."""
+    """Remove the files of ended imports; return how many."""
     folder = spool / FOLDER
     try:
         names = sorted(entry.name for entry in folder.iterdir())

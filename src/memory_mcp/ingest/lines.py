@@ -1,4 +1,4 @@
-"""A file of JSON in, its records out one by one: lines, objects spread over several lines, or one large array.
+"""Read the records of a JSON file one by one: lines, objects spread over several lines, or one large array.
 
 Invariants
 1. Memory holds one record and a window around it, never the file; no record is longer than `MAX_RECORD`.
@@ -43,7 +43,7 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One JSON object of a file, or the reason why there is none at this place."""
+    """One JSON object of a file, or the reason why there is none here."""
 
     #: The object; empty when `error` says why.
     value: dict[str, object]
@@ -145,7 +145,7 @@ class _Reader:
         return _Line(raw, start, end, self._number, too_long, array)
 
     def _object(self, line: _Line, text: str) -> Record | None:
-        """The object that begins on `line`, or why there is none; None when it has to wait."""
+        """Return the object that begins on `line`, or an error; None while it is incomplete."""
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
@@ -256,7 +256,7 @@ class _Window:
         return max(at, 0)
 
     def skip_space(self, at: int) -> int:
-        """The next place that is not white space; the end of the text when there is none."""
+        """Return the next place without white space, or the end of the text."""
         while True:
             match = _SPACE.match(self.text, at)
             at = match.end() if match else at
@@ -264,7 +264,7 @@ class _Window:
                 return at
 
     def value(self, at: int) -> tuple[object, int] | str | None:
-        """The value at a place and where it ends; why there is none; None when the file ends before it does."""
+        """Return the value at a place and its end, or an error; None if the file ends before it is complete."""
         while True:
             try:
                 value, end = _decode(self.text, at)

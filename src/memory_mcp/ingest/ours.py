@@ -88,7 +88,7 @@ def is_answer(value: object) -> bool:
 
 
 def without_ours(text: str) -> str:
-    """`text` without what this program produced: fenced recalls, structured answers, a summarizer's prompt; "" if that is all."""
+    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all."""
     if MARK not in text:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
@@ -164,7 +164,7 @@ def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
 
 
 def _pair(first: _Tag, last: _Tag) -> bool:
-    """Whether two tags stand as a fence's do: on lines of their own, or at the ends of a line that was joined of all."""
+    """Whether two tags are a fence's: on lines of their own, or at the ends of one joined line."""
     if first.closes or not last.closes:
         return False
     return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
@@ -218,7 +218,7 @@ def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
 
 
 def _answers(text: str) -> Iterator[Span]:
-    """Where structured answers of ours stand: as JSON, inside of other JSON, as Python or YAML write them."""
+    """Return the spans of structured answers: as JSON, inside other JSON, as Python or YAML."""
     done = 0
     for at in _marks(text):
         behind, near = at + len(MARK), _near(text, at)

@@ -1,4 +1,4 @@
-"""What importers of many clients share: the parts of a message in, drafts with their ids and times out.
+"""Shared by importers: turn the parts of a message into drafts with ids and times.
 
 Invariants
 1. A part that is left out takes its number and its millisecond all the same: no setting moves an id or a time.
@@ -56,7 +56,7 @@ def thought(text: str, keep: bool) -> Part:
 
 
 def dropped(reason: str) -> Part:
-    """A part that is left out."""
+    """Return a part that is left out, with its reason."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 
@@ -115,7 +115,7 @@ def file_time(file: Path) -> str:
 
 
 def after(own: int | None, last: int | None) -> int | None:
-    """The time of what follows something at `last`: its own, or a millisecond later where that is no later one."""
+    """Return the time after `last`: its own, or a millisecond later if that is not later."""
     if own is None or own <= 0:
         return None if last is None else last + 1
     return own if last is None or own > last or last - own > _DAY else last + 1

@@ -84,7 +84,7 @@ class Payloads:
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
-        """What goes with a payload, by its name."""
+        """Clean the fields beside a payload, by name."""
         values: list[Any] = [dict(told)]
         self._clean_values(values)
         found: dict[str, str] = values[0]
@@ -178,7 +178,7 @@ def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
 
 
 def _values(text: str) -> tuple[list[Any], bool]:
-    """The JSON values that stand one after the other in a text, and whether an object has a key twice; ValueError for others."""
+    """Return the JSON values in a text, and whether an object repeats a key; raises ValueError for other text."""
     twice = False
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _ends(text: str) -> str:
 
 
 def _strip(leaves: list[_Leaf]) -> None:
-    """Take private spans out. A tag stays where its span goes on in what else the gate reads as one text with it."""
+    """Remove private spans. A tag stays if its span continues in text that the gate reads together with it."""
     inside, group, first = False, 0, 0
     for number, leaf in enumerate(leaves):
         if leaf.group != group or not group:

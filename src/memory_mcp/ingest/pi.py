@@ -99,7 +99,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         archived = _ARCHIVE.sub("", file.name)

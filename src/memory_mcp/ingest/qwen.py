@@ -1,4 +1,4 @@
-"""Qwen Code's session files in, reads of event drafts out.
+"""Importer of Qwen Code's session files.
 
 A fork of Gemini CLI: newer versions append records that name their session, directory, branch and version, around messages
 in Gemini's form; older ones wrote Gemini CLI's own session files.

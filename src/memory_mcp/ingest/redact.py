@@ -1,4 +1,4 @@
-"""Text in, text without secrets and private spans out: one cheap look for anchors, then the rules they call for.
+"""Remove secrets and private spans from text: one cheap search for anchors, then the rules they call for.
 
 Invariants
 1. Nothing is imported or scanned for a rule none of whose anchors stands in the text.
@@ -72,7 +72,7 @@ _Words = dict[str, list[tuple[_Match, list[int]]]]
 
 
 def strip_private(text: str) -> str:
-    """`text` without its `<private>` spans, nested ones too; one that is not closed reaches to the end.
+    """Return `text` without its `<private>` spans, also nested ones; an open one reaches to the end.
 
     One that is not opened reaches back to the beginning: clients cut a message into parts.
     """
@@ -83,7 +83,7 @@ class Private:
     """A text without its private spans, and how they reach beyond its ends."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
-        """`inside`: the text begins within a span that is open already."""
+        """Split `text`; `inside`: it begins within an open span."""
         out: list[str] = []
         depth, at = int(inside), 0
         #: Whether a span ends here that begins before the text.

@@ -19,7 +19,7 @@ _CLAUDE_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one client's session files. Times in UTC milliseconds."""
+    """When one client's session files will be deleted. Times in UTC milliseconds."""
 
     importer: str
     title: str

@@ -58,7 +58,7 @@ def spelled(text: str) -> Spelled:
 
 
 class _Table(dict[int, str]):
-    """What each character becomes; worked out when it is first met."""
+    """Maps each character to its normalized form; computed on first use."""
 
     def __missing__(self, code: int) -> str:
         found = self[code] = _form(chr(code))
@@ -72,7 +72,7 @@ def _table() -> _Table:
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """What each byte of ASCII text becomes, and those that are left out."""
+    """Map each byte of ASCII text to its normalized form, and list the bytes left out."""
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped

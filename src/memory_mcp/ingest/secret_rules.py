@@ -122,7 +122,7 @@ class FlagRule:
 
 @dataclass(frozen=True, slots=True)
 class KeyBlockRule:
-    """Private key blocks, whole; a mention of the first line alone is none."""
+    """Whole private key blocks; the first line alone does not count."""
 
     name: str = "private-key"
     anchors: tuple[str, ...] = ("private key", "private-lines:")

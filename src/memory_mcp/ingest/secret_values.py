@@ -125,7 +125,7 @@ def is_hard(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Whether capitals, small letters and several digits stand in a drawn value of twenty characters and more."""
+    """Whether a random value of twenty characters or more has capitals, small letters and several digits."""
     pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG
@@ -140,7 +140,7 @@ def is_strong(value: str) -> bool:
 
 
 def is_mixed(value: str) -> bool:
-    """Whether letters and digits stand in it."""
+    """Whether a value has letters and digits."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
@@ -164,7 +164,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_common(value: str) -> bool:
-    """Whether a value is what everybody tries first: `secret1`, `s3cr3t`, `My$ecretPassword`."""
+    """Whether a value is a common guess: `secret1`, `s3cr3t`, `My$ecretPassword`."""
     if len(value) > _LONGEST_COMMON:
         return False
     return bool(_COMMON.match(value) or _SPELLED.fullmatch(value.lower().translate(_LETTERS_FOR)))

@@ -1,4 +1,4 @@
-"""Files that hooks left in the spool in, stored events out: in name order, which is the order of time, each exactly once.
+"""Store the files that hooks left in the spool, each exactly once, in order of their names, which is that of time.
 
 Invariants
 1. A file is removed only after its events are acknowledged; read again after a crash it stores nothing twice, because

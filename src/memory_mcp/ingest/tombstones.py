@@ -100,7 +100,7 @@ class _Known:
 
     @property
     def has_values(self) -> bool:
-        """Whether a text can hold anything of it."""
+        """Whether any text could hold a forgotten value."""
         return bool(self.cuts) or any(self.values.values())
 
 

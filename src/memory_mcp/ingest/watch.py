@@ -23,7 +23,7 @@ _BUFFER = 64 * 1024
 
 
 class Watch:
-    """From `start` on calls `act` in a thread of its own, until it is closed or the directory is gone."""
+    """Calls `act` in a thread of its own after `start`, until it is closed or the directory is deleted."""
 
     def __init__(self, inotify: int) -> None:
         self._inotify = inotify
@@ -37,7 +37,7 @@ class Watch:
 
     @classmethod
     def on(cls, directory: Path) -> "Watch | None":
-        """Watch a directory, creating it and its parent if missing; None if it cannot be watched."""
+        """Watch a directory, creating it and its parent if missing; None, without an OSError, if it cannot be watched."""
         if not sys.platform.startswith("linux"):
             return None
         try:

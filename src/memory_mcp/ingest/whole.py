@@ -12,7 +12,7 @@ from memory_mcp.model.event import EventDraft
 
 
 class WholeImporter(ABC, ClientImporter):
-    """What such importers share; see `Importer`."""
+    """Base of such importers; see `Importer`."""
 
     name: str
     title: str

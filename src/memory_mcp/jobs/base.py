@@ -9,7 +9,7 @@ from memory_mcp.jobs.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What one run did, in words and in numbers."""
+    """The result of one run, in words and in numbers."""
 
     words: str
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -56,5 +56,5 @@ class Asked(Protocol):
     """A job that does more when a person starts it than on its schedule."""
 
     def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """As `Job.run`, with what else would wait for more to come."""
+        """As `Job.run`, including work that a scheduled run would leave for later."""
         ...

@@ -55,7 +55,7 @@ class CloseSegments:
         return self._storage.events.last_seq() - self.reached()
 
     def reached(self) -> int:
-        """The number of the last event that is derived; costs as `pending` does."""
+        """Return the number of the last derived event; costs as `pending` does."""
         if self._done is None:
             self._done = self._storage.outbox.checkpoint(FOLLOWER)
         return self._done
@@ -102,7 +102,7 @@ class CloseSegments:
         return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
-        """Derive and publish what one batch changes; whether any segment did."""
+        """Derive and publish the changes of one batch; return whether any segment changed."""
         batch = self._placed(events)
         derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")

@@ -52,7 +52,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one run published and how long it took."""
+    """What one run published, and its duration."""
 
     #: Days, weeks, months and years published.
     periods: int
@@ -88,7 +88,7 @@ class Publishing:
         return not self._held
 
     def __exit__(self, *told: object) -> None:
-        """Let go of it."""
+        """Release the lock."""
         outer = self._held.pop()
         try:
             if outer is not None:
@@ -110,7 +110,7 @@ class Derivation:
         settle: Callable[[], set[str]],
         exclusive: Callable[[str], AbstractContextManager[bool]],
     ) -> None:
-        """`settle` files under other names what belongs there, and says which days that touched; see `Storage.exclusive`."""
+        """`settle` refiles segments under new names and returns the days it changed; see `Storage.exclusive`."""
         self._settle = settle
         self._segments = segments
         self._rollups = rollups
@@ -129,7 +129,7 @@ class Derivation:
         return self._segments.pending()
 
     def reached(self) -> int:
-        """The number of the last event that is derived."""
+        """Return the number of the last derived event."""
         return self._segments.reached()
 
     def run(
@@ -226,7 +226,7 @@ class Derivation:
         return self._rollups.lacking(self._segments.touched)
 
     def roll_up_touched(self) -> int:
-        """Roll up the periods of the segments that this process has published since they were rolled up; how many."""
+        """Roll up the periods of segments that this process published since the last roll-up; return how many."""
         with self.publishing:
             days = self._segments.take_touched()
             try:

@@ -26,7 +26,7 @@ class Patience:
 
 @dataclass(slots=True)
 class Waiting:
-    """Notices that nothing was done about yet, and when that is due; times by the monotonic clock."""
+    """Pending notices and when they are due; times by the monotonic clock."""
 
     patience: Patience
     first: float | None = None
@@ -39,7 +39,7 @@ class Waiting:
 
     @property
     def due(self) -> float | None:
-        """When it is to be done; None while there is nothing."""
+        """The time to act on them; None without notices."""
         if self.first is None:
             return None
         return min(self.last + self.patience.silence, self.first + self.patience.longest)
@@ -112,7 +112,7 @@ class Deriver:
         return max(min(moments), self._rested) if moments else None
 
     def stop(self) -> None:
-        """End after the run that is under way."""
+        """Stop after the current run."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -139,7 +139,7 @@ class Deriver:
                 self._again = None if again is None else now + again
 
     def _slept(self) -> bool:
-        """Sleep until a run is due; False when it is to end."""
+        """Sleep until a run is due; return False once stopped."""
         with self._changed:
             while not self._stopped:
                 now, self._until = time.monotonic(), self._due()

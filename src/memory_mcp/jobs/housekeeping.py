@@ -20,7 +20,7 @@ class Housekeeping:
     help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"
 
     def __init__(self, storage: Storage, back_up: Callable[[str], None], schedule: Schedule) -> None:
-        """`back_up` is called, with what for, before the file is rewritten."""
+        """Call `back_up`, with the reason, before the file is rewritten."""
         self._storage = storage
         self._back_up = back_up
         self.schedule = schedule

@@ -215,7 +215,7 @@ class RenderBriefings:
 
 
 def _sweep(folder: Path, keep: set[str]) -> int:
-    """Remove the files that must not be there; how many."""
+    """Remove files that are not in `keep`; return how many."""
     extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
     for file in extra:
         file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""When a job is due: a schedule, its last run and the time now in, the next moment out. Pure.
+"""Compute when a job is due from its schedule, its last run and the time now. Pure.
 
 Invariants
 1. However many runs were missed, asleep or not running, one is due: the next moment follows from the last run alone.

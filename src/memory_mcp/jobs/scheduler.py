@@ -1,4 +1,4 @@
-"""The one loop: jobs in, each run when it is due, one at a time, with what became of it kept.
+"""Run jobs when they are due, one at a time, and keep their results.
 
 Invariants
 1. Never two jobs at once, and none twice at once, whoever asks for the run; a job that only waits for something outside
@@ -55,7 +55,7 @@ class JobStatus:
 
 @dataclass(slots=True)
 class _State:
-    """What survives. On disk: names may be added, never given another meaning."""
+    """Stored state of a job. On disk: fields may be added, never change their meaning."""
 
     #: When the job was first known: a daily one is due from then on.
     since: int
@@ -115,7 +115,7 @@ class Scheduler:
             return [_status(entry) for entry in self._entries().values()]
 
     def pause(self, name: str) -> None:
-        """Let a job rest until `resume`; a run that is under way ends as it would. InvalidQuery for an unknown name."""
+        """Pause a job until `resume`; a current run goes on. Raises InvalidQuery for an unknown name."""
         self._set_paused(name, True)
 
     def resume(self, name: str) -> None:
@@ -358,7 +358,7 @@ class Scheduler:
 
 
 def _read(text: str, name: str, now_ms: int) -> _State:
-    """A stored state; a fresh one where there is none, or none that can be read."""
+    """Return a stored state; a new one if there is none or it cannot be read."""
     if not text:
         return _State(now_ms)
     try:

@@ -50,7 +50,7 @@ class DeriveWorkers:
         self._children.clear()
 
     def derive(self, batch: Sequence[Work]) -> list[Derived]:
-        """As `toc.build.derive`, same order, same values; all of it here when no child can be had."""
+        """As `toc.build.derive`, same order, same values; all in this process if no child can be started."""
         least = _LEAST if not self._aside else 1 if self._children else _LEAST_ASIDE
         if self._wanted == 0 or len(batch) < least:
             return derive(batch, self._calendar, self._summarizer)
@@ -120,7 +120,7 @@ class _Batch:
         return len(self._frames)
 
     def take(self) -> tuple[int, Sequence[Work]] | None:
-        """A frame to work on; None when there is none, or when the batch has failed."""
+        """Return a frame to work on; None if there is none or the batch has failed."""
         with self._changed:
             return self._frames.popleft() if self._frames and self._failed is None else None
 

@@ -225,7 +225,7 @@ class _Page:
         return True
 
     def fill(self, blocks: Sequence[_Block], heading: str) -> None:
-        """Add what fits of the blocks, in their order, the lowest ranks of all of them first."""
+        """Add the blocks' lines that fit, lowest ranks of all blocks first."""
         offered = [(rank, number, place) for number, b in enumerate(blocks) for place, (rank, _) in enumerate(b.lines)]
         offered += [(block.rank, number, -1) for number, block in enumerate(blocks)]
         kept: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""Segments with their events in, nodes with their grips and terms out. Pure, from batch to batch."""
+"""Build nodes, grips and terms from segments with their events. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What one segment becomes. `hashes` is the sorted uint32 set of its terms, as bytes."""
+    """The result of one segment; `hashes`: its terms, `(n,) uint32` sorted, as bytes."""
 
     segment: Segment
     node: TocNode
@@ -165,7 +165,7 @@ def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
 
 
 def hashes_of(events: Sequence[Event]) -> bytes:
-    """The sorted uint32 hashes of every term of the events: their words, speakers and what their metadata names."""
+    """Return the term hashes of the events (words, speakers, names in metadata): `(n,) uint32` sorted, as bytes."""
     found = hashes_in(*map(searchable, events))
     return np.sort(np.fromiter(found, dtype="<u4", count=len(found))).tobytes()
 

@@ -44,7 +44,7 @@ class _Seen:
 
 
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """All findings over everything that is derived so far; events not derived yet are no fault."""
+    """Return all findings in what is derived so far; events that are not derived yet are no finding."""
     storage.reread()
     seen = _Seen()
     seen.cuts = {c.key: c for c in storage.toc.iter_cuts()}

@@ -164,7 +164,7 @@ class Improver:
 
 
 def by_level(ids: Sequence[NodeId]) -> Mapping[str, int]:
-    """How many nodes of each level there are, in the order of the levels found."""
+    """Return the number of nodes of each level, in order of first appearance."""
     counts: dict[str, int] = {}
     for node_id in ids:
         level = level_of(node_id).value

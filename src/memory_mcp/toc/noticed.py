@@ -1,4 +1,4 @@
-"""Nodes as they change in, which of their statements a newer one contradicts out; kept in memory, and stored nowhere.
+"""Find statements that newer ones contradict, following changed nodes; kept in memory only.
 
 Invariants
 1. What is marked follows from the statements that are stored now: whatever is derived again, forgotten or moved changes it.
@@ -44,7 +44,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Known:
-    """Statements by segment and by project and term, and what contradicts what."""
+    """Statements by segment and by project and term, and pairs that contradict each other."""
 
     by_segment: dict[int | None, list[_Held]] = field(default_factory=dict)
     by_term: dict[tuple[str, str], dict[int, _Held]] = field(default_factory=lambda: defaultdict(dict))

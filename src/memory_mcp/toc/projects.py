@@ -69,7 +69,7 @@ class Projects:
         return found
 
     def _owner(self, name: str, known: Collection[str]) -> str:
-        """The project that a directory which is gone belonged to; "" where none or several may be meant."""
+        """Return the project that a deleted directory belonged to; "" if none or several are possible."""
         if (now := project_of(name)) != name and now != worktrees.pooled(name)[1]:
             return now
         pool = worktrees.pooled(name)[0]

@@ -1,4 +1,4 @@
-"""A node's children in, those that may be shown as one line out: "14 short exchanges". Pure."""
+"""Choose the children of a node to fold into one line, such as "14 short exchanges". Pure."""
 
 from collections.abc import Collection, Sequence
 

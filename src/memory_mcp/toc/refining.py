@@ -42,7 +42,7 @@ class Refining:
     """Looks for what is due in one project, or with None in all of them."""
 
     def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
-        """`told`: nodes with an agent's or a language model's words; `settled_ms`: what ended before grows no more (UTC)."""
+        """`told`: nodes that an agent or a language model wrote; `settled_ms`: segments that ended before it are final."""
         self._storage = storage
         self._told = told
         self._project = project

@@ -260,7 +260,7 @@ _REMEMBERED = 5_000
 
 
 class Frequencies:
-    """Document frequencies by project, from the root's rows: in how many segments a term occurs."""
+    """Document frequencies by project: the number of segments with a term."""
 
     def __init__(self, rows: Iterable[tuple[str, bytes, bytes]]) -> None:
         parts: dict[str, list[tuple[Hashes, npt.NDArray[np.int32]]]] = {}

@@ -102,7 +102,7 @@ class Tree:
         return found
 
     def _fact(self, key: object, read: Callable[[], T]) -> T:
-        """What `read` gives, kept until anything is stored."""
+        """Return the result of `read`, cached until anything is stored."""
         version = self._storage.toc.version()
         with self._lock:
             if version != self._facts_of:
@@ -122,7 +122,7 @@ class Tree:
         return self._calendar
 
     def node(self, node_id: NodeId, project: str | None = None) -> TocNode:
-        """One node as the scope sees it; NotFound when there is none for it."""
+        """Return one node as the scope sees it; raises NotFound if there is none for it."""
         if node_id == ROOT:
             return self.root(project)
         found = self.nodes([node_id], project)
@@ -203,7 +203,7 @@ class Tree:
         return self.outline(project).children(node_id)
 
     def count_children(self, node_id: NodeId, project: str | None = None) -> int:
-        """How many children a node has; cheaper than listing them."""
+        """Return the number of children of a node; cheaper than listing them."""
         level = level_of(node_id)
         if level is TocLevel.DAY:
             return self.count_below(node_id, Scope(project=project))

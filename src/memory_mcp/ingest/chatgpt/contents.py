@@ -1,4 +1,4 @@
-"""One message of ChatGPT in, its parts out; nothing here knows of conversations or times."""
+"""Convert one message of ChatGPT to its parts; independent of conversations and times."""
 
 import re
 from collections.abc import Mapping
@@ -30,7 +30,9 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
     if kind in _CONTEXTS or metadata.get("is_user_system_message") is True:
         return [dropped(CONTEXT)]
     if kind in _THOUGHTS:
-        return [thought(_thoughts(content), keep_thinking)]
+        told = content.get("thoughts")
+        lines = (as_text(one.get("content")) or as_text(one.get("summary")) for one in as_mappings(told))
+        return [thought("\n".join(filter(None, lines)) if isinstance(told, list) else text_of(content), keep_thinking)]
     if metadata.get("is_visually_hidden_from_conversation") is True:
         return [dropped(HIDDEN)]
     text = _CITATION.sub("", text_of(content)).strip()
@@ -84,11 +86,3 @@ def _part(part: object) -> str:
         size = f" {told['width']}x{told['height']}" if isinstance(told.get("width"), int) and told.get("height") else ""
         return f"[{kind.removesuffix('_asset_pointer') or 'file'}{size}]" + (f" {prompt}" if prompt else "")
     return next((as_text(told[key]) for key in _TEXT_KEYS if as_text(told.get(key)).strip()), f"[{kind}]" if kind else "")
-
-
-def _thoughts(content: Mapping[str, object]) -> str:
-    told = content.get("thoughts")
-    if isinstance(told, list):
-        lines = (as_mapping(t) for t in told)
-        return "\n".join(filter(None, (as_text(t.get("content")) or as_text(t.get("summary")) for t in lines)))
-    return text_of(content)

@@ -1,4 +1,4 @@
-"""The tree of a conversation in, its messages out, each behind its parent and with the branch it belongs to.
+"""Walk the tree of a conversation: each message after its parent, with the branch it belongs to.
 
 Invariants
 1. A message's time depends on those it follows alone, never on which branch is shown: another export moves nothing.
@@ -24,7 +24,7 @@ class Node:
 
 
 def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
-    """The nodes of a conversation, each behind its parent; the branch that ends at `current` is the one that is shown."""
+    """Return a conversation's nodes, each after its parent; the branch that ends at `current` is the one shown."""
     shown = _path(mapping, current if current in mapping else _last(mapping))
     children = _children(mapping)
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Content blocks of a message in, readable text and metadata out; nothing here knows of sessions or files."""
+"""Convert content blocks of a message to readable text and metadata; independent of sessions and files."""
 
 import json
 import re

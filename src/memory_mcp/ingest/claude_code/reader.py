@@ -1,4 +1,4 @@
-"""Claude Code's session files in, reads of event drafts out."""
+"""Importer of Claude Code's session files."""
 
 import os
 from collections.abc import Iterator

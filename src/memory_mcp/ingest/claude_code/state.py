@@ -25,7 +25,7 @@ _SESSION_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class State:
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path) -> None:
         #: Whose records those are that do not say it: a session's own file is named after it.
@@ -118,7 +118,7 @@ class State:
         return root
 
     def project(self, cwd: str, branch: str) -> str:
-        """The project of a directory; one that is gone from this machine belongs to the session's own above it."""
+        """Return the project of a directory; a deleted one belongs to the session's own directory above it."""
         first = self.first_cwd
         inside = cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first)
         # Another branch is another key of what is remembered, and only of what is gone does it tell anything.

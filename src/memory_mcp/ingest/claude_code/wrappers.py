@@ -29,7 +29,7 @@ INJECTED = "injected text"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A user record's text once unwrapped, and what kind of moment it is."""
+    """A user record's unwrapped text, its role and its type."""
 
     role: Role
     type: EventType

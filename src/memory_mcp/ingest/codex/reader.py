@@ -1,4 +1,4 @@
-"""Codex's rollouts in, reads of event drafts out."""
+"""Importer of Codex's rollouts."""
 
 import os
 import re

@@ -38,7 +38,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     """Return what a user-role message says; `harness`: which of its blocks the client wrote, if known."""
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
-        text = "[image]" if block.get("type") == "input_image" else plain(block)
+        text = _block_text(block)
         if not text.strip():
             continue
         if text.startswith(_SUMMARY):
@@ -70,7 +70,7 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
         status = str(code) if isinstance(code, int) else ""
         error = "true" if told.get("success") is False else ""
         output = told["output"] if "output" in told else told["content"]
-    text = output if isinstance(output, str) else "\n".join(filter(None, map(_block, as_blocks(output))))
+    text = output if isinstance(output, str) else "\n".join(filter(None, map(_block_text, as_blocks(output))))
     if head := _HEAD.match(text):
         found = _EXIT.search(head[0])
         status, text = found[1] if found else status, text[head.end() :]
@@ -102,7 +102,7 @@ def _typed(text: str) -> str:
     return text
 
 
-def _block(block: Mapping[str, object]) -> str:
+def _block_text(block: Mapping[str, object]) -> str:
     return "[image]" if block.get("type") == "input_image" else plain(block)
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_mappings, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
 from memory_mcp.ingest.copilot.events import CopilotReading
 from memory_mcp.ingest.growing import UNKNOWN, Given, Told
@@ -17,8 +17,7 @@ def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Itera
     own = as_text(session.get("sessionId")) or reading.session.session_id
     reading.session.session_id = own
     times = _Times(session)
-    for number, message in enumerate(as_list(session.get("chatMessages"))):
-        told = as_mapping(message)
+    for number, told in enumerate(as_mappings(session.get("chatMessages"))):
         parts = list(_parts(told, reading))
         if not parts:
             yield told, Given(reason=UNKNOWN if told.get("role") not in ("user", "assistant", "tool") else Given().reason)
@@ -45,8 +44,8 @@ def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[P
     elif role == "assistant":
         if text.strip():
             yield said(Role.ASSISTANT, text)
-        for one in as_list(message.get("tool_calls")):
-            function, call_id = as_mapping(as_mapping(one).get("function")), as_text(as_mapping(one).get("id"))
+        for one in as_mappings(message.get("tool_calls")):
+            function, call_id = as_mapping(one.get("function")), as_text(one.get("id"))
             reading.remember(call_id, as_text(function.get("name")))
             yield call(as_text(function.get("name")), function.get("arguments"), call_id)
 

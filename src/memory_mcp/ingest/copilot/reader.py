@@ -1,4 +1,4 @@
-"""Copilot CLI's session files in, reads of event drafts out."""
+"""Importer of Copilot CLI's session files."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One message of Cursor's (a bubble) in, its parts out; nothing here knows of databases or conversations."""
+"""Convert one message of Cursor's (a bubble) to its parts; independent of databases and conversations."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""The conversations of one of Cursor's databases in, reads of event drafts out.
+"""Read the conversations of one of Cursor's databases.
 
 Invariants
 1. The position is the highest row that was read: a value written again gets a new row above all others. It stays below

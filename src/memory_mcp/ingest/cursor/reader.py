@@ -1,4 +1,4 @@
-"""Cursor's databases and agent transcripts in, reads of event drafts out.
+"""Importer of Cursor's databases and agent transcripts.
 
 Its maker documents none of it. The databases (`state.vscdb`: conversations in the table cursorDiskKV under
 composerData: and bubbleId:, lists of them in ItemTable and composerHeaders) are known from descriptions and open readers

@@ -1,4 +1,4 @@
-"""Cursor's agent transcripts (lines of JSON) in, reads of event drafts out.
+"""Read Cursor's agent transcripts (lines of JSON).
 
 Their lines have no ids and no results of tools; only prompts of newer clients tell when they were given.
 """

@@ -1,8 +1,6 @@
 """Where Cursor's conversations took place, and which of them are subagents of which."""
 
-import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
+from memory_mcp.ingest.files import editor_data
 from memory_mcp.ingest.parts import parsed, path_of
 
 DATABASE = "state.vscdb"
@@ -17,14 +16,8 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def user_folder() -> Path:
-    """Where the editor keeps what belongs to its user."""
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    else:
-        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return base / "Cursor" / "User"
+    """Return the folder with the user's data of the editor."""
+    return editor_data() / "Cursor" / "User"
 
 
 def slug_of(folder: str) -> str:
@@ -112,12 +105,9 @@ def _from_headers(store: Store) -> dict[str, Place]:
 
 
 def _place(told: Mapping[str, object]) -> Place:
-    where = told.get("workspaceIdentifier")
-    uri = as_mapping(as_mapping(where).get("uri"))
-    repositories = told.get("trackedGitRepos")
-    repository = as_mapping(repositories[0] if isinstance(repositories, list) and repositories else None)
-    branches = repository.get("branches")
-    branch = as_mapping(branches[0] if isinstance(branches, list) and branches else None)
+    uri = as_mapping(as_mapping(told.get("workspaceIdentifier")).get("uri"))
+    repository = next(iter(as_mappings(told.get("trackedGitRepos"))), {})
+    branch = next(iter(as_mappings(repository.get("branches"))), {})
     info = as_mapping(told.get("subagentInfo"))
     return Place(
         cwd=as_text(uri.get("fsPath")) or path_of(uri.get("external")) or as_text(uri.get("path")),

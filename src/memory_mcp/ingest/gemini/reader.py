@@ -1,4 +1,4 @@
-"""Gemini CLI's session files in, reads of event drafts out."""
+"""Importer of Gemini CLI's session files."""
 
 import os
 from collections.abc import Iterator

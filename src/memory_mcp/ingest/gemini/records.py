@@ -91,7 +91,7 @@ class GeminiReading(Reading):
         return given
 
     def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
-        """What one message gives; `again`: where all messages so far are told anew."""
+        """Return what one message gives; `again`: all messages so far are repeated."""
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
             return self._logged(message, time)
@@ -132,7 +132,7 @@ class GeminiReading(Reading):
         return time
 
     def _recover(self) -> None:
-        """Learn of all messages before the offset; a session tells them anew only when it is taken up again or summarised."""
+        """Read the messages before the offset, once a resumed or summarised session repeats them."""
         for record in iter_records(self._file):
             if record.offset > self.offset:
                 break
@@ -204,7 +204,7 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Answers that stand in the user's role and with no call."""
+        """Return answers in the user's role that belong to no call."""
         for number, answer in enumerate(_parts(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:

@@ -1,4 +1,4 @@
-"""The protocol of a client's hooks: a payload and its envelope in, drafts of events out."""
+"""The protocol of a client's hooks: convert a payload and its envelope to drafts."""
 
 import json
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ def told_in(payload: str) -> Mapping[str, object]:
 
 
 def parsed(payload: str) -> object:
-    """The JSON value of a payload; Malformed when there is none."""
+    """Return the JSON value of a payload; raises Malformed if it is not JSON."""
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Payloads of Claude Code's hooks in, drafts out.
+"""Convert payloads of Claude Code's hooks to drafts.
 
 A payload is put into the form of the transcript's own records and read as those are, so that texts, types and metadata
 of what was said and done come out as they will when the transcript is imported. Payloads of other clients are put into the
@@ -94,7 +94,7 @@ class _Telling:
         self._state.first_cwd = envelope.project_dir
 
     def text(self, key: str) -> str:
-        """A field that is a text, else ""."""
+        """Return a field if it is a text, else ""."""
         return as_text(self.told.get(key))
 
     def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:

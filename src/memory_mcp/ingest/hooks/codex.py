@@ -1,4 +1,4 @@
-"""Payloads of Codex's hooks in, drafts out: events, names and fields are those of Claude Code's, which Codex took over.
+"""Convert payloads of Codex's hooks, which use Claude Code's events, names and fields.
 
 A tool's id is the `call_id` of the rollout, the session's id that of its first line.
 """

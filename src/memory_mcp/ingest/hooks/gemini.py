@@ -1,4 +1,4 @@
-"""Payloads of Gemini CLI's hooks in, drafts out: put into the form of Claude Code's, which its events follow.
+"""Convert payloads of Gemini CLI's hooks, by way of Claude Code's form, which its events follow.
 
 A payload says when it was told, and a call has no id there: what the session file repeats is known by its words.
 """

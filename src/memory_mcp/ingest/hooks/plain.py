@@ -23,7 +23,7 @@ class PlainHooks:
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`. One event that is wrong refuses all of the payload, as everywhere."""
+        """See `Hooks`. One wrong event refuses the whole payload."""
         drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
         return Heard(drafts, "" if drafts else NO_TEXT)
 

@@ -1,4 +1,4 @@
-"""One Markdown note in, its front matter and its sections out, line by line; nothing here knows of events.
+"""Parse a Markdown note line by line into front matter and sections; independent of events.
 
 Read are headings of the first three levels (`#` to `###`, outside fenced code) and front matter between `---` lines, of
 which `key: value`, `key: [a, b]` and lists below a key are understood: what notes programs write.
@@ -48,7 +48,7 @@ class Section:
 
 
 def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
-    """The front matter at the beginning of a note, and how many lines it takes; 0 when there is none."""
+    """Return the front matter of a note and its number of lines, 0 if there is none."""
     if not lines or lines[0].strip() != "---":
         return {}, 0
     found: dict[str, list[str]] = {}

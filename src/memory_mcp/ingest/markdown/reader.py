@@ -1,4 +1,4 @@
-"""Folders of Markdown notes (Obsidian, Logseq, Foam, Zettlr or by hand) in, reads of event drafts out.
+"""Importer of folders of Markdown notes (Obsidian, Logseq, Foam, Zettlr or by hand).
 
 Invariants
 1. A note is a session, a section of it a note event; an id follows from the note's place and the section's words, so
@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
@@ -102,7 +102,7 @@ class MarkdownImporter:
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
             note = _Note(file, front)
-            rest = _chained(first[skipped:], lines)
+            rest = chain(first[skipped:], lines)
             for section in sections(rest, skipped + 1):
                 yield Read(note.drafts(section, tally), 0)
 
@@ -165,11 +165,6 @@ class _Note:
         drafts = self._session.put([part], f"{self._session.session_id}:{words}:{self._seen[words]}", self._time)
         self._time = None
         return tally.took(drafts, [part], section.line, text)
-
-
-def _chained(first: list[str], rest: Iterator[str]) -> Iterator[str]:
-    yield from first
-    yield from rest
 
 
 def _below(path: Path) -> Iterator[Path]:

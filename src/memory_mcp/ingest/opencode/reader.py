@@ -1,4 +1,4 @@
-"""opencode's database and message files in, reads of event drafts out."""
+"""Importer of opencode's database and message files."""
 
 import os
 from collections.abc import Iterator

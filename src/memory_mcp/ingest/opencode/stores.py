@@ -164,7 +164,7 @@ def _parsed(data: object) -> dict[str, object]:
 
 
 def _object(path: Path) -> dict[str, object] | None:
-    """The object of a small file; None when there is none."""
+    """Return the object in a small file; None if there is none."""
     try:
         with path.open("rb") as stream:
             value = json.loads(stream.read(_LONGEST))
