@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.cursor import store as store_module
 from memory_mcp.ingest.cursor.reader import CursorImporter
 from memory_mcp.ingest.cursor.transcripts import IN_DATABASE
 from memory_mcp.ingest.cursor.workspaces import slug_of, user_folder
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.storage.duckdb import open_storage
 from tests.examples import examples
 from tests.ingest.suite import read, texts, write
 from tests.ingest.suite_sessions import BEGAN_MS, cursor_bubble, cursor_session, put_cursor
@@ -31,13 +26,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.setenv(variable, str(tmp_path / "home"))
     return tmp_path / "home"
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Pipeline]:
-    storage = open_storage(None, timezone="UTC")
-    yield Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
-    storage.close()
 
 
 def importer() -> CursorImporter:

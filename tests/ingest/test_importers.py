@@ -3,23 +3,18 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.clock import SystemClock
 from memory_mcp.errors import SourceUnreadable
-from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.storage.duckdb import open_storage
 from tests.examples import examples
 from tests.ingest.suite import LINES, SESSIONS, Line, ids, read, session_of, texts, write
 
@@ -44,13 +39,6 @@ def test_a_file_is_recognised_by_its_own_importer_and_no_other(name: str, tmp_pa
     beginning = file.read_bytes()[:BEGINNING]
     first = next(n for n, make in IMPORTERS.items() if make(IngestSettings()).recognises(file, beginning))
     assert first == name
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Pipeline]:
-    storage = open_storage(None, timezone="UTC")
-    yield Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
-    storage.close()
 
 
 @pytest.mark.parametrize("name", sorted(IMPORTERS))

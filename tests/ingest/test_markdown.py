@@ -1,40 +1,23 @@
 """Folders of Markdown notes: what is found, when it was written, and what of it is new after a change."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import BEGINNING
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.markdown.note import MAX_SECTION, front_matter, sections, time_of
 from memory_mcp.ingest.markdown.reader import MarkdownImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import FILE_TIME, EventDraft, EventType
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Scope
 from tests.examples import examples
 from tests.ingest.suite import read
 from tests.ingest.test_chats_of_others import peak
-
-
-@pytest.fixture
-def storage() -> Iterator[Storage]:
-    storage = open_storage(None, timezone="UTC")
-    yield storage
-    storage.close()
-
-
-@pytest.fixture
-def pipeline(storage: Storage) -> Pipeline:
-    return Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
 
 
 def importer() -> MarkdownImporter:

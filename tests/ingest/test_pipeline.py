@@ -11,20 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.clock import SystemClock
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
-from memory_mcp.events.log import EventLog
 from memory_mcp.ingest import pipeline as pipeline_module
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.fencing import fence
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Request, Scope
 from tests.ingest.suite import claude_line, jsonl_line, write
 from tests.waiting import PATIENCE
@@ -33,18 +29,6 @@ SETTINGS = IngestSettings()
 CLAUDE = ClaudeCodeImporter(SETTINGS)
 JSONL = JsonlImporter(SETTINGS)
 DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE, text="hello", timestamp=1_772_442_000_000)
-
-
-@pytest.fixture
-def storage() -> Iterator[Storage]:
-    opened = open_storage(None, timezone="UTC")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def pipeline(storage: Storage) -> Pipeline:
-    return Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
 
 
 def stored(storage: Storage) -> list[Event]:

@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,13 +44,6 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(source / "21.jsonl", claude_line(901).replace("words", "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"))
     write(source / "22.jsonl", claude_line(902), '{"torn', end="")
     return source
-
-
-@pytest.fixture
-def storage() -> Iterator[Storage]:
-    opened = open_storage(None, timezone="UTC")
-    yield opened
-    opened.close()
 
 
 def told(report: ImportReport) -> tuple[object, ...]:

@@ -13,14 +13,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.clock import SystemClock
-from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import BEGINNING, Growth
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import read
 
 Told = tuple[str, str, str, int | None]
@@ -167,13 +163,6 @@ def files_of(pattern: str, transcripts: Path) -> list[Path]:
 
 def name_of(kind: str) -> str:
     return kind.split(" ", maxsplit=1)[0]
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Pipeline]:
-    storage = open_storage(None, timezone="UTC")
-    yield Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
-    storage.close()
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

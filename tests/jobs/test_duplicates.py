@@ -66,8 +66,7 @@ def a_turn(source: str, shift: int = 0, result: str = "3 passed") -> list[EventD
 
 @pytest.mark.parametrize("derived_between", [True, False])
 @pytest.mark.parametrize("first", [HOOKS, TRANSCRIPT])
-def test_a_session_told_twice_is_read_once_and_as_it_was_told_first(first: str, derived_between: bool) -> None:
-    app = memory()
+def test_a_session_told_twice_is_read_once_and_as_it_was_told_first(app: App, first: str, derived_between: bool) -> None:
     second = TRANSCRIPT if first == HOOKS else HOOKS
     app.write(a_turn(first), first)
     if derived_between:
@@ -78,12 +77,10 @@ def test_a_session_told_twice_is_read_once_and_as_it_was_told_first(first: str, 
     assert app.storage.stats().rows["duplicate"] == 4
     (segment,) = app.storage.toc.iter_cuts()
     assert (segment.events, segment.start[0], segment.end[0]) == (4, shown(app)[0].timestamp, shown(app)[-1].timestamp)
-    app.close()
 
 
 @pytest.mark.parametrize("derived_between", [True, False])
-def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(derived_between: bool) -> None:
-    app = memory()
+def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(app: App, derived_between: bool) -> None:
     app.write(a_turn(HOOKS, result="3 passed zirconium"), HOOKS)
     if derived_between:
         app.derivation.run()
@@ -93,21 +90,17 @@ def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(der
     assert "zirconium" not in " ".join(told(app))
     assert app.ask(Query("palladium", 3)).hits[0].quote.endswith("palladium")
     assert app.ask(Query("zirconium", 3)).hits == ()
-    app.close()
 
 
-def test_reading_again_what_was_read_changes_nothing() -> None:
-    app = memory()
+def test_reading_again_what_was_read_changes_nothing(app: App) -> None:
     for source in (HOOKS, TRANSCRIPT, HOOKS, TRANSCRIPT, HOOKS):
         assert len(app.write(a_turn(source), source).new) in (0, 4)
         sound(app)
     assert len(shown(app)) == 4
     assert app.storage.stats().rows["event"] == 8
-    app.close()
 
 
-def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words() -> None:
-    app = memory()
+def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words(app: App) -> None:
     app.write(a_turn(HOOKS, result="short words"), HOOKS)
     app.derivation.run()
     old = next(e for e in shown(app) if e.text == "short words")
@@ -121,11 +114,9 @@ def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words() -> 
     assert "short words" in found.quote
     neighbours = [e.text for e in (*found.before, *found.after)]
     assert neighbours == ["Please run the tests of the retry queue.", "All tests of the retry queue pass."]
-    app.close()
 
 
-def test_before_it_is_filed_the_longer_one_is_already_the_only_one_found() -> None:
-    app = memory()
+def test_before_it_is_filed_the_longer_one_is_already_the_only_one_found(app: App) -> None:
     app.write(a_turn(HOOKS, result="rhodium once"), HOOKS)
     app.derivation.run()
     assert len(app.ask(Query("rhodium", 5)).hits) == 1
@@ -134,16 +125,13 @@ def test_before_it_is_filed_the_longer_one_is_already_the_only_one_found() -> No
     assert [h.quote for h in app.ask(Query("rhodium", 5)).hits] == ["rhodium once and for all"]
     sound(app)
     assert len(app.ask(Query("rhodium", 5)).hits) == 1
-    app.close()
 
 
-def test_a_duplicate_that_waits_is_not_found_beside_what_it_repeats() -> None:
-    app = memory()
+def test_a_duplicate_that_waits_is_not_found_beside_what_it_repeats(app: App) -> None:
     app.write(a_turn(HOOKS), HOOKS)
     app.write(a_turn(TRANSCRIPT), TRANSCRIPT)
     hits = app.ask(Query("retry queue pass", 5)).hits
     assert sorted(h.quote for h in hits) == sorted(d.text for d in a_turn(HOOKS) if "pytest" not in d.text)
-    app.close()
 
 
 # what is the same and what is not
@@ -181,13 +169,11 @@ def test_the_same_tool_call_is_one_whatever_it_says_and_whenever() -> None:
     assert pair(result, replace(result, role=Role.ASSISTANT)) == 2
 
 
-def test_the_same_id_of_the_source_is_one_message() -> None:
-    app = memory()
+def test_the_same_id_of_the_source_is_one_message(app: App) -> None:
     app.write([draft("as a hook of another client told it", source_id="u-1")], "hook:json")
     app.write([draft("as it stands in the transcript, with more words", source_id="u-1")], TRANSCRIPT)
     sound(app)
     assert told(app) == ["as it stands in the transcript, with more words"]
-    app.close()
 
 
 def test_a_summary_of_the_conversation_is_one_though_the_transcript_introduces_it() -> None:
@@ -195,14 +181,12 @@ def test_a_summary_of_the_conversation_is_one_though_the_transcript_introduces_i
     assert pair(note, replace(note, text="This session continues another. Summary: We fixed the queue.")) == 1
 
 
-def test_two_sources_neither_of_which_is_a_hook_keep_their_events() -> None:
-    app = memory()
+def test_two_sources_neither_of_which_is_a_hook_keep_their_events(app: App) -> None:
     app.write(a_turn(HOOKS)[:1], HOOKS)
     for source in ("jsonl", "tool", "other"):
         app.write([draft("the same words everywhere", source_id="x")], source)
     sound(app)
     assert told(app).count("the same words everywhere") == 3
-    app.close()
 
 
 def test_two_equal_prompts_shortly_after_another_are_two_messages() -> None:
@@ -230,8 +214,7 @@ def test_a_prompt_that_only_one_of_them_tells_is_kept() -> None:
 # across segments
 
 
-def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_showing_them() -> None:
-    app = memory()
+def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_showing_them(app: App) -> None:
     hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
     app.write([hook], HOOKS)
     app.derivation.run()
@@ -245,12 +228,10 @@ def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_sh
     sound_though_shown_twice(app)
     (old,) = (c for c in app.storage.toc.iter_cuts() if c.project == SHOP)
     assert [e.text for e in app.storage.events.in_segment(old)] == ["something else"]
-    app.close()
 
 
 @pytest.mark.parametrize("words", [100, 5000])
-def test_a_longer_telling_takes_the_segment_of_the_shorter_though_it_is_full(words: int) -> None:
-    app = memory()
+def test_a_longer_telling_takes_the_segment_of_the_shorter_though_it_is_full(app: App, words: int) -> None:
     at = ms("2026-01-12 09:00")
     short = [
         draft("word " * words + str(n), at=at + n * 60_000, role=Role.TOOL, metadata={"tool_use_id": str(n)}, source_id=f"h{n}")
@@ -266,11 +247,9 @@ def test_a_longer_telling_takes_the_segment_of_the_shorter_though_it_is_full(wor
     sound(app)
     assert [(c.node_id, c.events) for c in app.storage.toc.iter_cuts()] == before
     assert {e.source for e in shown(app)} == {TRANSCRIPT}
-    app.close()
 
 
-def test_words_told_elsewhere_at_greater_length_are_found_there_alone() -> None:
-    app = memory()
+def test_words_told_elsewhere_at_greater_length_are_found_there_alone(app: App) -> None:
     hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
     app.write([hook], HOOKS)
     app.derivation.run()
@@ -278,7 +257,6 @@ def test_words_told_elsewhere_at_greater_length_are_found_there_alone() -> None:
     app.derivation.run()
     for _ in range(2):
         assert [h.quote for h in app.ask(Query("osmium", 5)).hits] == ["osmium and more of it"]
-    app.close()
 
 
 def sound_though_shown_twice(app: App) -> None:
@@ -288,8 +266,7 @@ def sound_though_shown_twice(app: App) -> None:
     assert (report.nodes_changed, report.terms_rewritten) == (0, 0)
 
 
-def test_terms_that_no_segment_holds_any_more_leave_the_periods_too() -> None:
-    app = memory()
+def test_terms_that_no_segment_holds_any_more_leave_the_periods_too(app: App) -> None:
     for day in ("2026-01-12", "2026-01-13", "2026-02-02"):
         app.write([draft(f"words of {day}", at=f"{day} 09:00", source_id=day)], "jsonl")
     app.write(a_turn(HOOKS, result="iridium"), HOOKS)
@@ -298,7 +275,6 @@ def test_terms_that_no_segment_holds_any_more_leave_the_periods_too() -> None:
     app.write(a_turn(TRANSCRIPT, result="a longer result"), TRANSCRIPT)
     sound(app)
     assert app.tree.frequencies().of(_hash("iridium"), SHOP) == 0
-    app.close()
 
 
 def _hash(word: str) -> int:

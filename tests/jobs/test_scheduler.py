@@ -82,6 +82,18 @@ def steps(scheduler: Scheduler) -> int:
     return done
 
 
+def held_until_stopped(job: Noted) -> threading.Event:
+    """Let a job run until it should stop; the event is set once it runs."""
+    inside = threading.Event()
+
+    def during(should_stop: Callable[[], bool]) -> None:
+        inside.set()
+        until(should_stop)
+
+    job.during = during
+    return inside
+
+
 def status(scheduler: Scheduler, name: str) -> JobStatus:
     return next(s for s in scheduler.statuses() if s.name == name)
 
@@ -445,13 +457,7 @@ def test_the_loop_outlives_every_failure(live: tuple[Scheduler, Noted]) -> None:
 
 def test_stopping_waits_for_the_running_job_and_tells_it_to_end(live: tuple[Scheduler, Noted]) -> None:
     scheduler, job = live
-    inside = threading.Event()
-
-    def during(should_stop: Callable[[], bool]) -> None:
-        inside.set()
-        until(should_stop)
-
-    job.during = during
+    inside = held_until_stopped(job)
     scheduler.start()
     assert inside.wait(PATIENCE)
     assert scheduler.stop(PATIENCE)
@@ -480,13 +486,7 @@ def test_what_the_end_of_the_process_cut_short_is_due_at_the_next_start(
     storage: Storage, clock: FakeClock, hourly: Noted
 ) -> None:
     first = again(storage, clock, hourly)
-    inside = threading.Event()
-
-    def during(should_stop: Callable[[], bool]) -> None:
-        inside.set()
-        until(should_stop)
-
-    hourly.during = during
+    inside = held_until_stopped(hourly)
     first.start()
     assert inside.wait(PATIENCE)
     assert first.stop(PATIENCE)

@@ -41,8 +41,7 @@ def run_hook(directory: Path, payload: str) -> str:
     return done.stdout
 
 
-def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
-    app = memory()
+def test_the_apps_jobs_are_those_of_the_table_in_their_order(app: App) -> None:
     assert [s.name for s in app.scheduler.statuses()] == list(JOBS)
     schedules = {s.name: s.schedule for s in app.scheduler.statuses()}
     assert schedules == {
@@ -60,7 +59,6 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
         "prune_indexes": "daily at 03:00",
         "housekeeping": "daily at 03:00",
     }
-    app.close()
 
 
 def test_the_hour_of_the_upkeep_is_a_setting(clock: FakeClock) -> None:

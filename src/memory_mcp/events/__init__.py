@@ -1,1 +1,1 @@
-"""Here is a grip, give me what was said; and: here is what was said, keep it."""
+"""Append events to the log, and expand a grip into the events that it quotes."""

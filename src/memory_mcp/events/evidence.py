@@ -1,4 +1,4 @@
-"""A grip in, what was said out: the words it quotes, verified against the stored event, and what came before and after."""
+"""Expand a grip (a citation, an exact quoted span): its words, checked against the stored event, and the events around it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MAX_NEIGHBOURS = 50
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A quotation in its place. `verified` says whether the stored event still holds exactly these words."""
+    """A quotation with the events around it; `verified`: the stored event still holds exactly these words."""
 
     grip_id: GripId
     quote: str
@@ -34,7 +34,7 @@ class Evidence:
         self._storage = storage
 
     def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
-        """The quotation and up to so many neighbours; NotFound for an unknown grip."""
+        """Return the quotation with up to `before` and `after` neighbours; raises NotFound for an unknown grip."""
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
         verified = quote_hash(quote) == grip.quote_hash
@@ -70,7 +70,7 @@ def quoted(grip: Grip, events: Sequence[Event]) -> str:
 
 
 def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
-    """The words of several grips, as far as their events are given."""
+    """Return the words of those grips whose events are given."""
     found = {}
     for grip in grips:
         if grip.event_id_start in events and grip.event_id_end in events:
@@ -80,7 +80,7 @@ def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[Gr
 
 
 def said_of(grip: Grip, event: Event, quote: str) -> Said:
-    """Return what a hit tells of a grip; `event` is its first."""
+    """Return the quotation as a hit carries it; `event` is the grip's first event."""
     return Said(
         quote=quote,
         event_id=event.event_id,
@@ -109,5 +109,5 @@ def _spanned(event: Event, start: int, end: int) -> Grip:
 
 
 def unknown_grip(grip_id: str) -> NotFound:
-    """What is said of a grip that does not exist, or not for whoever asks."""
+    """Return the error for a grip that does not exist or that the caller may not see."""
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")

@@ -1,4 +1,4 @@
-"""Drafts in, stored events out: the one place that gives events their ids and their trust.
+"""Turn drafts into stored events: the one place that sets their ids and their trust.
 
 Invariants
 1. The id follows from source time and source id, never from the time of arrival; twice changes nothing.
@@ -63,13 +63,15 @@ class EventLog:
         return stored
 
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
-        """The events that `drafts` become: ids, trust, and a time for those that have none."""
+        """Return the events of `drafts`, with ids, trust, and a time for those that have none."""
         now = self._clock.now_ms()
         # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
         about = next((int(t) for d in drafts if (t := d.metadata.get(FILE_TIME, "")).isdecimal() and len(t) < _DIGITS), now)
         times = fill_times([_sane(d.timestamp, now) for d in drafts], min(about, now))
         tails = self._tails(drafts, source)
-        stored = self._known_untimed(drafts, tails, now)
+        # An id with an inferred time cannot be computed again: the stored one is looked up.
+        untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now) is None]
+        stored = self._store.known_tails(untimed) if untimed else {}
         events = []
         for draft, filled, tail in zip(drafts, times, tails, strict=True):
             if draft.carried is not None:
@@ -78,24 +80,9 @@ class EventLog:
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
             time_ms = _time_of(known) if known else filled
             notes = _time_notes(draft, time_ms)
-            events.append(
-                Event(
-                    event_id=known or event_id(time_ms, *tail),
-                    session_id=draft.session_id,
-                    timestamp=time_ms,
-                    type=draft.type,
-                    role=draft.role,
-                    trust=trust or _TRUST_BY_ROLE[draft.role],
-                    text=draft.text,
-                    source=source,
-                    source_id=draft.source_id,
-                    agent=draft.agent,
-                    project=draft.project,
-                    thread=draft.thread,
-                    speaker=draft.speaker,
-                    metadata={**draft.metadata, **notes} if notes else draft.metadata,
-                )
-            )
+            metadata = {**draft.metadata, **notes} if notes else draft.metadata
+            identifier, held = known or event_id(time_ms, *tail), trust or _TRUST_BY_ROLE[draft.role]
+            events.append(_event_of(draft, identifier, time_ms, held, source, metadata))
         return events
 
     def _tails(self, drafts: Sequence[EventDraft], source: str) -> list[tuple[str, ...]]:
@@ -110,32 +97,32 @@ class EventLog:
             seen[base] += 1
         return tails
 
-    def _known_untimed(
-        self, drafts: Sequence[EventDraft], tails: Sequence[tuple[str, ...]], now_ms: int
-    ) -> Mapping[int, EventId]:
-        """Stored ids of drafts whose id cannot be computed again, because its time part was inferred."""
-        untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now_ms) is None]
-        return self._store.known_tails(untimed) if untimed else {}
-
 
 def _as_it_was(draft: EventDraft, was: Carried, trust: Trust | None) -> Event:
-    """The event that was stored elsewhere. What a tool wrote is a note of an agent, whatever role it names."""
+    """Return the event as another store kept it; one that a tool wrote is an agent's note, whatever its role."""
     by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
+    time_ms = _time_of(was.event_id) if draft.timestamp is None else draft.timestamp
+    return _event_of(draft, was.event_id, time_ms, trust or was.trust or by_role, was.source, draft.metadata)
+
+
+def _event_of(
+    draft: EventDraft, identifier: EventId, time_ms: int, trust: Trust, source: str, metadata: Mapping[str, str]
+) -> Event:
     return Event(
-        event_id=was.event_id,
+        event_id=identifier,
         session_id=draft.session_id,
-        timestamp=_time_of(was.event_id) if draft.timestamp is None else draft.timestamp,
+        timestamp=time_ms,
         type=draft.type,
         role=draft.role,
-        trust=trust or was.trust or by_role,
+        trust=trust,
         text=draft.text,
-        source=was.source,
+        source=source,
         source_id=draft.source_id,
         agent=draft.agent,
         project=draft.project,
         thread=draft.thread,
         speaker=draft.speaker,
-        metadata=draft.metadata,
+        metadata=metadata,
     )
 
 
@@ -144,7 +131,7 @@ _DIGITS = 16
 
 
 def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
-    """Each missing time replaced: a millisecond behind the one before it, else before the next one, else `now_ms` and on.
+    """Return `times` without gaps: 1 ms after the previous time, else before the next one, else from `now_ms` on.
 
     A millisecond, because events are ordered by their time: equal ones would lose the order of their source.
     """
@@ -159,7 +146,7 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
 
 
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
-    """None for a time before 1970 or well ahead of the clock: its neighbour's is nearer the truth."""
+    """Return None for a time before 1970 or well ahead of the clock; a neighbour's time is used instead."""
     return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
 
 

@@ -1,1 +1,1 @@
-"""Here is someone else's file, give me Events."""
+"""Importers, hooks and the write path: read foreign files and payloads, clean them, store events."""

@@ -1,4 +1,4 @@
-"""Amp's thread files in, reads of event drafts out.
+"""Importer of Amp's thread files.
 
 Its maker documents threads as a product, not their files. They are known from two descriptions made of real files and
 from several open readers, which agree, for clients 0.0.1755 to 0.0.1773 (August 2025 to March 2026): one JSON document a
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
@@ -62,7 +62,7 @@ class AmpImporter(WholeImporter):
         return (f for f in found if _THREAD.match(f.stem) or f.is_dir()) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the thread's id tells it, in the name or near the beginning."""
+        """See `Importer`: by the thread's id, in the file's name or near its beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
@@ -94,7 +94,8 @@ class AmpImporter(WholeImporter):
             yield dropped(_WRITING)
         elif role == "user":
             words = [plain(b) for b in blocks if b.get("type") != "tool_result"]
-            mentioned = _mentioned(message)
+            files = as_mappings(as_mapping(message.get("fileMentions")).get("files"))
+            mentioned = [path for file in files if (path := path_of(file.get("uri")))]
             yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
             yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
         elif role == "assistant":
@@ -116,10 +117,9 @@ class AmpImporter(WholeImporter):
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
-    """What the thread's environment tells of it."""
+    """Return the session as the thread's environment describes it."""
     initial = as_mapping(as_mapping(value.get("env")).get("initial"))
-    trees = initial.get("trees")
-    tree = as_mapping(trees[0] if isinstance(trees, list) and trees else None)
+    tree = next(iter(as_mappings(initial.get("trees"))), {})
     uri = tree.get("uri")
     where = as_mapping(uri)
     cwd = as_text(initial.get("cwd")) or path_of(initial.get("workingDirectory")) or path_of(uri)
@@ -159,14 +159,8 @@ def _readable(value: object) -> str:
 
 
 def _summary(block: Mapping[str, object]) -> Part:
-    """What the client's own model told of the conversation so far, to make room."""
+    """Return the client's own summary of the conversation so far."""
     told = as_mapping(block.get("summary"))
     if block.get("type") == "summary" and as_text(told.get("summary")):
         return note(as_text(told.get("summary")), **{RECAP: "true"})
     return note(plain(block))
-
-
-def _mentioned(message: Mapping[str, object]) -> list[str]:
-    """Files that the prompt names; what the client put in of them is left out."""
-    files = as_mapping(message.get("fileMentions")).get("files")
-    return [p for f in files if (p := path_of(as_mapping(f).get("uri")))] if isinstance(files, list) else []

@@ -5,18 +5,17 @@ lies `transcript.jsonl`, which shortens long texts: it is read only where it is 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import content_id, parsed, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -39,19 +38,16 @@ _USUAL = {
     "Query": "query",
     "Url": "url",
 }
-#: What stands before a tool's outcome.
+#: The lines before a tool's outcome.
 _HEADER = re.compile(r"\A(?:(?:Created|Completed) At: [^\n]*\n)+")
 
 
-class AntigravityImporter:
+class AntigravityImporter(ClientImporter):
     """Reads the transcripts of Antigravity."""
 
     name = "antigravity"
     title = "Antigravity"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the command and the editors keep their conversations."""
@@ -78,7 +74,7 @@ class AntigravityImporter:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
@@ -102,7 +98,12 @@ class _Reading(ChatReading):
             clean = _BESIDE.sub("", text)
             outcome.parts = [said(Role.USER, m[1] if (m := _REQUEST.search(clean)) else clean)]
         elif source == "MODEL" and kind in _WORDS:
-            self._answer(record, text, outcome)
+            thinking = as_text(record.get("thinking"))
+            outcome.parts = [*([self.thought(thinking)] if thinking else []), said(Role.ASSISTANT, text)]
+            for call in as_mappings(record.get("tool_calls")):
+                given = as_mapping(parsed(call.get("args") or call.get("arguments") or {}))
+                usual = {_USUAL.get(key, key): value for key, value in given.items()}
+                outcome.parts.append(self.called(as_text(call.get("name")), usual, as_text(call.get("id"))))
         elif source == "MODEL":
             error = record.get("status") == "ERROR"
             outcome.parts = [self.returned(_HEADER.sub("", text), "", kind.lower(), error)]
@@ -111,12 +112,3 @@ class _Reading(ChatReading):
         else:
             return skipped("written by the client" if source in _SOURCES else _FOREIGN)
         return outcome
-
-    def _answer(self, record: Mapping[str, object], text: str, outcome: Outcome) -> None:
-        thinking = as_text(record.get("thinking"))
-        outcome.parts = [*([self.thought(thinking)] if thinking else []), said(Role.ASSISTANT, text)]
-        calls = record.get("tool_calls")
-        for call in map(as_mapping, calls if isinstance(calls, list) else ()):
-            given = as_mapping(parsed(call.get("args") or call.get("arguments") or {}))
-            usual = {_USUAL.get(key, key): value for key, value in given.items()}
-            outcome.parts.append(self.called(as_text(call.get("name")), usual, as_text(call.get("id"))))

@@ -1,4 +1,4 @@
-"""What an importer is asked, and the report of what it did."""
+"""The protocol of an importer, and the report of an import."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -7,9 +7,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft
 
-#: Bytes of a file that tell what kind it is.
+#: Bytes of a file by which its kind is recognised.
 BEGINNING = 64 * 1024
 #: Quoted lines kept per reason; the counts are always complete.
 QUOTES_PER_REASON = 3
@@ -17,7 +18,7 @@ QUOTES_PER_REASON = 3
 QUOTE_WIDTH = 160
 #: Distinct reasons kept; reasons may carry words of the input, and the input may be anything.
 MAX_REASONS = 100
-#: The reason that stands for all further ones.
+#: The reason that replaces all further ones.
 OTHER = "other reasons"
 
 
@@ -32,7 +33,7 @@ class Quote:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import read, stored, knew already and left out, and why. Counts are of events unless named otherwise.
+    """What an import read, stored, already knew and left out, and why. Counts are of events unless named otherwise.
 
     Every record read either gave events or was skipped: `lines == lines_used + skipped.total()`.
     """
@@ -48,7 +49,7 @@ class ImportReport:
     bytes: int = 0
     new: int = 0
     known: int = 0
-    #: Older events were left unread because only the newest were asked for.
+    #: Older events were not read because only the newest were requested.
     cut: bool = False
     #: Records (lines) that gave nothing, by reason.
     skipped: Counter[str] = field(default_factory=Counter)
@@ -70,7 +71,7 @@ class ImportReport:
         self.quote(reason, file, line, text)
 
     def add(self, other: "ImportReport") -> None:
-        """Take in what another part of the same import did, as if it had been done here, behind what is counted already."""
+        """Add the counts of another part of the same import."""
         for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.cut |= other.cut
@@ -114,7 +115,7 @@ class Growth(Enum):
 
     #: Lines are added at the end: reading goes on behind the last record, unless the beginning is another.
     APPENDED = "appended"
-    #: Written anew as a whole: what changed is read again from its start, and known events are known by their ids.
+    #: Rewritten as a whole: a changed file is read again from its start, and known events are recognised by their ids.
     REWRITTEN = "rewritten"
     #: A database: reading goes on behind the importer's own position (say, the highest row it has seen).
     DATABASE = "database"
@@ -129,7 +130,7 @@ class Importer(Protocol):
     growth: Growth
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where this kind of source lies on this machine when nobody says, whether it exists or not; none for a form."""
+        """Usual places of this kind of source on this machine, existing or not; none for a general form."""
         ...
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -151,3 +152,10 @@ class Importer(Protocol):
         raised. OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.
         """
         ...
+
+
+class ClientImporter:
+    """Base of importers: keeps the settings."""
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings

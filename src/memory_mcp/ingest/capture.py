@@ -1,4 +1,4 @@
-"""What is never recorded: paths, projects and tools that the settings exclude, and what was said while recording was paused.
+"""Rules for what is never recorded: excluded paths, projects and tools, and anything said while recording was paused.
 
 Invariants
 1. A rule drops an event whole; nothing of it is stored, counted words aside.
@@ -25,7 +25,7 @@ _OF_TOOLS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
 #: Words of a command line, or of a call's arguments, that may be paths.
 _WORDS = re.compile(r"[^\s\"'`;|&<>()\[\]{},=]+")
 _QUOTED = re.compile(r"\"([^\"\n]{1,500})\"|'([^'\n]{1,500})'")
-#: Stands for a blank that a shell was told to take as a letter.
+#: Replaces an escaped blank of a shell.
 _BLANK = "\0"
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}|%USERPROFILE%|\$env:USERPROFILE\b", re.I)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -64,7 +64,9 @@ class Capture:
         why = self._excluded(draft)
         if call[1] and draft.type in _OF_TOOLS:
             if why:
-                _remember(call, why)
+                while len(_dropped_calls) >= _REMEMBERED:
+                    del _dropped_calls[next(iter(_dropped_calls))]
+                _dropped_calls[call] = why
             why = why or _dropped_calls.get(call, "")
         return why
 
@@ -109,7 +111,7 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
 
 
 def _places(path: str, cwd: str) -> Iterator[str]:
-    """What a word may name as a path: itself, and what follows a scheme, a host or a sign before it."""
+    """Return the paths that a word may name: itself, and the part after a scheme, a host or a sign."""
     if _DRIVE.match(path):
         yield path
     elif path:
@@ -119,7 +121,7 @@ def _places(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
-    """Whether a path is what a rule names, or lies below it; `whole`: a project's name, of which a rule may name the end."""
+    """Whether a path matches a rule or is below a match; `whole`: a rule may name only the end of a project."""
     path = _composed(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _path_rule(rule, whole).search(path) is not None
 
@@ -134,7 +136,7 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
     """A rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
     spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
-    # What lies below is meant too, but for projects: below one may lie another.
+    # Paths below match too, except for projects: one may be inside another.
     return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
 
 
@@ -147,12 +149,6 @@ def _translated(glob: str) -> str:
     """`*` and `?` within a name, `**` over any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-
-
-def _remember(call: tuple[str, str], why: str) -> None:
-    while len(_dropped_calls) >= _REMEMBERED:
-        del _dropped_calls[next(iter(_dropped_calls))]
-    _dropped_calls[call] = why
 
 
 #: What was read of a directory's file last, and by which stamp of it.

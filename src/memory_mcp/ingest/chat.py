@@ -31,9 +31,9 @@ TOO_DEEP = "nested too deeply"
 
 @dataclass(slots=True)
 class Outcome:
-    """What a record gave."""
+    """The parts of a record, and what was left out of it."""
 
-    #: The same in every file that holds the record, whatever the session is; several parts share it.
+    #: The same in every file with this record, in any session; several parts share it.
     source_id: str = ""
     time: int | None = None
     parts: list[Part] = field(default_factory=list)
@@ -57,12 +57,12 @@ class ChatReading(Reading):
         super().__init__(agent, session_id)
         self.session.thread = thread
         self._thinking = thinking
-        #: Where times are told of some records only, the others stand behind them.
+        #: Records without a time follow those that have one.
         self.infers_times = False
         self._task = ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """What one record gives; what it tells about later ones is remembered."""
+        """Return what one record gives; keep what it says about later ones."""
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:
@@ -88,7 +88,7 @@ class ChatReading(Reading):
                 self.convert(record)
 
     def asked(self, text: str) -> Part:
-        """What stands in the user's place: the human's words, or in a subagent's file those of the agent that calls it."""
+        """Return a user message: the human's words, or in a subagent's file those of the calling agent."""
         if not self.session.thread:
             return said(Role.USER, text)
         self._task = self._task or text
@@ -96,7 +96,7 @@ class ChatReading(Reading):
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def thought(self, text: str) -> Part:
-        """What the model thought."""
+        """Return the model's thinking."""
         return thought(text, self._thinking)
 
     def called(self, tool: str, arguments: object, call_id: str) -> Part:
@@ -116,7 +116,7 @@ def retold(text: str, record: str) -> Part:
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """The reads of records of a file that is read from its start."""
+    """Read the records of a file that is always read from its start."""
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
@@ -132,7 +132,7 @@ def text_of(block: Mapping[str, object]) -> str:
 
 
 def beside(path: Path) -> object:
-    """The JSON of a small file that lies beside a session; None when there is none or it is no JSON."""
+    """Return the JSON of a small file next to a session; None if it is missing or no JSON."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(_BESIDE + 1)

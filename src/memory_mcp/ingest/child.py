@@ -1,4 +1,4 @@
-"""A child process of `readers`: tasks in, their parts out one by one, until its input ends."""
+"""Child process of `readers`: reads tasks and returns their parts one by one, until its input ends."""
 
 from collections.abc import Callable, Iterator
 from typing import cast

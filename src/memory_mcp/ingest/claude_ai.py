@@ -1,4 +1,4 @@
-"""Claude.ai's account export in, reads of event drafts out.
+"""Importer of Claude.ai's account export.
 
 Its maker does not document the format. It is known from schemas made of real exports of 2024 to 2026 and from several
 open readers of them, which agree: an array of conversations in conversations.json, loose or in the archive that the
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain, result_text
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
@@ -21,14 +21,14 @@ AGENT = "claude-ai"
 _ROLES = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 #: Bookkeeping between the blocks.
 _SILENT = frozenset({"token_budget", "flag"})
-#: What an older export puts in `text` for blocks it does not tell.
+#: The text of an older export for blocks that it leaves out.
 _UNSUPPORTED = "This block is not supported on your current device yet."
 #: Documents that both write; their `command` is create, update or rewrite, and none of a shell.
 _ARTIFACTS = "artifacts"
 
 
 class ClaudeAiImporter(ExportImporter):
-    """Reads what Claude.ai's account settings export."""
+    """Reads account exports of Claude.ai."""
 
     name = AGENT
     title = "Claude.ai export"
@@ -95,10 +95,10 @@ class ClaudeAiImporter(ExportImporter):
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
-    """What the user typed, pasted and attached: a long paste is kept as an attachment without a name."""
+    """Return what the user typed, pasted and attached; a long paste is an attachment without a name."""
     texts = [plain(block) for block in blocks]
-    attached = [as_mapping(a) for a in _list(message.get("attachments"))]
-    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in _list(message.get(key))]
+    attached = [as_mapping(a) for a in as_list(message.get("attachments"))]
+    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in as_list(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield said(Role.USER, words, files="\n".join(names))
@@ -108,10 +108,6 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
             yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {"record": "attachment", "files": name})
         else:
             yield said(Role.USER, text, record="pasted")
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:

@@ -10,20 +10,18 @@ insert messages, so a place in the array means nothing.
 
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import editor_data, find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -44,15 +42,12 @@ _ROO = frozenset({".roo", "roo", _EXTENSIONS[1]})
 _MOMENT = re.compile(r"\d{13}\Z")
 
 
-class ClineImporter:
+class ClineImporter(ClientImporter):
     """Reads the conversations of Cline and Roo Code."""
 
     name = "cline"
     title = "Cline and Roo Code"
     growth = Growth.REWRITTEN
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """The command's own folders, then those of the extensions in every editor of the family."""
@@ -60,7 +55,7 @@ class ClineImporter:
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
         for editor in _EDITORS:
-            folders += [_editor(home, editor) / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
+            folders += [editor_data() / editor / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
         return tuple(folders)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -74,18 +69,10 @@ class ClineImporter:
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a file that is written as a whole is always read from its start."""
+        """See `Importer`; a rewritten file is always read from its start."""
         del offset
         reading = _Reading(file, self._settings.include_thinking)
         return chat.read_whole(reading, file, _messages(reading, file), report)
-
-
-def _editor(home: Path, name: str) -> Path:
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / name
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming") / name
-    return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / name
 
 
 def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
@@ -103,7 +90,7 @@ def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         self._file = file
@@ -117,27 +104,24 @@ class _Reading(ChatReading):
         if file.name == _TASK:
             self._open_task(folder)
         else:
-            self._open_manifest(folder)
+            # The manifest gives directory and model; a file of another name belongs to a subagent.
+            stem = self._file.name.removesuffix(_SESSION)
+            self.session.thread = "" if stem == folder.name else stem
+            told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
+            self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
+            self.model = "" if self.session.thread else as_text(told.get("model"))
 
     def _open_task(self, folder: Path) -> None:
-        """What a task's neighbours tell: its directory."""
-        told = self._history or next(
-            (i for i in _items(chat.beside(folder.parent.parent / "state" / "taskHistory.json")) if i.get("id") == folder.name),
-            {},
-        )
+        """Read the task's directory from the files next to it."""
+        told = self._history
+        if not told:
+            tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
+            told = next((task for task in tasks if task.get("id") == folder.name), {})
         self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
         self.session.file_time = file_time(self._file)
 
-    def _open_manifest(self, folder: Path) -> None:
-        """What a session's manifest tells: its directory and model; a file of another name is that of a helper."""
-        stem = self._file.name.removesuffix(_SESSION)
-        self.session.thread = "" if stem == folder.name else stem
-        told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
-        self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
-        self.model = "" if self.session.thread else as_text(told.get("model"))
-
     def open_session(self, value: Mapping[str, object]) -> None:
-        """Take over what the file itself tells of its session."""
+        """Read session fields from the file itself."""
         if not self.session.thread:
             self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
@@ -158,17 +142,14 @@ class _Reading(ChatReading):
         if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
             outcome.time = int(self.session.session_id)
         self._first = False
-        self._name(record, outcome)
-        return outcome
-
-    def _name(self, record: Mapping[str, object], outcome: Outcome) -> None:
         session, told = self.session, [record.get(key) for key in ("id", "ts", "role", "content")]
         name = content_id(session.session_id, session.thread, *told)
         self._seen[name] += 1
         outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """What a user message holds: the human's words, results of tools, and what the client puts beside them."""
+        """Split a user message: the human's words, results of tools, and context that the client added."""
         words = Words()
         for block in blocks:
             if block.get("type") == "tool_result":
@@ -188,7 +169,7 @@ class _Reading(ChatReading):
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """A tool's result; what the user answered the tool that asked is the user's own."""
+        """Return a tool's result; the answer to a tool that asks the user is the user's message."""
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
         words = Words()
@@ -216,7 +197,7 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
-        """A call, or what the model says by a call."""
+        """Return a call, or the model's words where the call only carries them."""
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
             self.remember(call, tool)
@@ -227,7 +208,3 @@ class _Reading(ChatReading):
 def _model(record: Mapping[str, object]) -> str:
     told = as_mapping(record.get("modelInfo"))
     return as_text(told.get("id")) or as_text(told.get("modelId"))
-
-
-def _items(value: object) -> list[Mapping[str, object]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""The texts of Cline and Roo Code in, what was said in them out: prompts, answers, calls and results as XML, and context."""
+"""Parse texts of Cline and Roo Code: prompts, answers, calls and results as XML, and context."""
 
 import datetime as dt
 import re
@@ -40,7 +40,7 @@ _CLIENT = ("[ERROR] ", "[TASK RESUMPTION] ", "[NOTE] ", "[TOOL RESULTS", "[DUPLI
 
 @dataclass(slots=True)
 class Words:
-    """What the texts of one user message hold."""
+    """The parsed texts of one user message."""
 
     texts: list[str] = field(default_factory=list)
     #: Tool and text of results that are written as texts.
@@ -62,7 +62,7 @@ class Words:
 
 
 def split_prompt(text: str, words: Words) -> None:
-    """Add what one text of a user message holds to `words`."""
+    """Add the contents of one text of a user message to `words`."""
     for match in _CONTEXT.finditer(text) if "<" in text else ():
         words.left_out[INJECTED] += 1
         if match[1] == "environment_details":

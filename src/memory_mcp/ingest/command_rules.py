@@ -72,7 +72,7 @@ class CommandRule:
 
 
 def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Where the lines lie that hold one of the words, each with the next, from which a value may be taken."""
+    """Return the spans of lines that hold one of the words, each with the next line, where its value may be."""
     end = 0
     for at in sorted(at for word in words for at in _places(lowered, word)):
         if at < end:

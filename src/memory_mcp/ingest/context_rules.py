@@ -1,5 +1,5 @@
 # ruff: noqa: ISC004, E501 - a long pattern goes on in the next line of its row
-"""Rules for secrets that only their surroundings tell: command lines, sentences, cookies, files of logins, manifests."""
+"""Rules for secrets known only by context: command lines, sentences, cookies, login files, manifests."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ from memory_mcp.ingest.secret_values import (
     is_worded,
 )
 
-# Words for a secret, and for being one, in the languages that people told theirs in.
+# Words for a secret, and for "is", in several languages.
 _TOLD = (
     r"(?:pass(?:word|wort|phrase|code|wd)|auth(?= is )|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|pass(?= for \S{1,20} is )|pass(?= is )|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
     r"|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4"
@@ -61,7 +61,7 @@ _NAMES = re.compile(
 
 
 def _spoken_value(value: str) -> bool:
-    """Whether a word told as a password can be one: letters and digits, or a sign, and no name of a method or file."""
+    """Whether a word called a password can be one: letters and digits, or a sign, and no name of a method or file."""
     if (
         len(value) < 6
         or is_placeholder(value)
@@ -135,7 +135,7 @@ _PATHS = re.compile(r"(?i)^(?:path|domain|expires|max-age|samesite|version|comme
 
 @dataclass(frozen=True, slots=True)
 class CookieRule:
-    """Values of cookies that know who somebody is."""
+    """Values of cookies that identify a user."""
 
     name: str = "cookie"
     anchors: tuple[str, ...] = ("cookie", r"~ -b [\"'][a-z_]")
@@ -182,7 +182,7 @@ def _mixed(match: re.Match[str]) -> bool:
 
 
 def _says_password(match: re.Match[str]) -> bool:
-    """Whether base64 says one word that can be a password."""
+    """Whether base64 decodes to one word that can be a password."""
     try:
         told = base64.b64decode(match["secret"], validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -214,7 +214,7 @@ def _is_wif(match: re.Match[str]) -> bool:
 
 
 def _one_word(match: re.Match[str]) -> bool:
-    """No text that was escaped to stand in an address."""
+    """Whether a value is random, and not the escaped text of an address."""
     value = match["secret"]
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 

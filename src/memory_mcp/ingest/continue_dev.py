@@ -1,4 +1,4 @@
-"""Continue's session files (IDE extensions and the command `cn`) in, reads of event drafts out.
+"""Importer of Continue's session files (IDE extensions and the command `cn`).
 
 The format is that of the client's own code, which is open: `core/util/history.ts` and the types it writes, as shipped
 with @continuedev/cli 1.5.47, and their older forms in the history of its repository. One JSON document a session in
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import (
@@ -56,7 +56,7 @@ class ContinueImporter(WholeImporter):
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; the list of sessions is none of them."""
+        """See `Importer`; the list of sessions is not a session."""
         return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
@@ -90,7 +90,7 @@ class ContinueImporter(WholeImporter):
         role, text = as_text(message.get("role")), _text(message.get("content"))
         keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
         if role == "user":
-            context = _list(item.get("contextItems"))
+            context = as_list(item.get("contextItems"))
             yield said(Role.USER, text, files="\n".join(_files(context)))
             yield from (dropped(CONTEXT) for _ in context)
         elif role == "thinking":
@@ -118,10 +118,10 @@ def _message(item: Mapping[str, object]) -> Mapping[str, object]:
 def _calls(
     item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
 ) -> Iterator[Part]:
-    """The tools that a message calls, and what they gave back where the client keeps it with the call."""
-    states = [as_mapping(s) for s in _list(item.get("toolCallStates")) or [item.get("toolCallState")]]
+    """Return a message's tool calls, with their results where the client keeps them together."""
+    states = [as_mapping(s) for s in as_list(item.get("toolCallStates")) or [item.get("toolCallState")]]
     by_id = {as_text(s.get("toolCallId")): s for s in states if s}
-    calls = [as_mapping(c) for c in _list(message.get("toolCalls"))] or [as_mapping(s.get("toolCall")) for s in states if s]
+    calls = [as_mapping(c) for c in as_list(message.get("toolCalls"))] or [as_mapping(s.get("toolCall")) for s in states if s]
     for made in calls:
         call_id, function = as_text(made.get("id")), as_mapping(made.get("function"))
         state = by_id.get(call_id, {})
@@ -130,7 +130,7 @@ def _calls(
         status = as_text(state.get("status"))
         if call_id in answered or status not in _ENDED:
             continue
-        text = "\n".join(filter(None, (as_text(as_mapping(o).get("content")) for o in _list(state.get("output")))))
+        text = "\n".join(filter(None, (as_text(as_mapping(o).get("content")) for o in as_list(state.get("output")))))
         yield result(tools[call_id], call_id, text or f"({status})", status != "done")
 
 
@@ -147,12 +147,8 @@ def _files(context: Sequence[object]) -> list[str]:
 
 
 def _model(item: Mapping[str, object]) -> str:
-    logs = _list(item.get("promptLogs"))
+    logs = as_list(item.get("promptLogs"))
     return as_text(as_mapping(logs[0] if logs else None).get("modelTitle"))
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 @lru_cache(maxsize=4)

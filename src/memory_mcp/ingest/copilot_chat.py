@@ -1,4 +1,4 @@
-"""Sessions of Copilot Chat, as VS Code stores them, in, reads of event drafts out.
+"""Importer of Copilot Chat's sessions, as VS Code stores them.
 
 A session is one JSON object (`.json`), or a log of changes to one (`.jsonl`): kind 0 is the whole object, 1 sets what is at
 a path, 2 cuts an array at a path to `i` items and adds to it, 3 takes away what is at a path. VS Code writes such a log anew
@@ -9,19 +9,16 @@ said in it, the call's id for a call, that with `#result` for its result. Only r
 a millisecond behind the other, and the last words at the time that the whole took.
 """
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.files import editor_data, find_files
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -35,29 +32,20 @@ _QUOTED = 1024
 _INITIAL, _SET, _PUSH, _DELETE = range(4)
 
 
-class CopilotChatImporter:
+class CopilotChatImporter(ClientImporter):
     """Reads the sessions of Copilot Chat in VS Code."""
 
     name = AGENT
     title = "Copilot Chat (VS Code)"
     growth = Growth.REWRITTEN
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
-
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the editor's editions keep what belongs to a workspace, and to none."""
-        if sys.platform == "win32":
-            base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Application Support"
-        else:
-            base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        """Storage folders of the editor's editions, for workspaces and for windows without one."""
         storages = ("workspaceStorage", "globalStorage")
-        return tuple(base / edition / "User" / storage for edition in _EDITIONS for storage in storages)
+        return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: beside sessions lie many files that are none."""
+        """See `Importer`: many files next to sessions are not sessions."""
         found = find_files(path, (".json", ".jsonl"))
         return (f for f in found if f.is_dir() or f.parent.name in _FOLDERS) if path.is_dir() else found
 
@@ -80,8 +68,7 @@ class CopilotChatImporter:
             if record.error or not _apply(state, value):
                 reading = ChatReading(file, {}, self._settings.include_thinking)
                 yield Read(count(reading, Given(reason=record.error or UNKNOWN), report, file, record.line, record.quote), 0)
-        requests = state.get("requests")
-        listed = [as_mapping(r) for r in requests] if isinstance(requests, list) else []
+        listed = as_mappings(state.get("requests"))
         reading = ChatReading(file, state, self._settings.include_thinking)
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
@@ -100,7 +87,7 @@ class ChatReading(Reading):
         self.cwd = path_of(place.get("folder")) or str(Path(path_of(place.get("workspace"))).parent).strip(".")
 
     def give(self, record: dict[str, object]) -> Given:
-        """What one request gives: words, answer and calls."""
+        """Return the words, answer and calls of one request."""
         self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
         self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
         key, time = as_text(record.get("requestId")), parse_time(record.get("timestamp"))
@@ -116,10 +103,9 @@ class ChatReading(Reading):
         return Given(_timed(told, time, as_mapping(outcome.get("timings")).get("totalElapsed")))
 
     def _rounds(self, metadata: Mapping[str, object]) -> Iterator[Told]:
-        """What the model said and called, and what it got, round by round."""
+        """Return the model's words, calls and results, round by round."""
         results = as_mapping(metadata.get("toolCallResults"))
-        listed = metadata.get("toolCallRounds")
-        for one in map(as_mapping, listed if isinstance(listed, list) else []):
+        for one in as_mappings(metadata.get("toolCallRounds")):
             key = as_text(one.get("id"))
             thinking = as_plain(as_mapping(one.get("thinking")).get("text"))
             if thinking.strip():
@@ -127,7 +113,7 @@ class ChatReading(Reading):
             if (words := as_text(one.get("response"))).strip():
                 yield Told(key, (said(Role.ASSISTANT, words),), None)
             calls = one.get("toolCalls")
-            for made in map(as_mapping, calls if isinstance(calls, list) else []):
+            for made in as_mappings(calls):
                 name, call_id = as_text(made.get("name")), as_text(made.get("id"))
                 given = parsed(made.get("arguments"))
                 if isinstance(given, Mapping):
@@ -138,10 +124,10 @@ class ChatReading(Reading):
 
     @staticmethod
     def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
-        """What was shown of an answer that tells no rounds."""
+        """Return the displayed answer of a request without rounds."""
         listed = request.get("response")
         texts = []
-        for one in map(as_mapping, listed if isinstance(listed, list) else []):
+        for one in as_mappings(listed):
             if one.get("kind") in (None, "markdownContent"):
                 texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
             elif one.get("kind") == "inlineReference":
@@ -160,8 +146,7 @@ def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
 
 
 def _returned(name: str, call_id: str, told: object) -> Part:
-    content = as_mapping(told).get("content")
-    texts = [_text(as_mapping(block).get("value")) for block in (content if isinstance(content, list) else [])]
+    texts = [_text(block.get("value")) for block in as_mappings(as_mapping(told).get("content"))]
     return result(name, call_id, "\n".join(filter(None, texts)))
 
 
@@ -176,8 +161,7 @@ def _text(value: object) -> str:
         if words := as_text(node.get("text")):
             breaks = node.get("lineBreakBefore") is True and bool(texts) and not texts[-1].endswith("\n")
             texts.append("\n" * breaks + words)
-        children = node.get("children")
-        waiting += reversed(children) if isinstance(children, list) else []
+        waiting += reversed(as_list(node.get("children")))
     return "".join(texts)
 
 
@@ -192,23 +176,18 @@ def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
     if kind not in (_SET, _PUSH, _DELETE) or not isinstance(path, list) or not path:
         return False
     try:
-        return _change(state, change, path)
+        place: object = state
+        for step in path[:-1]:
+            place = place[step]  # type: ignore[index]
+        if change["kind"] == _SET:
+            place[path[-1]] = change.get("v")  # type: ignore[index]
+        elif change["kind"] == _DELETE:
+            del place[path[-1]]  # type: ignore[attr-defined]
+        else:
+            target, more, cut = place[path[-1]], change.get("v"), change.get("i")  # type: ignore[index]
+            if isinstance(cut, int):
+                del target[cut:]
+            target.extend(as_list(more))
+        return True
     except (KeyError, IndexError, TypeError, AttributeError):
         return False
-
-
-def _change(state: dict[str, object], change: dict[str, object], path: list[object]) -> bool:
-    """KeyError, IndexError, TypeError or AttributeError when there is no such path."""
-    place: object = state
-    for step in path[:-1]:
-        place = place[step]  # type: ignore[index]
-    if change["kind"] == _SET:
-        place[path[-1]] = change.get("v")  # type: ignore[index]
-    elif change["kind"] == _DELETE:
-        del place[path[-1]]  # type: ignore[attr-defined]
-    else:
-        target, more, cut = place[path[-1]], change.get("v"), change.get("i")  # type: ignore[index]
-        if isinstance(cut, int):
-            del target[cut:]
-        target.extend(more if isinstance(more, list) else [])
-    return True

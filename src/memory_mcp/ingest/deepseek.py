@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, note, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -28,15 +27,12 @@ _CHUNKS = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 _SHORTENED = "shortened result"
 
 
-class DeepseekImporter:
+class DeepseekImporter(ClientImporter):
     """Reads the session logs of the DeepSeek Harness."""
 
     name = "deepseek"
     title = "DeepSeek Harness"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
@@ -49,7 +45,7 @@ class DeepseekImporter:
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or (_FILE.match(f.name) and f == _newest(f.parent)))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: a header that tells how deep its session was delegated, or events with numbers."""
+        """See `Importer`: by a header with the delegation depth, or by numbered events."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -69,7 +65,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
@@ -97,7 +93,14 @@ class _Reading(ChatReading):
         outcome.source_id = content_id(kind, record.get("seq"), record.get("time"), data.get("callId"), words)
         replaces = isinstance(record.get("surfaceOp"), Mapping)
         if kind == "user/message":
-            self._user(data, replaces, outcome)
+            # Only a message whose source is "user" was typed by a person.
+            text = "\n".join(filter(None, map(chat.text_of, as_blocks(data.get("content")))))
+            if replaces:
+                outcome.parts = [chat.retold(text, "compaction")]
+            elif as_mapping(data.get("source")).get("kind") != "user":
+                outcome.left_out[chat.INJECTED] += 1
+            else:
+                outcome.parts = [self.asked(text)]
         elif kind == "assistant/message":
             self.model = as_text(as_mapping(message.get("source")).get("model"))
             outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._spoken(block)]
@@ -112,16 +115,6 @@ class _Reading(ChatReading):
         else:
             return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if kind == "session" or _is_own(record) else _FOREIGN)
         return outcome
-
-    def _user(self, data: Mapping[str, object], replaces: bool, outcome: Outcome) -> None:
-        """A message in the user's place: the human's where its source says so."""
-        text = "\n".join(filter(None, map(chat.text_of, as_blocks(data.get("content")))))
-        if replaces:
-            outcome.parts = [chat.retold(text, "compaction")]
-        elif as_mapping(data.get("source")).get("kind") != "user":
-            outcome.left_out[chat.INJECTED] += 1
-        else:
-            outcome.parts = [self.asked(text)]
 
     def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
         source = as_mapping(as_mapping(data.get("message")).get("source"))

@@ -1,4 +1,4 @@
-"""Rules for values drawn by a machine that are handed over under a name that does not say they are secret."""
+"""Rules for random values assigned or passed on under a name that does not mark them as secret."""
 
 import re
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _may_be_password(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DrawnRule:
-    """`name: X`, `use X for staging`, `echo X | program`, where X is drawn beyond doubt and nothing says that it is no secret."""
+    """`name: X`, `use X for staging`, `echo X | program`, where X is clearly random and not marked as public."""
 
     name: str = "drawn"
     anchors: tuple[str, ...] = (
@@ -93,7 +93,7 @@ class DrawnRule:
 
 
 def _handed_over(before: str, behind: str) -> bool:
-    """Whether what stands around a value assigns it, gives it or pipes it to somebody."""
+    """Whether the text around a value assigns it, passes it or pipes it."""
     if entry := _ENTRY.search(before):
         return not _OPEN_NAME.search(entry["name"]) and (
             behind[:1] == entry["open"] or not (entry["open"] or behind[:1].strip(" \r\n\t,;}])"))

@@ -45,7 +45,18 @@ def iter_conversations(file: Path) -> Iterator[Record]:
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
         members = _members(file)
         for number, name in enumerate(members):
-            loose = _unpacked(file, name, Path(private) / f"{number}.json")
+            # Unpack the member to a file of its own.
+            loose = Path(private) / f"{number}.json"
+            try:
+                with zipfile.ZipFile(file) as archive:
+                    size = archive.getinfo(name).file_size
+                    if size > shutil.disk_usage(private).free:
+                        raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
+                    with archive.open(name) as packed, loose.open("wb") as unpacked:
+                        shutil.copyfileobj(packed, unpacked, 1024 * 1024)
+            except _CANNOT_READ as error:
+                raise OSError(f"the archive cannot be read: {error}") from None
+
             whole = max(1, loose.stat().st_size)
             for record in iter_records(loose):
                 part = (number + record.reached / whole) / len(members)
@@ -54,7 +65,7 @@ def iter_conversations(file: Path) -> Iterator[Record]:
 
 
 def beginning_of(beginning: bytes) -> bytes:
-    """The first bytes of an export whose file begins so, unpacked; b"" when it is an archive of something else."""
+    """Return the unpacked first bytes of an export that starts with `beginning`; b"" for an archive of anything else."""
     at = 0
     while beginning[at : at + 4] == _HEADER and len(beginning) >= at + _HEADER_SIZE:
         flags, method = (int.from_bytes(beginning[at + n : at + n + 2], "little") for n in (6, 8))
@@ -64,7 +75,7 @@ def beginning_of(beginning: bytes) -> bytes:
         if _NAME.match(PurePosixPath(name).name):
             return _inflated(beginning[body:])[0] if method == _DEFLATED else beginning[body:]
         if flags & _STREAMED and not size:
-            # Its size stands behind it: only unpacking tells where it ends.
+            # Its size follows it: only unpacking finds its end.
             rest = _inflated(beginning[body:])[1] if method == _DEFLATED else b""
             at = beginning.find(_HEADER, len(beginning) - len(rest)) if rest else -1
         else:
@@ -75,7 +86,7 @@ def beginning_of(beginning: bytes) -> bytes:
 
 
 def _inflated(packed: bytes) -> tuple[bytes, bytes]:
-    """What can be unpacked of a beginning, and what stands behind it."""
+    """Return the decompressed part of a beginning, and the bytes after it."""
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
     with suppress(zlib.error):
         # Not more than the beginning of a file has: an archive may claim to hold anything.
@@ -101,27 +112,13 @@ def _members(file: Path) -> list[str]:
     return sorted(names)
 
 
-def _unpacked(file: Path, name: str, target: Path) -> Path:
-    """The member of an archive as a file of its own; OSError when it cannot be unpacked or there is no room for it."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            size = archive.getinfo(name).file_size
-            if size > shutil.disk_usage(target.parent).free:
-                raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
-            with archive.open(name) as packed, target.open("wb") as unpacked:
-                shutil.copyfileobj(packed, unpacked, 1024 * 1024)
-    except _CANNOT_READ as error:
-        raise OSError(f"the archive cannot be read: {error}") from None
-    return target
-
-
 class ExportImporter(WholeImporter):
     """An importer of such exports: `own` is how one begins, unpacked."""
 
     own: ClassVar[re.Pattern[bytes]]
 
     def default_paths(self) -> tuple[Path, ...]:
-        """There is none: an export is downloaded to wherever its owner wants it."""
+        """None: an export may be downloaded anywhere."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:

@@ -1,6 +1,7 @@
-"""A path in, the files to read below it out, in a fixed order."""
+"""List the files to read below a path, in a fixed order."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,3 +35,12 @@ def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
             if name.endswith(endings):
                 yield Path(folder, name)
     yield from closed
+
+
+def editor_data() -> Path:
+    """Return the folder in which editors of the VS Code family keep their data on this platform."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")

@@ -1,4 +1,4 @@
-"""What lies on this machine that could be imported, and which importer a file belongs to.
+"""Find importable files on this machine, and choose the importer of a file.
 
 Invariants
 1. Only the beginning of a file is read, and nothing is written.
@@ -17,7 +17,7 @@ from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The files of one kind at one place, and what is not imported of them. Sizes in bytes, times in UTC milliseconds."""
+    """The files of one kind at one place, and how much of them is not imported (bytes; times UTC ms)."""
 
     importer: str
     title: str
@@ -42,7 +42,7 @@ class Lying:
 
 
 def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
-    """What lies at a place; `marks` holds all importers' marks by name. Files that vanish meanwhile are left out."""
+    """Return what is at a place; `marks` holds all importers' marks by name. Files that vanish meanwhile are left out."""
     files = list(lying(importer, path, marks))
     written = [file.written for file in files]
     return Finding(
@@ -59,7 +59,7 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
 
 
 def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
-    """The files of one kind at a place, each looked at once; see `look`."""
+    """Return the files of one kind at a place; see `look`."""
     elsewhere = read_by_others(marks)
     for file in importer.files(path):
         try:
@@ -70,7 +70,7 @@ def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[
 
 
 def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
-    """Every mark by the part of its name that tells the file, whichever importer read it."""
+    """Return all marks by file, whichever importer made them."""
     return {_file_in(name): text for name, text in marks.items()}
 
 
@@ -79,7 +79,7 @@ def _file_in(name: str) -> str:
 
 
 def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
-    """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there.
+    """Return the bytes of a file to read, at least 1 if it changed; raises OSError if it is missing.
 
     A session file of another client that lies in this one's folder was read by that one's importer: see `read_by_others`.
     """
@@ -95,7 +95,7 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """What lies in the usual places of these importers; places without a file are left out."""
+    """Return what is in the usual places of these importers; places without a file are left out."""
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]
 
@@ -128,13 +128,13 @@ def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mappi
         if owner := found.get(file, named) or named:
             sorted_out.setdefault(owner, []).append(file)
     if closed := [file for file, owner in found.items() if owner is None and not named]:
-        # Whoever reads them tells that they could not be read.
+        # Their importer reports that they could not be read.
         sorted_out.setdefault(next(iter(sorted_out), order[0].name), []).extend(closed)
     return {name: files for name, files in sorted_out.items() if files}
 
 
 def nothing_there(path: Path, titles: Iterable[str]) -> SourceUnreadable:
-    """The error where a path holds nothing that any importer reads."""
+    """Return the error for a path without any file that an importer reads."""
     return SourceUnreadable(
         f"no conversations and no events were found in {path}",
         f"Name another file or folder. What can be read: {', '.join(titles)}.",

@@ -1,4 +1,4 @@
-"""Session files of clients that are followed in, what was written since the last look stored.
+"""Store what followed clients wrote into their session files since the last look.
 
 Invariants
 1. Nothing is followed that its owner did not agree to; the agreement lies in the store and holds until it is taken back.
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 AGREED = "follow:"
 #: A look may take this share of the time: one that takes long is followed by a long rest.
 _SHARE = 0.005
-#: A file that is written anew as a whole is read once it has been left alone for so long (seconds).
+#: A rewritten file is read once it has not changed for this long (seconds).
 _SETTLED = 20.0
 
 Store = Callable[[Sequence[EventDraft], str], Appended]
@@ -61,7 +61,7 @@ def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
 
 
 class Follower:
-    """Looks for what followed clients wrote."""
+    """Reads what followed clients wrote."""
 
     def __init__(
         self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
@@ -76,7 +76,7 @@ class Follower:
         self._rest_until = 0.0
 
     def round(self, should_stop: Callable[[], bool]) -> int:
-        """Read what changed; how many events were new. Ends early, between two pieces, where it should."""
+        """Read what changed and return the number of new events; ends early, between two parts, if it should stop."""
         began = time.monotonic()
         if began < self._rest_until:
             return 0
@@ -89,7 +89,7 @@ class Follower:
         return new
 
     def _changed(self, importer: Importer, path: Path) -> list[Task]:
-        """The files below a place that are to be read, as tasks."""
+        """Return the changed files below a place, as tasks."""
         known = self._marks.marks(prefix_of(importer))
         tasks = []
         for task in survey(importer, path, known, None, ImportReport()):
@@ -98,14 +98,16 @@ class Follower:
                 if file.name not in self._seen:
                     mark = Mark.parse(known.get(file.name, ""))
                     self._seen[file.name] = mark.size if mark else -1
-                if file.stamp != self._seen[file.name] and _settled(importer, file.mtime_ns):
+                if file.stamp != self._seen[file.name] and (
+                    importer.growth is not Growth.REWRITTEN or time.time() - file.mtime_ns / 1e9 >= _SETTLED
+                ):
                     files.append(file)
             if files:
                 tasks.append(replace(task, files=tuple(files)))
         return tasks
 
     def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
-        """Read tasks and store what they hold, piece by piece; how many events were new."""
+        """Read tasks, store them part by part, and return the number of new events."""
         if not tasks:
             return 0
         new = 0
@@ -124,7 +126,7 @@ class Follower:
         return new
 
     def _keep(self, name: str) -> int:
-        """Store a piece that was read; how many of its events are new."""
+        """Store a part that was read; return the number of new events."""
         source, each = handover.slices(self._spool, name)
         new = 0
         for piece in each:
@@ -133,7 +135,3 @@ class Follower:
             if piece.marks:
                 self._marks.mark_all(piece.marks)
         return new
-
-
-def _settled(importer: Importer, mtime_ns: int) -> bool:
-    return importer.growth is not Growth.REWRITTEN or time.time() - mtime_ns / 1e9 >= _SETTLED

@@ -32,7 +32,7 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
 
 
 def unpack(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
-    """What `pack` was given; ValueError or IndexError for anything else."""
+    """Return what `pack` was given; raises ValueError or IndexError for anything else."""
     return [
         EventDraft(
             *(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])),

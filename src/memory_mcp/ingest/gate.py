@@ -1,4 +1,4 @@
-"""The one gate that every write passes: a draft in, a clean draft or the reason for its refusal out.
+"""The gate of every write: returns a clean draft, or the reason why a draft is refused.
 
 Invariants
 1. What leaves holds no secret that a rule knows, no private span, nothing that was forgotten, nothing this program itself
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
@@ -53,7 +53,7 @@ NO_SESSION = "no session id"
 FORGOTTEN = "it was forgotten"
 
 _HARMLESS_LIMIT = 10_000
-#: What stands in the place of a cut. With it a shortened text is longer than its bound, and must pass the next door as it is.
+#: The note in place of a cut. With it a text is longer than its bound, and must not be cut again.
 _SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -61,7 +61,7 @@ _UNSTORABLE = "\ufffd"
 
 
 class Gate:
-    """Cleans drafts, each on its own; what it remembers only saves looking twice."""
+    """Cleans drafts one by one; its memory is only a cache."""
 
     def __init__(self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None) -> None:
         """Make one; without arguments, for no memory.
@@ -111,57 +111,39 @@ class Gate:
         text, full_size = shorten(text, bound)
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
-        clean = replace(
-            draft,
-            text=text,
-            session_id=names["session_id"],
-            source_id=names["source_id"],
-            agent=names["agent"],
-            project=names["project"],
-            thread=names["thread"],
-            speaker=names["speaker"],
-            metadata=metadata,
-        )
+        clean = replace(draft, text=text, metadata=metadata, **names)
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """A draft that has passed a gate already, without what was forgotten since; None where that is all of it."""
+        """Return a draft that passed before without what was forgotten since; None if nothing is left."""
         if self.tombstones.empty:
             return draft
         outcome = self.check(draft, ImportReport())
         return None if isinstance(outcome, str) else outcome
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
-        """The draft with every field beside its text cleaned of what was forgotten."""
+        """Return the draft with forgotten values removed from every field except its text."""
 
         def clean(text: str) -> str:
             return self.tombstones.clean(_storable(text))
 
-        return replace(
-            draft,
-            session_id=clean(draft.session_id),
-            source_id=clean(draft.source_id),
-            agent=clean(draft.agent),
-            project=clean(draft.project),
-            thread=clean(draft.thread),
-            speaker=clean(draft.speaker),
-            metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()},
-        )
+        names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
+        return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """Return `text` without private spans, what was forgotten, and secrets, which are counted by rule in `report`."""
+        """Return `text` without private spans, forgotten values and secrets; secrets are counted by rule in `report`."""
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
-        """What somebody called something, as it may be stored."""
+        """Return a name cleaned for storage."""
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
-        """What was written about events, as it may be stored; "" when it may not."""
+        """Return words about events cleaned for storage; "" if nothing may be stored."""
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
-    def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, str]:
-        """What else goes with a text, by field: without secrets, and two that differed still do."""
+    def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
+        """Return the fields beside the text without secrets; two different values stay different."""
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
@@ -169,7 +151,7 @@ class Gate:
                 continue
             name, value = item
             given[name] = self._name(name, value, report)
-            # A source's id stands with one event only.
+            # A source id belongs to one event, so it is not cached.
             if given[name] == value and name != "source_id":
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()
@@ -204,7 +186,7 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact in place. One look takes in all values: most hold nothing, and most stand with many events."""
+        """Redact in place; all values are searched together first, because most hold nothing."""
         unknown = [item for item in kept.items() if item not in self._harmless]
         if not unknown:
             return
@@ -227,18 +209,13 @@ class Gate:
 
 
 def _without_private(draft: EventDraft) -> EventDraft:
-    """The draft without private spans in what goes with its text; in the text before anything else may hide a tag's half."""
-    told = (draft.text, draft.session_id, draft.source_id, draft.agent, draft.project, draft.thread, draft.speaker)
-    # One look at all of them: where no tag can be in the row of them, none is in one.
-    if strip_private(row := "\n".join(told)) is row:
+    """Return the draft without private spans in its fields; the text comes first, before a tag could be cut in two."""
+    told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
+    # Search all of them at once: if no tag is in the joined text, none is in a field.
+    if strip_private(row := "\n".join(told.values())) is row:
         return draft
-    kept = tuple(map(strip_private, told))
-    if kept == told:
-        return draft
-    text, session, source, agent, project, thread, speaker = kept
-    return replace(
-        draft, text=text, session_id=session, source_id=source, agent=agent, project=project, thread=thread, speaker=speaker
-    )
+    kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
+    return draft if kept == told else replace(draft, **kept)
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

@@ -14,13 +14,12 @@ from contextlib import closing
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, note, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -38,16 +37,13 @@ _LOOK_BACK = 50
 _EXIT_CODE = re.compile(r"\bexit (?:code|status):? (-?\d{1,5})\b")
 
 
-class GooseImporter:
+class GooseImporter(ClientImporter):
     """Reads the sessions of Goose."""
 
     name = "goose"
     title = "Goose"
-    #: A file of lines is small, and is read anew as a whole when it changed.
+    #: A file of lines is small: a changed one is read again as a whole.
     growth = Growth.DATABASE
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its data."""
@@ -128,7 +124,7 @@ def _record(row: int, record: dict[str, object]) -> Record:
 
 
 def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
-    """The memory of a session of a database, with what its rows up to `offset` tell."""
+    """Return the reading state of a session of a database after its rows up to `offset`."""
     columns = {row[1] for row in base.execute("PRAGMA table_info(sessions)")}
     wanted = [name if name in columns else "NULL" for name in ("working_dir", "session_type", "parent_session_id")]
     found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()
@@ -144,7 +140,7 @@ def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one session."""
+    """State of reading one session."""
 
     def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
         super().__init__("goose", session_id, thinking, thread)

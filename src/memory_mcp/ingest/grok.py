@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -32,15 +31,12 @@ _FOREIGN = "not a Grok update"
 _ENDED = frozenset({"completed", "failed"})
 
 
-class GrokImporter:
+class GrokImporter(ClientImporter):
     """Reads the sessions of Grok."""
 
     name = "grok"
     title = "Grok"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
@@ -68,7 +64,7 @@ def _text(update: Mapping[str, object]) -> str:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))
@@ -92,7 +88,13 @@ class _Reading(ChatReading):
         if kind in _CHUNKS:
             outcome.parts = self._said(kind, _text(update), update, outcome)
         elif kind == "tool_call":
-            outcome.parts = self._called(update)
+            call = as_text(update.get("toolCallId"))
+            own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
+            tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
+            parts = [self.called(tool, update.get("rawInput") or {}, call)]
+            if as_text(update.get("status")) in _ENDED:
+                parts.append(self._returned(update))
+            outcome.parts = parts
         elif kind == "tool_call_update":
             if as_text(update.get("status")) not in _ENDED:
                 return skipped("tool progress")
@@ -113,15 +115,6 @@ class _Reading(ChatReading):
             outcome.left_out[chat.INJECTED] += 1
             return []
         return [said(Role.USER, text)]
-
-    def _called(self, update: Mapping[str, object]) -> list[Part]:
-        call = as_text(update.get("toolCallId"))
-        own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
-        tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
-        parts = [self.called(tool, update.get("rawInput") or {}, call)]
-        if as_text(update.get("status")) in _ENDED:
-            parts.append(self._returned(update))
-        return parts
 
     def _returned(self, update: Mapping[str, object]) -> Part:
         texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]

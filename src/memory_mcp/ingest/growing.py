@@ -1,4 +1,4 @@
-"""Session files that grow by a record at a time, in any client's form: records in, reads of drafts out.
+"""Read session files that grow record by record, in any client's form.
 
 Invariants
 1. Events of one file never share a millisecond where their records follow each other at once: they are ordered by time.
@@ -25,13 +25,13 @@ DUPLICATE = "told by another record"
 _LOOK_BACK = 256 * 1024
 _HEAD_RECORDS = 50
 _REMEMBERED = 20_000
-#: Records this close (milliseconds) are written in the order in which things happened, whatever their times say.
+#: Records this close (milliseconds) keep the order of the file, even against their times.
 _TOGETHER = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One thing that a record tells, under the client's own id for it."""
+    """One item of a record, under the client's own id for it."""
 
     source_id: str
     parts: tuple[Part, ...]
@@ -41,31 +41,31 @@ class Told:
 
 @dataclass(slots=True)
 class Given:
-    """What one record gives, or why it gives nothing."""
+    """The items of one record, or the reason why there are none."""
 
     told: list[Told] = field(default_factory=list)
     reason: str = EMPTY
 
 
 class Reading:
-    """One read of one session: what is known of it so far. Each client's own reading says what a record gives."""
+    """State of reading one session; each client's subclass converts its records."""
 
     def __init__(self, agent: str, session_id: str) -> None:
         self.session = Session(agent, session_id)
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
-        #: The first prompt of the session, as far as the head of the file tells it.
+        #: The first prompt of the session, if the head of the file has it.
         self.prompt = ""
         #: The byte offset at which reading goes on.
         self.offset = 0
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Take from one of the first records of the file whose session it is."""
+        """Read the session's identity from one of the file's first records."""
 
     def give(self, record: dict[str, object]) -> Given:
-        """What one record gives; what it tells about later ones is remembered."""
+        """Return what one record gives; keep what it says about later ones."""
         raise NotImplementedError
 
     def ordered(self, time: int | None) -> int | None:
@@ -83,7 +83,7 @@ class Reading:
                 self.tools.popitem(last=False)
 
     def drafts(self, told: Told) -> list[EventDraft]:
-        """The drafts of one thing told."""
+        """Return the drafts of one item."""
         # Its own time counts: what came before has been seen to by `ordered`.
         self.session.last = None
         self.session.project = project_of(self.cwd, self.remote)
@@ -113,7 +113,7 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
 
 
 def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
-    """The drafts of what one record gave, counted in the report."""
+    """Return the drafts of what one record gave, and count it in the report."""
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
     report.lines += 1

@@ -37,7 +37,7 @@ _FORM = 1
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What belongs into one transaction."""
+    """The content of one transaction."""
 
     drafts: Sequence[EventDraft]
     marks: Mapping[str, str]
@@ -60,7 +60,9 @@ class Token:
 
     def release(self) -> None:
         """The import has ended: its files go."""
-        _remove(self.folder, self.name)
+        for file in self.folder.glob(f"{self.name}-*"):
+            with suppress(OSError):
+                file.unlink()
         self._lock.release()
         (self.folder / f"{self.name}{_LOCK}").unlink(missing_ok=True)
 
@@ -86,13 +88,13 @@ class Writer:
         self._lines: list[str] = []
         self._rows: list[list[object]] = []
         self._events = self._chars = 0
-        #: Names of complete files nobody has been told of yet.
+        #: Names of complete files not reported yet.
         self.complete: list[str] = []
 
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """See Log: which of them are new is known to whoever stores them."""
+        """See Log: only the process that stores them knows which are new."""
         del source, trust, request
         self._end_slice({})
         self._rows = pack(drafts)
@@ -101,7 +103,7 @@ class Writer:
         return Appended((), ())
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox: true once what was appended before is stored."""
+        """See Outbox: true once everything appended before is stored."""
         self._end_slice(values)
 
     def _end_slice(self, marks: Mapping[str, str]) -> None:
@@ -112,7 +114,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the file that is being collected, if it holds anything."""
+        """Complete the current file, if it has content."""
         if self._rows:
             self._end_slice({})
         if not self._lines:
@@ -159,7 +161,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
 
 
 def sweep(spool: Path) -> int:
-    """Remove what imports left that have ended; how many files."""
+    """Remove the files of ended imports; return how many."""
     folder = spool / FOLDER
     try:
         names = sorted(entry.name for entry in folder.iterdir())
@@ -180,9 +182,3 @@ def sweep(spool: Path) -> int:
         with suppress(OSError):
             (folder / name).unlink()
     return len(gone)
-
-
-def _remove(folder: Path, token: str) -> None:
-    for file in folder.glob(f"{token}-*"):
-        with suppress(OSError):
-            file.unlink()

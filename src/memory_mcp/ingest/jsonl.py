@@ -46,7 +46,7 @@ class JsonlImporter:
         del settings  # the form leaves nothing to choose
 
     def default_paths(self) -> tuple[Path, ...]:
-        """There is none: such files are made by hand."""
+        """None: such files are made by hand."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -54,7 +54,7 @@ class JsonlImporter:
         return find_files(path, (".jsonl", ".ndjson"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: an event has what every event must have."""
+        """See `Importer`: by the fields that every event must have."""
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -74,7 +74,7 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """The form of an event of a store, without what is empty."""
+    """Return a stored event as a mapping for JSON, without empty fields."""
     shape: dict[str, object] = {
         "session_id": draft.session_id,
         "timestamp": draft.timestamp,
@@ -94,7 +94,7 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
 
 
 def exported_of(mapping: Mapping[str, object]) -> EventDraft:
-    """As `draft_of`, of a file: an event that was exported is the event it was."""
+    """As `draft_of`, for a file: an exported event keeps its id and source. Raises InvalidQuery."""
     named = _optional(mapping, "event_id")
     draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
     source = _optional(mapping, "source")
@@ -109,14 +109,14 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _storable(source: str) -> str:
-    """A source as this program names them; whatever else it is, it is no more than a word."""
+    """Return a source as this program names it; anything else becomes a plain word."""
     if _SOURCE.fullmatch(source):
         return source
     raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
 
 
 def draft_of(mapping: Mapping[str, object]) -> EventDraft:
-    """The draft that one event in this form describes; InvalidQuery naming the field that is wrong."""
+    """Return the draft of an event in this form; raises InvalidQuery with the name of a wrong field."""
     for name in mapping:
         if name not in FIELDS:
             near = get_close_matches(str(name), FIELDS, n=1)

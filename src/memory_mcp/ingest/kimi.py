@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
@@ -46,22 +45,19 @@ _FOREIGN = "not a Kimi Code record"
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
 
 
-class KimiImporter:
+class KimiImporter(ClientImporter):
     """Reads the sessions of Kimi Code."""
 
     name = "kimi"
     title = "Kimi Code"
     growth = Growth.APPENDED
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
-
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
         return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; a wire of the older client lies elsewhere and holds no words that its context does not."""
+        """See `Importer`; the older client's wires are elsewhere and add nothing to its context files."""
         if not path.is_dir():
             return find_files(path, ())
         found = find_files(path, ("wire.jsonl",))
@@ -84,7 +80,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         nested = file.parent.parent.name == "agents"
@@ -107,7 +103,19 @@ class _Reading(ChatReading):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
         outcome = Outcome(time=parse_time(record.get("time")))
         if kind == _APPENDED:
-            self._message(as_mapping(record.get("message")), outcome)
+            message = as_mapping(record.get("message"))
+            role = message.get("role")
+            texts = [text for block in as_blocks(message.get("content")) if (text := self._clean(chat.text_of(block), outcome))]
+            if role == "user":
+                self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
+            elif role == "assistant":
+                outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
+                outcome.parts += map(self._called, as_mappings(message.get("toolCalls")))
+            elif role == "tool":
+                call = as_text(message.get("toolCallId"))
+                outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
+            else:
+                outcome.reason = "system prompt" if role == "system" else _FOREIGN
         elif kind == _STEP:
             self._step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
@@ -118,28 +126,13 @@ class _Reading(ChatReading):
         outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
         return outcome
 
-    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        role = message.get("role")
-        texts = [text for block in as_blocks(message.get("content")) if (text := self._clean(chat.text_of(block), outcome))]
-        if role == "user":
-            self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
-        elif role == "assistant":
-            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
-            calls = message.get("toolCalls")
-            outcome.parts += [self._called(as_mapping(call)) for call in (calls if isinstance(calls, list) else ())]
-        elif role == "tool":
-            call = as_text(message.get("toolCallId"))
-            outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
-        else:
-            outcome.reason = "system prompt" if role == "system" else _FOREIGN
-
     def _clean(self, text: str, outcome: Outcome) -> str:
         clean, reminders = _REMINDER.subn("", text)
         outcome.left_out[chat.INJECTED] += reminders
         return clean.strip()
 
     def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
-        """What stands in the user's place: typed by the user, or by whom its origin says."""
+        """Return a user message: typed by the user, or by the author that its origin names."""
         kind = as_text(origin.get("kind")) or "user"
         if kind == "compaction_summary":
             outcome.parts = [chat.retold(text, "compaction")]

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import content_id, file_time, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -30,15 +29,12 @@ _SYSTEM = re.compile(r"<(system|system-reminder)>(.*?)(?:</\1>|\Z)", re.S)
 _RECAP = "Previous context has been compacted"
 
 
-class KimiCliImporter:
+class KimiCliImporter(ClientImporter):
     """Reads the sessions of Kimi CLI."""
 
     name = "kimi-cli"
     title = "Kimi CLI"
     growth = Growth.REWRITTEN
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
@@ -58,13 +54,13 @@ class KimiCliImporter:
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a file that is written as a whole is always read from its start."""
+        """See `Importer`; a rewritten file is always read from its start."""
         del offset
         return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         folder = file.parent
@@ -76,7 +72,7 @@ class _Reading(ChatReading):
         self._seen: Counter[str] = Counter()
         self._turns = _turns(folder / "wire.jsonl")
         rotated = any(folder.glob("context_*.jsonl"))
-        # Without the words of a turn, only an order that nothing disturbed tells which it was.
+        # Without words, a turn can only be found by its place, and only in a session that was never shortened.
         self._by_words = any(words for _, words in self._turns)
         if rotated and not self._by_words:
             self._turns = []
@@ -98,7 +94,7 @@ class _Reading(ChatReading):
             texts = [_SYSTEM.sub(r"\2", chat.text_of(block)) for block in blocks]
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
             outcome.parts = [self.returned(texts, call, error=error)]
-        # What follows a prompt is told with its turn's beginning, in its order.
+        # Messages after a prompt get the start of its turn as their time.
         outcome.time = self._turn
         told = [record.get(key) for key in ("content", "tool_calls")]
         name = content_id(self.session.session_id, self.session.thread, role, call, *told)
@@ -138,15 +134,14 @@ class _Reading(ChatReading):
                 outcome.parts.append(self.thought(as_text(block.get("think"))))
             else:
                 outcome.parts.append(said(Role.ASSISTANT, chat.text_of(block)))
-        calls = record.get("tool_calls")
-        for call in map(as_mapping, calls if isinstance(calls, list) else ()):
+        for call in as_mappings(record.get("tool_calls")):
             inner = as_mapping(call.get("function"))
             name = as_text(inner.get("name"))
             outcome.parts.append(self.called(name, inner.get("arguments"), as_text(call.get("id"))))
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
-    """When each turn of a session began, and with which words, where the wire tells them."""
+    """Return the start time and first words of each turn, from the wire."""
     if not wire.is_file():
         return []
     found = []
@@ -160,11 +155,9 @@ def _turns(wire: Path) -> list[tuple[int | None, str]]:
 
 
 def _directory(folder: str, index: Path) -> str:
-    """The directory whose hash a folder of sessions is named after, as the client's index tells."""
-    listed = as_mapping(chat.beside(index)).get("work_dirs")
-    paths = [as_text(as_mapping(item).get("path")) for item in listed] if isinstance(listed, list) else []
-    return next((path for path in paths if _hash(path) == folder), "")
-
-
-def _hash(path: str) -> str:
-    return hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    """Return the directory whose hash names a folder of sessions, from the client's index."""
+    for item in as_mappings(as_mapping(chat.beside(index)).get("work_dirs")):
+        path = as_text(item.get("path"))
+        if hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest() == folder:
+            return path
+    return ""

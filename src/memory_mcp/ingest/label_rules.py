@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a long pattern goes on in the next line of its row
-"""Rules for secrets behind a label in words, and in tables under a heading that says what they are."""
+"""Rules for secrets after a label in words, and in tables under a heading that names them."""
 
 import re
 from collections.abc import Iterator
@@ -92,7 +92,7 @@ _HEADING = re.compile(r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[ _-]?key
 _LONGEST_HEADING = 400
 _IS_HEADING = re.compile(r"(?i)(?:[a-z]{0,20}[ _-])?(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[ _-]?key)")
 _RULE_LINE = re.compile(r"[\s|:+=-]*")
-#: Rows looked at under a heading, and what stands round a cell's text.
+#: Rows searched under a heading, and the signs around a cell's text.
 _MOST_ROWS, _AROUND = 50, " \t#*`\"'"
 
 

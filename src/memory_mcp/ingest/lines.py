@@ -1,4 +1,4 @@
-"""A file of JSON in, its records out one by one: lines, objects spread over several lines, or one large array.
+"""Read the records of a JSON file one by one: lines, objects spread over several lines, or one large array.
 
 Invariants
 1. Memory holds one record and a window around it, never the file; no record is longer than `MAX_RECORD`.
@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 #: Longest record that is read, bytes.
 MAX_RECORD = 64 * 1024 * 1024
-#: Records that are looked at to tell what kind of file it is.
+#: Records read to recognise the kind of a file.
 FIRST = 20
 _CHUNK = 1024 * 1024
 #: How much of a line is read before it is known whether it opens an array.
@@ -43,7 +43,7 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One JSON object of a file, or the reason why there is none at this place."""
+    """One JSON object of a file, or the reason why there is none here."""
 
     #: The object; empty when `error` says why.
     value: dict[str, object]
@@ -71,7 +71,7 @@ def first_values(beginning: bytes) -> list[dict[str, object]]:
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
-    """The whole records within `width` bytes before a byte offset, and whatever follows; line numbers are not told."""
+    """Return the whole records in the `width` bytes before an offset, and all after it; without line numbers."""
     with file.open("rb") as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
@@ -104,7 +104,7 @@ class _Line:
 
 
 class _Reader:
-    """Reads lines, and looks further where a line opens what it does not close."""
+    """Reads lines, and further lines until brackets that a line opens are closed."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
         self._stream = stream
@@ -145,7 +145,7 @@ class _Reader:
         return _Line(raw, start, end, self._number, too_long, array)
 
     def _object(self, line: _Line, text: str) -> Record | None:
-        """The object that begins on `line`, or why there is none; None when it has to wait."""
+        """Return the object that begins on `line`, or an error; None while it is incomplete."""
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
@@ -201,13 +201,11 @@ class _Reader:
                 others += 1
             good = at = window.drop(end)
         self._failures += bool(error)
-        self._behind(self._next_feed(window.offset(good)) if error else window.offset(at + 1), line)
+        offset = self._next_feed(window.offset(good)) if error else window.offset(at + 1)
+        self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
         if error or others or not objects:
             yield line.bad(error or NOT_AN_OBJECT, self._at)
         return True
-
-    def _behind(self, offset: int, line: _Line) -> None:
-        self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
 
     def _go_to(self, offset: int, number: int) -> None:
         self._at, self._number = offset, number
@@ -244,7 +242,7 @@ class _Window:
         return self._start + at
 
     def drop(self, at: int) -> int:
-        """Forget what lies before `at` once it is much; where `at` is now."""
+        """Discard the bytes before `at` once there are many; return the new `at`."""
         if at < _CHUNK:
             return at
         self._start = self.offset(at)
@@ -258,7 +256,7 @@ class _Window:
         return max(at, 0)
 
     def skip_space(self, at: int) -> int:
-        """The next place that is not white space; the end of the text when there is none."""
+        """Return the next place without white space, or the end of the text."""
         while True:
             match = _SPACE.match(self.text, at)
             at = match.end() if match else at
@@ -266,7 +264,7 @@ class _Window:
                 return at
 
     def value(self, at: int) -> tuple[object, int] | str | None:
-        """The value at a place and where it ends; why there is none; None when the file ends before it does."""
+        """Return the value at a place and its end, or an error; None if the file ends before it is complete."""
         while True:
             try:
                 value, end = _decode(self.text, at)
@@ -300,7 +298,7 @@ def _of(value: object, line: int, offset: int, text: str) -> Record:
 
 
 def _line_feeds(stream: BinaryIO, start: int, end: int) -> int:
-    """How many line feeds lie between two byte offsets."""
+    """Return the number of line feeds between two byte offsets."""
     stream.seek(start)
     count = 0
     while start < end and (raw := stream.read(min(_CHUNK, end - start))):

@@ -1,4 +1,4 @@
-"""Rules for secrets told by a check of the whole: card numbers, seed phrases, recovery codes."""
+"""Rules for secrets recognised as a whole: card numbers, seed phrases, recovery codes."""
 
 import re
 from collections.abc import Iterator

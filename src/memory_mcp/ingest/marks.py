@@ -16,7 +16,7 @@ class Mark:
     """How far a file was read: a position in the store's own marks, as JSON."""
 
     offset: int
-    #: What told that the file was as it is (see `stamp_of`) when it was read to its end; until then, the offset.
+    #: The file's stamp (see `stamp_of`) when it was read to its end; until then the offset.
     size: int
     #: Hash of the file's beginning, and how many bytes that was.
     head: str
@@ -24,7 +24,7 @@ class Mark:
 
     @classmethod
     def parse(cls, text: str) -> "Mark | None":
-        """The mark behind a stored text; None when it is none."""
+        """Return the mark of a stored text; None if it is not one."""
         try:
             told = json.loads(text)
             return cls(int(told["offset"]), int(told["size"]), str(told["head"]), int(told["head_bytes"]))

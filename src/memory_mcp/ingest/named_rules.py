@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memory_mcp.ingest.secret_rules import NAME, NAME_END, Rule, Span, every, gives_away_plainly, names_secret
 
 _QUOTE = r"\\?[\"'`]"
-#: What stands between a name and its value, with the value; each is a way settings are written down.
+#: Forms of a setting: the signs between a name and its value, and the value.
 _FORMS = (
     # Arguments of a call: of define, of setProperty, of type behind the selector of a field.
     rf"[\])]{{0,2}}{_QUOTE}\)?[ \t]{{0,4}}(?:,|\.(?:type|fill|send_?[kK]eys|set[A-Z]?\w{{0,12}})\()\s{{0,12}}{_QUOTE}"

@@ -1,4 +1,4 @@
-"""What this program said, cut out of what it is given: it never comes back as a memory. Pure.
+"""Remove this program's own output from recorded text, so that it is not stored again. Pure.
 
 Invariants
 1. Only what has the form of an answer is taken out: a fence whose tags stand on lines of their own around what our renderers
@@ -27,10 +27,10 @@ _LT = rf"(?:\\?<|{_AMP}(?:lt|\#0{{0,9}}60|\#x0{{0,9}}3c);|{_ESC}(?:u003c|x3c))"
 _GT = rf"(?:\\?>|{_AMP}(?:gt|\#0{{0,9}}62|\#x0{{0,9}}3e);|{_ESC}(?:u003e|x3e))"
 _SLASH = rf"(?:\\{{0,15}}/|{_AMP}(?:sol|\#0{{0,9}}47|\#x0{{0,9}}2f);|{_ESC}(?:u002f|x2f))"
 _QUOTE = rf"(?:\\{{0,15}}[\"']|\\{{0,15}}{_AMP}(?:quot|apos|\#0{{0,9}}3[49]|\#x0{{0,9}}2[27]);)"
-# A line's end, as it stands and as it is written inside of JSON and HTML.
+# A line's end, plain and as escaped in JSON and HTML.
 _BREAK = rf"(?:\r?\n|\r|(?<!\\)\\++[nr]|{_AMP}\#(?:0{{0,9}}1[03]|x0{{0,9}}[ad]);|<br ?/?>)"
 _BLANK = rf"(?:\s|{_ESC}[nrt])"
-# What stands before a line of a text that was quoted, numbered or commented out: no letters.
+# The margin of a line that was quoted, numbered or commented out: no letters.
 _MARGIN = rf"(?:[^\S\r\n]|[>|#+*/:.,;)\"'`\u2192\u2502\d-]|\\(?=[\"'])|{_AMP}(?:gt|nbsp|quot|\#\d{{1,4}});){{0,60}}"
 _TAG_OPENS, _TAG_CLOSES = re.compile(rf"{_LT}\Z", re.I), re.compile(rf"{_LT}{_SLASH}\Z", re.I)
 _TAG_ENDS = re.compile(_GT, re.I)
@@ -66,15 +66,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
-    """A tag of ours as it stands in a text."""
+    """One of this program's tags, as found in a text."""
 
     start: int
     end: int
     closes: bool
-    #: Whether nothing but a margin stands before it on its line, and nothing behind it.
+    #: Whether it is alone on its line, except for a margin.
     begins_line: bool
     ends_line: bool
-    #: Whether what begins or ends an answer stands beside it on the same line.
+    #: Whether the beginning or end of an answer is next to it on the same line.
     joined: bool
 
 
@@ -88,7 +88,7 @@ def is_answer(value: object) -> bool:
 
 
 def without_ours(text: str) -> str:
-    """`text` without what this program produced: fenced recalls, structured answers, a summarizer's prompt; "" if that is all."""
+    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all."""
     if MARK not in text:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
@@ -118,7 +118,7 @@ def _marks(text: str) -> Iterator[int]:
 
 
 def _near(text: str, at: int, many: int = _NEAR) -> str:
-    """What stands before a place, behind a line's end where the text begins."""
+    """Return the text before a place, after any line end at its beginning."""
     return text[at - many : at] if at > many else f"\n{text[:at]}"
 
 
@@ -157,21 +157,21 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
-    """Whether a text is one fence and nothing else, whatever stands inside."""
+    """Whether a text is one fence and nothing else."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
 
 
 def _pair(first: _Tag, last: _Tag) -> bool:
-    """Whether two tags stand as a fence's do: on lines of their own, or at the ends of a line that was joined of all."""
+    """Whether two tags are a fence's: on lines of their own, or at the ends of one joined line."""
     if first.closes or not last.closes:
         return False
     return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
 
 
 def _margin(text: str, start: int) -> int:
-    """Where what was put before every line begins, as far as it stands before `start`."""
+    """Return where the text added before every line begins, on the line before `start`."""
     near = _near(text, start, _BRACKET)
     found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
     return start - len(found[0]) if found else start
@@ -193,7 +193,7 @@ def _is_own(text: str, line: Span) -> bool:
 
 
 def _headless(text: str, at: int, tag: _Tag) -> Span | None:
-    """The lines of ours before a closing tag whose opening one is lost, with what is left of a line that was cut."""
+    """Return the lines before a closing tag without its opening one, and the rest of a cut line."""
     start = own = count = 0
     for number, line in enumerate(_lines(text, at, tag.start) if tag.begins_line else ()):
         count = count + 1 if _is_own(text, line) else 0
@@ -205,7 +205,7 @@ def _headless(text: str, at: int, tag: _Tag) -> Span | None:
 
 
 def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
-    """An opening tag whose closing one is lost, with the lines of ours behind it, up to `limit`."""
+    """Return an opening tag without its closing one, and this program's lines after it, up to `limit`."""
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None
@@ -218,7 +218,7 @@ def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
 
 
 def _answers(text: str) -> Iterator[Span]:
-    """Where structured answers of ours stand: as JSON, inside of other JSON, as Python or YAML write them."""
+    """Return the spans of structured answers: as JSON, inside other JSON, as Python or YAML."""
     done = 0
     for at in _marks(text):
         behind, near = at + len(MARK), _near(text, at)

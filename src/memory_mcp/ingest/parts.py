@@ -1,4 +1,4 @@
-"""What importers of many clients share: the parts of a message in, drafts with their ids and times out.
+"""Shared by importers: turn the parts of a message into drafts with ids and times.
 
 Invariants
 1. A part that is left out takes its number and its millisecond all the same: no setting moves an id or a time.
@@ -46,17 +46,17 @@ def said(role: Role, text: str, **metadata: str) -> Part:
 
 
 def note(text: str, **metadata: str) -> Part:
-    """A note that nobody said."""
+    """Return a note without a speaker."""
     return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
 
 
 def thought(text: str, keep: bool) -> Part:
-    """The model's thinking, left out unless it is asked for."""
+    """Return the model's thinking, or a dropped part unless it is included."""
     return Part(Role.ASSISTANT, EventType.NOTE, text, {"record": "thinking"}, "" if keep else THINKING)
 
 
 def dropped(reason: str) -> Part:
-    """A part that is left out."""
+    """Return a part that is left out, with its reason."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 
@@ -68,7 +68,7 @@ def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
 
 
 def result(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
-    """What a tool gave back."""
+    """Return a tool's result."""
     told = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
     told |= {key: value for key, value in metadata.items() if value}
     return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", told)
@@ -85,14 +85,14 @@ def parsed(value: object) -> object:
 
 
 def as_plain(value: object) -> str:
-    """A text as it is, anything else as compact JSON; "" for nothing."""
+    """Return a text as it is, anything else as compact JSON; "" for nothing."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def content_id(*parts: object) -> str:
-    """An id that follows from content, for what has none of its own."""
+    """Return an id made from content, for records without one."""
     return encode(digest("content", *(p if isinstance(p, str) else as_plain(p) for p in parts)), 16)
 
 
@@ -115,7 +115,7 @@ def file_time(file: Path) -> str:
 
 
 def after(own: int | None, last: int | None) -> int | None:
-    """The time of what follows something at `last`: its own, or a millisecond later where that is no later one."""
+    """Return the time after `last`: its own, or a millisecond later if that is not later."""
     if own is None or own <= 0:
         return None if last is None else last + 1
     return own if last is None or own > last or last - own > _DAY else last + 1
@@ -123,7 +123,7 @@ def after(own: int | None, last: int | None) -> int | None:
 
 @dataclass(slots=True)
 class Session:
-    """What the events of one session share."""
+    """Fields that all events of a session share."""
 
     agent: str
     session_id: str
@@ -132,7 +132,7 @@ class Session:
     thread: str = ""
     #: Time of the last part (milliseconds); None before the first one that has any.
     last: int | None = None
-    #: When the file was written last, for parts that no time can be told of.
+    #: The file's modification time, for parts without a time.
     file_time: str = ""
 
     def put(
@@ -166,13 +166,13 @@ class Session:
 
 
 class Tally:
-    """Counts what the records of one file gave."""
+    """Counts of what the records of one file gave."""
 
     def __init__(self, report: ImportReport, file: Path) -> None:
         self._report, self._file = report, file
 
     def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:
-        """Count one record: what it gave, what of it was left out, or why it gave nothing."""
+        """Count one record: its drafts, what was left out, or why there are none."""
         left_out = Counter(part.left_out for part in parts if part.left_out)
         if drafts:
             self._report.lines += 1

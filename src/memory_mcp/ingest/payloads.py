@@ -1,4 +1,4 @@
-"""A hook's payload as it came in, the same without secrets and private spans out: what may lie in the spool.
+"""Clean a hook's payload of secrets and private spans before it is written to the spool.
 
 Each string of its JSON is looked at as it is, short ones once more with their keys and neighbours around them, which tell of
 passwords, and those of a list as lines of one text. What is no JSON is looked at as plain text. What was forgotten or excluded
@@ -24,7 +24,7 @@ from memory_mcp.ingest.redact import Private, redactor, replaced, strip_private
 from memory_mcp.ingest.secret_rules import Span
 from memory_mcp.paths import name_of
 
-#: Longer strings are looked at by themselves alone, characters: what a key tells of is a value, not a text.
+#: Strings longer than this are searched without their key, characters: a key belongs to a value, not a text.
 _SHORT = 2_000
 #: Of a longer string both ends are kept, characters: more than the gate keeps of any text. Cut at a blank near there, so that
 #: no half of a secret is left.
@@ -49,7 +49,7 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(slots=True)
 class _Leaf:
-    """A string or a number, and where it stands."""
+    """A string or a number, and its container."""
 
     holder: Any
     at: Any
@@ -77,21 +77,18 @@ class Payloads:
                 return payload
             return "\n".join(map(json.dumps, values)).encode("ascii")
         except (ValueError, RecursionError):
-            return self._clean_text(payload)
+            text = payload.decode("utf-8", "surrogateescape")
+            # Neither a character's number nor the zero bytes of another encoding hide a secret.
+            plain = _NUMBERED.sub(lambda match: chr(int(match[1], 16)), text.replace("\0", ""))
+            clean = self._redactor.redact(strip_private(plain), Counter())
+            return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
-        """What goes with a payload, by its name."""
+        """Clean the fields beside a payload, by name."""
         values: list[Any] = [dict(told)]
         self._clean_values(values)
         found: dict[str, str] = values[0]
         return found
-
-    def _clean_text(self, payload: bytes) -> bytes:
-        text = payload.decode("utf-8", "surrogateescape")
-        # Neither a character's number nor the zero bytes of another encoding hide a secret.
-        plain = _NUMBERED.sub(lambda match: chr(int(match[1], 16)), text.replace("\0", ""))
-        clean = self._redactor.redact(strip_private(plain), Counter())
-        return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def _clean_values(self, values: list[Any]) -> bool:
         """Clean JSON values in place; whether anything was taken out."""
@@ -100,7 +97,14 @@ class Payloads:
         _strip(leaves)
         self._look_at_each(leaves)
         self._look_around(view)
-        self._look_along(leaves)
+        # Search the strings of a list as the lines of one text: a secret may span several.
+        for _, run in groupby(leaves, key=lambda leaf: id(leaf.holder)):
+            lines = [leaf for leaf in run if isinstance(leaf.holder, list)]
+            if len(lines) < 2:
+                continue
+            starts = [0, *accumulate(len(line.text) + 1 for line in lines[:-1])]
+            for span in self._redactor.find("\n".join(line.text for line in lines)):
+                _share(span, lines, starts)
         changed = False
         for leaf in leaves:
             clean, was = replaced(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text, str(leaf.holder[leaf.at])
@@ -109,11 +113,19 @@ class Payloads:
                 leaf.holder[leaf.at] = f"{clean.strip()}~{name_of(was)}" if leaf.key in _NAMES else clean
         renamed = {key: clean for key in keys if (clean := self._redactor.redact(strip_private(key), Counter())) != key}
         if renamed:
-            _rename(values, renamed)
+            todo: list[Any] = list(values)
+            while todo:
+                value = todo.pop()
+                if isinstance(value, dict):
+                    pairs = [(renamed.get(key, key), inner) for key, inner in value.items()]
+                    value.clear()
+                    value.update(pairs)
+                if isinstance(value, dict | list):
+                    todo += value.values() if isinstance(value, dict) else value
         return changed or bool(renamed)
 
     def _look_at_each(self, leaves: list[_Leaf]) -> None:
-        """Note what is found in each string by itself; most batches hold nothing that any rule has to look at."""
+        """Search each string by itself; most batches have nothing that any rule must examine."""
         batch: list[_Leaf] = []
         chars = 0
         for number, leaf in enumerate(leaves, 1):
@@ -127,7 +139,7 @@ class Payloads:
             batch, chars = [], 0
 
     def _look_around(self, view: "list[str | _Leaf]") -> None:
-        """Note what is found in short strings with keys and neighbours around them."""
+        """Search short strings together with their keys and neighbours."""
         shown: list[_Leaf] = []
         starts: list[int] = []
         parts: list[str] = []
@@ -148,16 +160,6 @@ class Payloads:
         for span in self._redactor.find("".join(parts)):
             _share(span, shown, starts)
 
-    def _look_along(self, leaves: list[_Leaf]) -> None:
-        """Note what is found in the strings of a list as the lines of one text."""
-        for _, run in groupby(leaves, key=lambda leaf: id(leaf.holder)):
-            lines = [leaf for leaf in run if isinstance(leaf.holder, list)]
-            if len(lines) < 2:
-                continue
-            starts = [0, *accumulate(len(line.text) + 1 for line in lines[:-1])]
-            for span in self._redactor.find("\n".join(line.text for line in lines)):
-                _share(span, lines, starts)
-
 
 def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
     """Note a place in the view with the strings that it covers: one, or several of the same list, as lines of a key are."""
@@ -176,7 +178,7 @@ def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
 
 
 def _values(text: str) -> tuple[list[Any], bool]:
-    """The JSON values that stand one after the other in a text, and whether an object has a key twice; ValueError for others."""
+    """Return the JSON values in a text, and whether an object repeats a key; raises ValueError for other text."""
     twice = False
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -242,7 +244,7 @@ def _ends(text: str) -> str:
 
 
 def _strip(leaves: list[_Leaf]) -> None:
-    """Take private spans out. A tag stays where its span goes on in what else the gate reads as one text with it."""
+    """Remove private spans. A tag stays if its span continues in text that the gate reads together with it."""
     inside, group, first = False, 0, 0
     for number, leaf in enumerate(leaves):
         if leaf.group != group or not group:
@@ -259,15 +261,3 @@ def _strip(leaves: list[_Leaf]) -> None:
         goes_on = found.open and (not inside or found.closes)
         leaf.text = (_CLOSE if found.closes else "") + found.kept + (_OPEN if goes_on else "")
         inside = found.open
-
-
-def _rename(values: list[Any], renamed: Mapping[str, str]) -> None:
-    todo: list[Any] = list(values)
-    while todo:
-        value = todo.pop()
-        if isinstance(value, dict):
-            pairs = [(renamed.get(key, key), inner) for key, inner in value.items()]
-            value.clear()
-            value.update(pairs)
-        if isinstance(value, dict | list):
-            todo += value.values() if isinstance(value, dict) else value

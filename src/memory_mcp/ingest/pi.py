@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.claude_code.wrappers import without_ansi
@@ -22,7 +22,6 @@ from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, note, said
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
@@ -40,7 +39,7 @@ _COPIES = (".checkpoint.", ".trajectory.")
 #: OpenClaw's sessions that were ended or deleted by their key, kept under the old name with the time behind it.
 _ARCHIVE = re.compile(r"\.jsonl\.(?:reset|deleted)\.[\w.:-]+\Z")
 _SKILL = re.compile(r'\A<skill name="([^"]{1,200})" location="[^"]*">\n.*?\n</skill>(?:\n\n(.*))?\Z', re.S)
-#: What OpenClaw writes before the words of whoever writes to it: about the sender, the channel, messages answered to.
+#: OpenClaw's header of a message: its sender, its channel, and the messages it replies to.
 _ENVELOPE = re.compile(
     r"^(?:\[[^\[\]\n]{5,60}\] )?[A-Z][\w ]{2,60} \((?:untrusted metadata|untrusted, for context)\):\n```json\n.*?\n```\n*",
     re.S | re.M,
@@ -53,15 +52,12 @@ _EXIT_CODE = re.compile(r"\bCommand exited with code (\d{1,5})\s*\Z")
 _ATTACHED = re.compile(r'<file name="([^"\n]{1,4096})">.*?</file>', re.S)
 
 
-class PiImporter:
+class PiImporter(ClientImporter):
     """Reads the sessions of pi, Oh My Pi and OpenClaw."""
 
     name = "pi"
     title = "pi"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where pi keeps its sessions, then its forks."""
@@ -79,7 +75,7 @@ class PiImporter:
         return (f for f in found if (f.suffix == ".jsonl" and not _is_copy(f)) or _ARCHIVE.search(f.name) or f.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: a session of the form, or messages that tell their own time."""
+        """See `Importer`: by a session header of this form, or by messages with a time of their own."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
         return any(map(_is_own, first_values(beginning)))
@@ -103,7 +99,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 class _Reading(ChatReading):
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         archived = _ARCHIVE.sub("", file.name)
@@ -124,7 +120,15 @@ class _Reading(ChatReading):
         super().learn(record)
         self._entry = entry
         if record.get("type") == "session":
-            self._header(record)
+            # A subagent's file belongs to the session of the file beside it.
+            session = self.session
+            if not self._agent_file:
+                session.session_id = as_text(record.get("id")) or session.session_id
+            self.cwd = as_text(record.get("cwd")) or self.cwd
+            version = record.get("version")
+            self.version = f"session format {version if isinstance(version, int) else 1}"
+            if session.agent == "pi" and "title" in record:
+                session.agent = "omp"
         elif record.get("type") == "title" and "pad" in record:
             self.session.agent = "omp"
 
@@ -149,7 +153,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
-        """Time, id and branch of an entry that says something."""
+        """Return time, id and branch of an entry with content."""
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
         outcome.source_id = content_id(
@@ -161,17 +165,6 @@ class _Reading(ChatReading):
         parent = as_text(record.get("parentId"))
         if self._entry and record.get("id") and parent != self._entry:
             outcome.metadata["branches_from"] = parent or "the beginning"
-
-    def _header(self, record: Mapping[str, object]) -> None:
-        """Take over whose session it is; a subagent's file belongs to the session of the file it lies beside."""
-        session = self.session
-        if not self._agent_file:
-            session.session_id = as_text(record.get("id")) or session.session_id
-        self.cwd = as_text(record.get("cwd")) or self.cwd
-        version = record.get("version")
-        self.version = f"session format {version if isinstance(version, int) else 1}"
-        if session.agent == "pi" and "title" in record:
-            session.agent = "omp"
 
     def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
         role = as_text(message.get("role"))
@@ -200,7 +193,7 @@ class _Reading(ChatReading):
             outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
     def _user(self, message: Mapping[str, object], text: str, outcome: Outcome) -> None:
-        """What the human typed, without the skills and files that pi puts in its place."""
+        """Return what the human typed, without the skills and files that pi substitutes."""
         if match := _SKILL.match(text):
             outcome.left_out["skill text"] += 1
             text = f"/skill:{match[1]} {match[2] or ''}"
@@ -234,7 +227,7 @@ class _Reading(ChatReading):
             outcome.reason = "aborted before a word"
 
     def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
-        """What an extension put into the conversation: told where the human saw it."""
+        """Return what an extension added to the conversation, if the human saw it."""
         if told.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return
@@ -243,7 +236,7 @@ class _Reading(ChatReading):
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
-    """A command that the human ran from the prompt, and what it printed."""
+    """Return a command that the human ran from the prompt, and its output."""
     code = message.get("exitCode")
     command = as_text(message.get("command")) or as_text(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
@@ -253,7 +246,7 @@ def _executed(message: Mapping[str, object]) -> list[Part]:
 
 
 def _main_of(file: Path) -> Path:
-    """The session's own file: a subagent's file lies in a folder named after its caller's, beside it."""
+    """Return the session's own file: a subagent's is in a folder named after its caller's file."""
     main, above = file, file.parent
     while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
         main, above = caller, caller.parent

@@ -1,4 +1,4 @@
-"""Files in, stored events out: read, cleaned, appended in batches, and remembered so that nothing is read twice.
+"""Import files: read, clean, append in batches, and remember what was read.
 
 Invariants
 1. A file's mark is written only after the events before it are acknowledged; a crash between the two stores nothing
@@ -107,7 +107,7 @@ class Pipeline:
     def run(
         self, importer: Importer, source: Source, progress: Progress | None = None, newest: int | None = None
     ) -> ImportReport:
-        """Import everything of `source` that is not stored yet; SourceUnreadable when there is nothing there.
+        """Import what is not stored yet from `source`; raises SourceUnreadable if there is nothing there.
 
         `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are
         left, and a later run without it reads them. `progress` hears of the report, the file and the fraction done.
@@ -131,13 +131,13 @@ class Pipeline:
     def accept(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Store drafts that a tool hands in, all or nothing; InvalidQuery naming the first one that is refused."""
+        """Store drafts of a tool, all or nothing; raises InvalidQuery with the first refused one."""
         report = ImportReport()
         clean: list[EventDraft] = []
         for number, draft in enumerate(drafts, 1):
             outcome = self._gate.check(draft, report)
             if self._gate.capture.paused(draft.project, int(time() * 1000)):
-                # Whatever time it tells of: it is written now.
+                # A pause counts for the time of writing, not the event's own time.
                 outcome = PAUSED
             if isinstance(outcome, str):
                 hint = "Nothing was stored; leave it out or correct it, and send all of them again."
@@ -155,7 +155,7 @@ def prefix_of(importer: Importer) -> str:
 
 
 def survey(importer: Importer, source: Source, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
-    """List the files there are, in groups; what vanishes meanwhile is counted. SourceUnreadable when there is no path.
+    """List the files in groups; counts those that vanish meanwhile. Raises SourceUnreadable if the path is missing.
 
     `known` holds the marks of the importer by name.
     """
@@ -189,7 +189,7 @@ def _groups(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
 def reading(
     task: Task, importer: Importer, log: Log, marks: Marks, gate: Gate, report: ImportReport, progress: Progress | None = None
 ) -> Iterator[None]:
-    """Read, clean and hand over what a task's files hold that is not known; yields every now and then.
+    """Read, clean and pass on the new content of a task's files; yields regularly.
 
     What it did is added to `report`; `progress` hears which fraction of the task is done.
     """
@@ -200,7 +200,7 @@ def reading(
 
 
 def finish(report: ImportReport, gate: Gate) -> None:
-    """Take secrets out of the quotes of a report that is complete, and count what was redacted."""
+    """Redact the quotes of a complete report, and count what was redacted."""
     hidden = ImportReport()
     report.quotes = {
         reason: [Quote(q.file, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()
@@ -215,7 +215,7 @@ def _tell(report: ImportReport) -> None:
 
 @dataclass(slots=True)
 class _Step:
-    """The events of one record, not stored yet, and the mark that is true once they are."""
+    """Events of one record that are not stored yet, and the mark to write after them."""
 
     file: SourceFile
     drafts: list[EventDraft]
@@ -299,7 +299,7 @@ class _Run:
         return self._store(file, start, self._steps_from(file, start))
 
     def _read_end(self, file: SourceFile, start: Mark, wanted: int) -> Generator[None, None, int]:
-        """Read the last `wanted` events of a file; how many that were. A file that is cut gets no mark."""
+        """Read the last `wanted` events of a file and return their number. A cut file gets no mark."""
         # Counting first costs a second reading and saves holding the events.
         count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
         if count <= wanted:

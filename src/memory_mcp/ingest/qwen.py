@@ -1,4 +1,4 @@
-"""Qwen Code's session files in, reads of event drafts out.
+"""Importer of Qwen Code's session files.
 
 A fork of Gemini CLI: newer versions append records that name their session, directory, branch and version, around messages
 in Gemini's form; older ones wrote Gemini CLI's own session files.
@@ -11,36 +11,32 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap
 from memory_mcp.ingest.gemini.reader import is_session, read_session, session_files
 from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, parts_text, response_text
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growing
 from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, call, content_id, dropped, note, result, said, thought
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "qwen"
-#: The folder of the client's files, which tells its older sessions from those of the client it was forked from.
+#: The client's folder, by which its older sessions differ from those of the client it was forked from.
 _HOME = ".qwen"
 _BOOKKEEPING = frozenset(
     {"ui_telemetry", "attribution_snapshot", "file_history_snapshot", "at_command", "rewind", "slash_command", "session_artifact"}
 )
 
 
-class QwenImporter:
+class QwenImporter(ClientImporter):
     """Reads the sessions of every version of Qwen Code that keeps them."""
 
     name = AGENT
     title = "Qwen Code"
     #: As for Gemini CLI, whose form the older sessions have.
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where newer and older versions keep their sessions."""
@@ -60,7 +56,7 @@ class QwenImporter:
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
         thinking = self._settings.include_thinking
-        if file.suffix == ".json" or _is_forked(file):
+        if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
         return read_growing(QwenReading(file.stem, thinking), file, offset, report)
 
@@ -160,10 +156,10 @@ class QwenReading(Reading):
 
 
 def _summary(history: object) -> str:
-    """What a compression says of the conversation so far: what stands before the model's polite answer to it."""
+    """Return a compression's summary of the conversation, without the model's polite answer to it."""
     texts: list[str] = []
-    for content in history if isinstance(history, list) else []:
-        text = parts_text(as_mapping(content).get("parts")).strip()
+    for content in as_mappings(history):
+        text = parts_text(content.get("parts")).strip()
         if text in POLITE:
             return "\n".join(texts)
         texts.append(text)
@@ -171,8 +167,8 @@ def _summary(history: object) -> str:
 
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
-    parts = as_mapping(record.get("message")).get("parts")
-    return [block for block in parts if isinstance(block, Mapping)] if isinstance(parts, list) else []
+    parts = as_list(as_mapping(record.get("message")).get("parts"))
+    return [block for block in parts if isinstance(block, Mapping)]
 
 
 def _text(record: Mapping[str, object]) -> str:
@@ -183,8 +179,3 @@ def _is_own(value: Mapping[str, object]) -> bool:
     if "sessionId" not in value:
         return False
     return "parts" in as_mapping(value.get("message")) or "systemPayload" in value
-
-
-def _is_forked(file: Path) -> bool:
-    """Whether a file of lines has the form of the client that this one was forked from: by its name."""
-    return file.parent.name == "chats" and file.name.startswith("session-")

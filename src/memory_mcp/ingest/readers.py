@@ -28,7 +28,7 @@ _MUCH = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a child is told first."""
+    """The first message to a child process."""
 
     importer: Importer
     #: Where its files go, and how their names begin.
@@ -80,7 +80,7 @@ def parts(hello: Hello, numbered: Numbered, gate: Gate) -> Iterator[Part]:
 
 
 class Readers:
-    """Reads tasks ahead of whoever stores them. Use as a context manager, so that no child outlives it."""
+    """Reads tasks ahead of the thread that stores them. Use as a context manager, which ends the children."""
 
     def __init__(self, hello: Hello, tasks: Sequence[Task]) -> None:
         self._hello = hello
@@ -109,7 +109,7 @@ class Readers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the children; what they are reading is dropped when the import has failed or was stopped."""
+        """End the children; drops what they are reading if the import failed or was stopped."""
         self._end(at_once=kind is not None)
 
     def _end(self, *, at_once: bool) -> None:
@@ -134,7 +134,7 @@ class Readers:
                     break
 
     def _take(self, number: int) -> Part:
-        """The next part of a task; what was taken before is stored by now."""
+        """Return the next part of a task; the previous one is stored by now."""
         with self._changed:
             self._current = number
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What a text says once it is unwrapped: entities, percent signs, escapes of JSON and of programs, marks of terminals and pages.
+"""Decode a text: entities, percent signs, escapes of JSON and programs, marks of terminals and pages.
 
 Each stage takes one layer of wrapping away and says where every character stood, so that what is found in the inside can be
 taken out of the outside. Base64 and hexadecimal are unwrapped whole.
@@ -47,7 +47,7 @@ def unwrapped(text: str) -> str:
 
 
 def reading(text: str, layers: int) -> Reading:
-    """The text with so many layers taken away, and where everything stood."""
+    """Return the text with so many layers of encoding removed, and the original place of each character."""
     begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
     for _ in range(layers):
         inner = _placed(text)
@@ -75,7 +75,7 @@ def _placed(text: str) -> Reading:
 
 
 def _plain(kind: str, wrapped: str) -> str:
-    """What stands in one wrapping."""
+    """Return the content of one encoded piece."""
     if kind == "entity":
         return html.unescape(wrapped)
     if kind in ("percent", "equals"):

@@ -1,4 +1,4 @@
-"""Text in, text without secrets and private spans out: one cheap look for anchors, then the rules they call for.
+"""Remove secrets and private spans from text: one cheap search for anchors, then the rules they call for.
 
 Invariants
 1. Nothing is imported or scanned for a rule none of whose anchors stands in the text.
@@ -34,7 +34,7 @@ _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)"
 
 
 def _sign(plain: str, name: str, more: str = "") -> str:
-    """A pattern of one sign of a tag, as it stands or as programs write it."""
+    """Return the pattern of one sign of a tag, plain or escaped."""
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
     return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
@@ -72,7 +72,7 @@ _Words = dict[str, list[tuple[_Match, list[int]]]]
 
 
 def strip_private(text: str) -> str:
-    """`text` without its `<private>` spans, nested ones too; one that is not closed reaches to the end.
+    """Return `text` without its `<private>` spans, also nested ones; an open one reaches to the end.
 
     One that is not opened reaches back to the beginning: clients cut a message into parts.
     """
@@ -83,7 +83,7 @@ class Private:
     """A text without its private spans, and how they reach beyond its ends."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
-        """`inside`: the text begins within a span that is open already."""
+        """Split `text`; `inside`: it begins within an open span."""
         out: list[str] = []
         depth, at = int(inside), 0
         #: Whether a span ends here that begins before the text.
@@ -106,7 +106,7 @@ class Private:
 
 
 class Redactor:
-    """All rules, ready to be asked."""
+    """All rules, compiled for searching."""
 
     def __init__(self) -> None:
         self._told = _Told((*RULES, *NAMED_RULES, *CONTEXT_RULES, *LABEL_RULES, *LIST_RULES, *DRAWN_RULES))
@@ -147,7 +147,7 @@ def _long_runs(lowered: str) -> str:
 
 
 class _Told:
-    """Rules whose anchors may stand anywhere: each is looked for once, by its plain text before its pattern."""
+    """Rules with anchors anywhere: each is searched by its plain text first, then by its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
@@ -197,7 +197,7 @@ def _always(_: str) -> object:
 
 
 class _Vendors:
-    """Rules whose anchors begin where a token may, or with a sign; in long runs most letters are passed over."""
+    """Rules with anchors at the start of a token or with a sign; most letters of long runs are skipped."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
@@ -229,7 +229,7 @@ class _Vendors:
         return [self._rules[number] for number in sorted(numbers)]
 
     def _note(self, runs: str, at: int, numbers: set[int], seen: set[str]) -> None:
-        """Add the rules one of whose anchors stands at a place; surroundings that were seen are not asked again."""
+        """Add the rules with an anchor at a place; each surrounding text is examined once."""
         if at >= _BACK:
             around = runs[at - _BACK : at + _AHEAD]
             if around in seen:

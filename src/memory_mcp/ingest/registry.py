@@ -1,4 +1,4 @@
-"""The sources that can be imported, one line each; the general forms, which are asked last whose a file is, at the end."""
+"""The importers, one line each; general forms are last, because they are tried last."""
 
 from collections.abc import Callable
 

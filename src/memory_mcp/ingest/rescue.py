@@ -11,7 +11,7 @@ from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.finding import Lying, lying
 from memory_mcp.install.edit import jsonc
 
-#: Sessions that go within so many days are told of.
+#: Sessions that are deleted within so many days are reported.
 SOON_DAYS = 7
 _DAY_MS = 86_400_000
 _CLAUDE_DAYS = 30
@@ -19,7 +19,7 @@ _CLAUDE_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one client's session files. Times in UTC milliseconds."""
+    """When one client's session files will be deleted. Times in UTC milliseconds."""
 
     importer: str
     title: str
@@ -35,7 +35,7 @@ class Fate:
 
 
 def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[Fate]:
-    """The fate of every client's files that lie on this machine; `marks` holds importers' marks by name."""
+    """Return when every client's files on this machine will be deleted; `marks` holds importers' marks by name."""
     found = []
     for importer in importers:
         for path in importer.default_paths():
@@ -61,7 +61,7 @@ def _together(fates: Sequence[Fate]) -> Fate:
 
 
 def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) -> Fate:
-    """The fate of the files of one place, whose client keeps them so many days; 0: for ever."""
+    """Return the fate of the files of one place; its client keeps them that many days, 0 for ever."""
     kept_ms, soon = days * _DAY_MS, now_ms + SOON_DAYS * _DAY_MS
     going = [file for file in files if days and file.written + kept_ms <= soon]
     return Fate(
@@ -77,7 +77,7 @@ def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) ->
 
 
 def _claude_days(sessions: Path) -> int:
-    """Days after which Claude Code deletes what lies in `sessions`; its default where its settings say nothing."""
+    """Return the days after which Claude Code deletes `sessions`; its default if the settings have none."""
     try:
         told = jsonc.parse((sessions.parent / "settings.json").read_text(encoding="utf-8-sig")).value.get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""The letters and digits of a text as they look: what stays the same when a text is written otherwise, and where each stood.
+"""Normalize letters and digits to what they look like, and keep the place of each in the original text.
 
 Case, accents, compatibility forms, look-alikes of other scripts, white space, punctuation and invisible characters do not
 count. Other words for the same do.
@@ -52,18 +52,13 @@ def spelled(text: str) -> Spelled:
             places += [place] * len(form)
             words += [word] * len(form)
             inside = True
-        elif inside and _separates(character):
+        elif inside and (character.isspace() or (character not in _BLANK and unicodedata.category(character)[0] not in "CM")):
             word, inside = word + 1, False
     return Spelled("".join(parts), tuple(places), tuple(words))
 
 
-def _separates(character: str) -> bool:
-    """Whether a character that is no letter or digit ends a word: one that shows nothing does not."""
-    return character.isspace() or (character not in _BLANK and unicodedata.category(character)[0] not in "CM")
-
-
 class _Table(dict[int, str]):
-    """What each character becomes; worked out when it is first met."""
+    """Maps each character to its normalized form; computed on first use."""
 
     def __missing__(self, code: int) -> str:
         found = self[code] = _form(chr(code))
@@ -77,7 +72,7 @@ def _table() -> _Table:
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """What each byte of ASCII text becomes, and those that are left out."""
+    """Map each byte of ASCII text to its normalized form, and list the bytes left out."""
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
@@ -108,7 +103,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _latin() -> dict[str, str]:
-    """The ASCII letter or digit that a character of another script looks like; of Unicode's list, whose reading takes 50 ms."""
+    """Return the ASCII letter or digit that another script's character looks like; loading the list takes 50 ms."""
     from confusable_homoglyphs.confusables import confusables_data
 
     found: dict[str, str] = {}

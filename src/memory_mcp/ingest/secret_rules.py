@@ -1,4 +1,4 @@
-"""Rules for secrets that are told by what stands around them: assignments, headers, addresses, key blocks, JWTs."""
+"""Rules for secrets known by the text around them: assignments, headers, addresses, key blocks, JWTs."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ _PLAIN = re.compile(r"(?:[^\\.\[\](){}|?*+^$]|\\[^\w])+(?![?*{+])")
 
 
 def plain_start(anchor: str) -> str:
-    """The text that stands wherever an anchor does, at its beginning; "" when it begins with a choice."""
+    """Return the literal text that a pattern begins with; "" if it begins with a choice."""
     if not anchor.startswith("~"):
         return anchor
     start = _PLAIN.match(anchor, 1)
@@ -79,7 +79,7 @@ class PatternRule:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRule:
-    """`name = value` in code, environment files, YAML, JSON and connection strings, where the name says it is secret."""
+    """`name = value` in code, environment files, YAML, JSON and connection strings, with a name that marks a secret."""
 
     name: str
     anchors: tuple[str, ...]
@@ -122,7 +122,7 @@ class FlagRule:
 
 @dataclass(frozen=True, slots=True)
 class KeyBlockRule:
-    """Private key blocks, whole; a mention of the first line alone is none."""
+    """Whole private key blocks; the first line alone does not count."""
 
     name: str = "private-key"
     anchors: tuple[str, ...] = ("private key", "private-lines:")
@@ -154,7 +154,7 @@ _LONGEST_KEY = 16_384
 
 
 def _key_start(text: str, end: int) -> int:
-    """Where the body of a key begins whose end line alone is there."""
+    """Return where a key's body begins if only its end line is there."""
     at = end
     while at > 0 and end - at < _LONGEST_KEY:
         start = text.rfind("\n", 0, at - 1) + 1
@@ -206,7 +206,7 @@ _ASSIGNED = re.compile(
 )
 _FLAG = re.compile(rf"(?:--|(?<=\s)-)(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
 
-#: Names that end so tell of a secret, they do not hold it.
+#: Names with these ends describe a secret and do not hold one.
 _HARMLESS_END = re.compile(
     r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
     r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
@@ -287,7 +287,7 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
 
 
 def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
-    """As for an assignment, where less says that the value belongs to the name: it has to look like a secret by itself.
+    """As for an assignment, with a weaker link to the name: the value has to look like a secret by itself.
 
     `paired`: what says that they belong together leaves no doubt, so a password may be any with letters and digits.
     """

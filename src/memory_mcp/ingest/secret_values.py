@@ -1,4 +1,4 @@
-"""What a value looks like, whatever it is called: a placeholder, a name, a path, a passphrase, or drawn by a machine."""
+"""Classify a value by its form: placeholder, name, path, passphrase, or random."""
 
 import base64
 import binascii
@@ -125,7 +125,7 @@ def is_hard(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Whether capitals, small letters and several digits stand in a drawn value of twenty characters and more."""
+    """Whether a random value of twenty characters or more has capitals, small letters and several digits."""
     pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG
@@ -140,7 +140,7 @@ def is_strong(value: str) -> bool:
 
 
 def is_mixed(value: str) -> bool:
-    """Whether letters and digits stand in it."""
+    """Whether a value has letters and digits."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
@@ -151,7 +151,7 @@ def is_phrase(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for one: a name, a template's variable, a row of stars."""
+    """Whether a value only stands for a secret: a name, a template's variable, a row of stars."""
     if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
     if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
@@ -164,7 +164,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_common(value: str) -> bool:
-    """Whether a value is what everybody tries first: `secret1`, `s3cr3t`, `My$ecretPassword`."""
+    """Whether a value is a common guess: `secret1`, `s3cr3t`, `My$ecretPassword`."""
     if len(value) > _LONGEST_COMMON:
         return False
     return bool(_COMMON.match(value) or _SPELLED.fullmatch(value.lower().translate(_LETTERS_FOR)))
@@ -190,7 +190,7 @@ def is_foreign(value: str) -> bool:
 
 
 def login_in(value: str) -> str:
-    """Return the password of a base64 that says user:password; "" where it says none."""
+    """Return the password of base64 that decodes to user:password; "" for any other."""
     try:
         told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -200,13 +200,13 @@ def login_in(value: str) -> str:
 
 
 def is_login(value: str) -> bool:
-    """Whether base64 says user:password, and a password that gives something away."""
+    """Whether base64 decodes to user:password with a password that may be real."""
     word = login_in(value)
     return len(word) >= _SHORTEST_LOGIN and " " not in word and not is_placeholder(word) and not is_foreign(word)
 
 
 def says_text(value: str) -> bool:
-    """Whether base64 says words or lines of ASCII, as in examples of manuals."""
+    """Whether base64 decodes to ASCII words or lines, as in examples of manuals."""
     if len(value) < _SHORTEST_TEXT or not _BASE64.match(value):
         return False
     try:
@@ -217,7 +217,7 @@ def says_text(value: str) -> bool:
 
 
 def is_called(text: str, start: int, end: int) -> bool:
-    """Whether what stands at a place of a text is a function, which is called there."""
+    """Whether the name at a place of a text is a function that is called there."""
     return text[end : end + 1] == "(" and _CALLED.match(text, start, end) is not None
 
 

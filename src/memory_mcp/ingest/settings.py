@@ -1,4 +1,4 @@
-"""What the user may choose about reading and keeping what comes in."""
+"""Settings for reading and storing."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class IngestSettings:
 
 @dataclass(frozen=True, slots=True)
 class HooksSettings:
-    """What a client's hooks give back to it."""
+    """What a client's hooks return to it."""
 
     briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
     recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})

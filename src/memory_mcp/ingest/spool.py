@@ -1,4 +1,4 @@
-"""Files that hooks left in the spool in, stored events out: in name order, which is the order of time, each exactly once.
+"""Store the files that hooks left in the spool, each exactly once, in order of their names, which is that of time.
 
 Invariants
 1. A file is removed only after its events are acknowledged; read again after a crash it stores nothing twice, because
@@ -33,7 +33,7 @@ from memory_mcp.model.ids import digest
 BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
 #: A hook takes a moment; what it has not finished after a day it never will (seconds).
 STALE_S = 86_400
-#: What could not be understood is of use to whoever mends the reader, soon; as long it is kept, and so much (bytes).
+#: How long unreadable payloads are kept for debugging (seconds), and how much of each (bytes).
 BAD_KEPT_S, BAD_BYTES = 30 * 86_400, 256 * 1024
 #: Hooks of one event start together; on a busy machine one may come this much after the other (milliseconds).
 TWICE_MS = 10_000
@@ -48,7 +48,7 @@ _LATELY = 1_000
 
 @dataclass(slots=True)
 class DrainReport(ImportReport):
-    """What a drain did. `files` counts payloads, `lines` those understood, `skipped` those that hold nothing to keep."""
+    """Counts of a drain: `files` payloads, `lines` those parsed, `skipped` those without content to keep."""
 
     #: Payloads set aside in `bad/`; the reasons are the keys of `quotes`.
     bad: int = 0
@@ -77,7 +77,7 @@ class _Payload:
 
 
 class _Lately:
-    """The payloads of the last moments, by what they say."""
+    """The payloads of the last moments, by content."""
 
     def __init__(self) -> None:
         #: By client and payload: the file that brought it first, and when.
@@ -107,7 +107,7 @@ class Spool:
         hooks: Mapping[str, Hooks],
         on_end: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
-        """`on_end` is called with the projects whose sessions ended, each with when (UTC ms), after the events are stored."""
+        """Call `on_end` with the projects whose sessions ended, each with its time (UTC ms), after events are stored."""
         self._directory = directory
         self._log = log
         self._gate = gate
@@ -121,14 +121,24 @@ class Spool:
         return len(self._names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
-        """Store what lies there now, at most `limit` files of it; what comes meanwhile waits for the next drain."""
+        """Store what is there now, at most `limit` files; later files wait for the next drain."""
         report = DrainReport()
         with self._draining:
             names = self._names()
             report.left = max(0, len(names) - limit) if limit is not None else 0
             for batch in self._batches(names[:limit], report):
                 self._store(batch, report)
-            self._sweep(report)
+            # Remove old files that killed hooks left half written or that could not be parsed.
+            now = time.time()
+            for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
+                try:
+                    for file in (self._directory / folder).iterdir():
+                        if file.stat().st_mtime < now - kept_s:
+                            file.unlink()
+                            report.swept += 1
+                except OSError:
+                    # The folder does not exist yet, or another process removed the file first.
+                    continue
         return report
 
     def _names(self) -> list[str]:
@@ -154,11 +164,11 @@ class Spool:
             yield batch
 
     def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
-        """One file read; None when it was moved aside or cannot be opened, which the report tells."""
+        """Parse one file; None if it was moved aside or cannot be opened, which the report counts."""
         try:
             mode = file.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                # Set aside unread: what a link leads to is nobody's payload, and a pipe would keep every later payload waiting.
+                # Set aside unread: a link's target is no payload, and reading a pipe would block all later payloads.
                 self._set_aside(file, "a link or a pipe, not a payload", b"", report)
                 return None
             raw = file.read_bytes()
@@ -229,19 +239,6 @@ class Spool:
                 with suppress(FileNotFoundError):
                     payload.file.unlink()
                 failpoint("drain.file_removed")
-
-    def _sweep(self, report: DrainReport) -> None:
-        """Remove what killed hooks left half written, and what could not be understood, long ago."""
-        now = time.time()
-        for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
-            try:
-                for file in (self._directory / folder).iterdir():
-                    if file.stat().st_mtime < now - kept_s:
-                        file.unlink()
-                        report.swept += 1
-            except OSError:
-                # There is none yet, or another program looks after it.
-                continue
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:

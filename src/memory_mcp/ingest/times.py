@@ -1,4 +1,4 @@
-"""A source's idea of a time in, UTC milliseconds out."""
+"""Parse a source's times to UTC milliseconds."""
 
 import datetime as dt
 import math

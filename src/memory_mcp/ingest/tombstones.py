@@ -1,4 +1,4 @@
-"""What was forgotten, without a word of it: by which a text is known again, whatever door it comes back through.
+"""Keyed hashes of what was forgotten: a text is recognised by them, wherever it comes from.
 
 Invariants
 1. Lines hold lengths, times and keyed hashes; the key lies beside them. Both are in files of the data directory, or in the
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from memory_mcp.storage.records import TombstoneLog
 
-#: What stands in the place of a forgotten value.
+#: The text in place of a forgotten value.
 MARK = "[forgotten]"
-#: Letters and digits that a value needs at least: a shorter one stands inside words that have nothing to do with it.
+#: Letters and digits that a value needs at least: a shorter one occurs inside unrelated words.
 SHORTEST = 4
 #: As many characters of Chinese are a name.
 _SHORTEST_HAN = 2
@@ -43,16 +43,18 @@ _SHORTEST_HAN = 2
 _SAYS_SOMETHING = 24
 #: Windows of this many characters are looked for first; values that are shorter than the longer one have the shorter.
 _GRAMS = (12, SHORTEST, _SHORTEST_HAN)
-#: Bits that are kept of a window's hash: enough to pass over all but 1 of 1,000 places with 1,000 values, too few to tell it.
+#: Bits kept of a window's hash: enough to skip all but 1 of 1,000 places with 1,000 values, too few to reveal it.
 _BITS = 20
 #: Texts up to this length are remembered, and so many of them.
 _SHORT, _REMEMBERED = 200, 2000
 _HASH_BYTES = 16
+#: Fields of an event that are cleaned beside its text and metadata.
+_NAMES = ("session_id", "source_id", "agent", "project", "thread", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Everything of a session, of a project or of all of them that was said in a time; UTC ms, both ends included."""
+    """Everything said in a time span in a session, a project or all of them; UTC ms, both ends included."""
 
     since: int
     until: int
@@ -71,7 +73,7 @@ class Cut:
 
 @dataclass(slots=True)
 class Wanted:
-    """What is to be forgotten, in clear: never written anywhere."""
+    """What to forget, in clear text: never written to disk."""
 
     values: Sequence[str] = ()
     events: Sequence[Event] = ()
@@ -81,7 +83,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Known:
-    """What the lines say."""
+    """The parsed lines of the file."""
 
     #: Of each window length its values: by what is kept of the window's hash, lengths and hashes.
     values: dict[int, dict[int, set[tuple[int, int, str]]]] = field(default_factory=lambda: {gram: {} for gram in _GRAMS})
@@ -98,7 +100,7 @@ class _Known:
 
     @property
     def has_values(self) -> bool:
-        """Whether a text can hold anything of it."""
+        """Whether any text could hold a forgotten value."""
         return bool(self.cuts) or any(self.values.values())
 
 
@@ -128,7 +130,7 @@ class Tombstones:
         return not (self._known.marks or self._known.ranges or self._known.has_values)
 
     def add(self, wanted: Wanted) -> None:
-        """Remember what is to be forgotten; on disk when this returns. InvalidQuery for a value that is too short."""
+        """Remember what to forget, on disk when this returns; raises InvalidQuery for a value that is too short."""
         assert self._log is not None
         self._reread()
         self._key = self._key or self._log.key()
@@ -142,7 +144,7 @@ class Tombstones:
         known = self._known
         if (known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what):
             return True
-        # Its text in another form: the part of it that is forgotten cannot be told.
+        # Its text in another form: the forgotten part cannot be found.
         return bool(known.partly) and self._source(what) in known.partly and MARK not in self._clean(what.text)
 
     def clean(self, text: str) -> str:
@@ -150,7 +152,7 @@ class Tombstones:
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
-        """As `clean`, by what was read of the file last."""
+        """As `clean`, by the file as last read."""
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
@@ -164,7 +166,7 @@ class Tombstones:
         cuts = self._known.cuts
         for start, end in reversed(cuts.get(self._hash("cut", text), ()) if cuts else ()):
             text = text[:start] + MARK + text[end:]
-        # What stands there for a value already is no text.
+        # Marks of forgotten values are not searched.
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
     def _cleaned(self, text: str) -> str:
@@ -197,7 +199,7 @@ class Tombstones:
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
-        """A stored event without what was forgotten: itself where it holds nothing of that, None where nothing of it is left."""
+        """Return a stored event without forgotten text: itself if unchanged, None if nothing is left."""
         if self.empty:
             return event
         if self._covers(event):
@@ -208,32 +210,30 @@ class Tombstones:
         if text != event.text and not key_of(text.replace(MARK, "")):
             return None
         metadata = {self._clean(k): self._clean(v) for k, v in event.metadata.items()}
-        told = replace(
-            event,
-            text=text,
-            metadata=metadata,
-            session_id=self._clean(event.session_id),
-            source_id=self._clean(event.source_id),
-            agent=self._clean(event.agent),
-            project=self._clean(event.project),
-            thread=self._clean(event.thread),
-            speaker=self._clean(event.speaker),
-        )
+        names: dict[str, Any] = {name: self._clean(getattr(event, name)) for name in _NAMES}
+        told = replace(event, text=text, metadata=metadata, **names)
         return event if told == event else told
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:
-        """Start, end and tokens of each value that stands in `key`."""
+        """Return start, end and tokens of each forgotten value in `key`."""
         values = self._known.values[gram]
         if not values or len(key) < gram:
             return
         hashes = self._grams(key, gram)
-        for start in self._filter(gram)[hashes].nonzero()[0].tolist():
+        found = self._known.filters.get(gram)
+        if found is None:
+            import numpy as np
+
+            found = np.zeros(1 << _BITS, dtype=np.bool_)
+            found[list(self._known.values[gram])] = True
+            self._known.filters[gram] = found
+        for start in found[hashes].nonzero()[0].tolist():
             for length, tokens, wanted in values[int(hashes[start])]:
                 if start + length <= len(key) and self._hash("value", key[start : start + length]) == wanted:
                     yield start, start + length, tokens
 
     def _grams(self, key: str, gram: int) -> "np.ndarray":
-        """What is kept of the hash of each window of `gram` characters."""
+        """Return the kept bits of the hash of each window of `gram` characters: `(n,)`."""
         import numpy as np
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -251,23 +251,13 @@ class Tombstones:
             two = two[:-power] * np.uint64(pow(base, power, 1 << 64)) + two[power:]
             power *= 2
 
-    def _filter(self, gram: int) -> "np.ndarray":
-        found = self._known.filters.get(gram)
-        if found is None:
-            import numpy as np
-
-            found = np.zeros(1 << _BITS, dtype=np.bool_)
-            found[list(self._known.values[gram])] = True
-            self._known.filters[gram] = found
-        return found
-
     def _hash(self, *parts: str) -> str:
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
         data = b"".join(len(part).to_bytes(4, "big") + part for part in raw)
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Everything by which an event is known again: its id, its source's id, what was said in which session."""
+        """Return everything that identifies an event: its id, its source's id, its place in a session."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))

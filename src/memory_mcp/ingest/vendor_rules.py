@@ -1,4 +1,4 @@
-"""Rules for tokens that are told by their own form: a vendor's prefix and an alphabet.
+"""Rules for tokens known by their own form: a vendor's prefix and an alphabet.
 
 The patterns of detect-secrets are used where their time is linear, and loaded when an anchor of theirs is met; the
 table adds vendors and newer forms they do not know. Left to rules of our own, because theirs can take quadratic time or
@@ -241,7 +241,7 @@ _ESCAPED = ("\\n", "\\r", "\\t")
 
 @dataclass(frozen=True, slots=True)
 class TokenRule:
-    """A vendor's token, tried where the plain text stands that it begins with."""
+    """A vendor's token, tried where its literal prefix is found."""
 
     name: str
     anchors: tuple[str, ...]
@@ -254,7 +254,7 @@ class TokenRule:
         for start in sorted({place.start() for head in self.heads for place in head.finditer(lowered)}):
             if start >= done and (match := self.pattern.match(text, start)):
                 done = match.end()
-                # Whoever shows only the form of a token fills it with this letter.
+                # Examples of a token's form are filled with this letter.
                 if "xxxx" not in lowered[start:done]:
                     yield Span(start, done, self.name)
 

@@ -1,4 +1,4 @@
-"""A directory in, a call for every file that is put into it; told by the kernel, so that nobody looks again and again.
+"""Call back for every file put into a directory, by notifications of the kernel instead of polling.
 
 Only Linux tells (inotify); elsewhere there is no watch, and whoever would be told looks for himself.
 """
@@ -23,7 +23,7 @@ _BUFFER = 64 * 1024
 
 
 class Watch:
-    """From `start` on calls `act` in a thread of its own, until it is closed or the directory is gone."""
+    """Calls `act` in a thread of its own after `start`, until it is closed or the directory is deleted."""
 
     def __init__(self, inotify: int) -> None:
         self._inotify = inotify
@@ -31,13 +31,13 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def start(self, act: Callable[[], None]) -> None:
-        """Begin to call `act`, also for what was put there since the watch was made."""
+        """Begin to call `act`, also for files put there since the watch was made."""
         self._thread = threading.Thread(target=self._listen, args=(act,), name="watch", daemon=True)
         self._thread.start()
 
     @classmethod
     def on(cls, directory: Path) -> "Watch | None":
-        """Watch a directory, made with the one it lies in if they are missing; None where that cannot be done."""
+        """Watch a directory, creating it and its parent if missing; None, without an OSError, if it cannot be watched."""
         if not sys.platform.startswith("linux"):
             return None
         try:
@@ -65,14 +65,14 @@ class Watch:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Call no more."""
+        """Stop calling."""
         os.close(self._end_write)
         if self._thread is not None:
             self._thread.join(timeout=1)
 
 
 def _gone(events: bytes) -> bool:
-    """Whether one of these says that the directory is no longer watched."""
+    """Whether one of these notifications says that the directory is no longer watched."""
     place = 0
     while place < len(events):
         _, mask, _, length = _EVENT.unpack_from(events, place)

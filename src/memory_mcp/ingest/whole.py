@@ -1,19 +1,18 @@
-"""Importers whose files hold whole conversations, written anew as they go on: a record is one, and so is a step of reading."""
+"""Importers of files that hold whole conversations and are rewritten as they grow: a record and a step are one each."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import Tally
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft
 
 
-class WholeImporter(ABC):
-    """What such importers share; see `Importer`."""
+class WholeImporter(ABC, ClientImporter):
+    """Base of such importers; see `Importer`."""
 
     name: str
     title: str
@@ -24,15 +23,12 @@ class WholeImporter(ABC):
     #: What a record without them is called.
     not_ours: ClassVar[str]
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
-
     def records(self, file: Path) -> Iterator[Record]:
         """The conversations of a file, and how far each goes as its `offset`."""
         return iter_records(file)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; what is counted are messages."""
+        """See `Importer`; counts messages."""
         del offset  # what is written anew as a whole is read from its start
         tally = Tally(report, file)
         for record in tally.whole(self.records(file)):

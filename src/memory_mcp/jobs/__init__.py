@@ -1,1 +1,1 @@
-"""Do this while nobody waits: moves what was stored along to what is derived."""
+"""Background jobs: each calls other rooms on a schedule."""

@@ -1,4 +1,4 @@
-"""What a job is and what it says of a run."""
+"""The protocol of a job, and the report of one run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from memory_mcp.jobs.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What one run did, in words and in numbers."""
+    """The result of one run, in words and in numbers."""
 
     words: str
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Job(Protocol):
-    """Work that nobody waits for.
+    """Background work.
 
     Calls rooms and holds no logic of theirs. Killed at any point it leaves a valid store, and its next run goes on.
     """
@@ -28,7 +28,7 @@ class Job(Protocol):
 
     @property
     def help(self) -> str:
-        """What it does, in half a sentence."""
+        """What the job does, in half a sentence."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class Job(Protocol):
         ...
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """Do it once. Where `should_stop` becomes true the run ends early, between two steps, and says so.
+        """Run once; ends early, between two steps, once `should_stop` returns true, and the report says so.
 
         Raises whatever went wrong; the scheduler keeps it and tries again.
         """
@@ -53,8 +53,8 @@ class Waiting(Protocol):
 
 @runtime_checkable
 class Asked(Protocol):
-    """A job that does more when somebody asks for it than when its time has come."""
+    """A job that does more when a person starts it than on its schedule."""
 
     def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """As `Job.run`, with what else would wait for more to come."""
+        """As `Job.run`, including work that a scheduled run would leave for later."""
         ...

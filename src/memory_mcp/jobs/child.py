@@ -1,4 +1,4 @@
-"""A child process of `workers`: frames of segments in, frames of what they become out, until its input ends."""
+"""Child process of `workers`: reads frames of segments and writes what was derived, until its input ends."""
 
 from collections.abc import Callable, Sequence
 from typing import cast

@@ -3,7 +3,7 @@
 Between a kill and the next start the checkpoint says where to go on; a step done twice changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_mcp import metrics
@@ -12,7 +12,6 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, is_recap
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
 from memory_mcp.segments import SegmentSettings, assign, recap_of, size_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
@@ -43,11 +42,11 @@ class CloseSegments:
         self._done: int | None = None
         #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
         self._unfolded: int | None = None
-        #: Days whose segments were published since somebody took them.
+        #: Days whose segments were published since the last `take_touched`.
         self.touched: set[str] = set()
 
     def reread(self) -> None:
-        """Drop what is kept of the store, after somebody else changed it."""
+        """Drop cached state after another process changed the store."""
         self._terms.forget()
         self._done = self._unfolded = None
 
@@ -56,7 +55,7 @@ class CloseSegments:
         return self._storage.events.last_seq() - self.reached()
 
     def reached(self) -> int:
-        """The number of the last event that is derived; costs as `pending` does."""
+        """Return the number of the last derived event; costs as `pending` does."""
         if self._done is None:
             self._done = self._storage.outbox.checkpoint(FOLLOWER)
         return self._done
@@ -98,12 +97,12 @@ class CloseSegments:
             self._unfolded = 0
 
     def take_touched(self) -> set[str]:
-        """Return the days whose segments were published since the last call."""
+        """Return the days whose segments were published since the last call, and clear them."""
         touched, self.touched = self.touched, set()
         return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
-        """Derive and publish what one batch changes; whether any segment did."""
+        """Derive and publish the changes of one batch; return whether any segment changed."""
         batch = self._placed(events)
         derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")
@@ -118,7 +117,7 @@ class CloseSegments:
         return bool(derived)
 
     def _placed(self, events: Sequence[Event]) -> "_Placed":
-        """Which segments these events change: those they join, and those that held what they stand for from now on."""
+        """Return the segments that these events change: those they join, and those that lose a duplicate."""
         pairs = self._storage.events.duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
         outdone = [hidden for hidden, shown in pairs.items() if shown in by_id]
@@ -147,7 +146,7 @@ class CloseSegments:
         return placed
 
     def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
-        """What stands for `event` from now on may take its place: the cut that held it is that much smaller."""
+        """Shrink the cut that holds `event`, which is now hidden by a duplicate."""
         for place, cut in enumerate(cuts):
             if cut.start <= event.order <= cut.end:
                 held = event.event_id not in placed.events
@@ -156,14 +155,15 @@ class CloseSegments:
                 placed.recounted.add(cut.key)
 
     def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
-        """Each changed segment with all its events: from the batch when it lies wholly inside, else from the store."""
+        """Return each changed segment with all its events, from the batch if it holds them all, else from the store."""
         members: dict[int, list[Event]] = {}
         for event_id, key in placed.members.items():
             members.setdefault(key, []).append(placed.events[event_id])
         changed = list(placed.changed.values())
         partial = [cut for cut in changed if cut.key in placed.recounted or len(members.get(cut.key, ())) != cut.events]
         stored = self._storage.events.in_segments(partial, derived_to)
-        before = self._before(partial)
+        by_id = {cut.node_id: cut.key for cut in partial}
+        before = {by_id[i]: node for i, node in self._storage.toc.nodes(by_id).items() if i in by_id}
         work = []
         for cut in changed:
             own = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
@@ -172,10 +172,6 @@ class CloseSegments:
                 counted = replace(cut, events=len(own), tokens=sum(map(size_of, own)))
             work.append(Work(counted, tuple(own), before.get(cut.key), recap_of(cut, placed.recaps)))
         return work
-
-    def _before(self, cuts: Iterable[Segment]) -> dict[int, TocNode]:
-        by_id = {cut.node_id: cut.key for cut in cuts}
-        return {by_id[i]: node for i, node in self._storage.toc.nodes(by_id).items() if i in by_id}
 
     def _publish(self, derived: Sequence[Derived], derived_to: int) -> None:
         added = self._terms.add(
@@ -201,7 +197,7 @@ class CloseSegments:
 
 @dataclass(slots=True)
 class _Placed:
-    """What a batch changes."""
+    """The changes of one batch."""
 
     #: Its events by id.
     events: Mapping[EventId, Event]
@@ -217,7 +213,7 @@ class _Placed:
 
 
 def _told_anew(cuts: Sequence[Segment], events: Sequence[Event], placed: _Placed) -> None:
-    """A recap tells of all that its stream holds since the recap before it: these segments are derived again."""
+    """Mark the segments between a new recap and the recap before it to be derived again."""
     fresh = sorted(e.order for e in events if is_recap(e))
     if fresh:
         earlier = (r.order for r in placed.recaps if r.stream == events[0].stream and r.order < fresh[0])

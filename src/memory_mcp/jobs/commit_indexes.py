@@ -7,7 +7,7 @@ from memory_mcp.jobs.schedule import Every
 
 
 class CommitIndexes:
-    """`work` commits every index that has changed, with False those alone whose changes are worth it; it says how many."""
+    """`work(everything)` commits indexes and returns how many; with False only those with enough changes."""
 
     name = "commit_indexes"
     help = "make index changes durable"

@@ -20,7 +20,7 @@ from memory_mcp.jobs.workers import DeriveWorkers
 from memory_mcp.toc.build import Derived, Work
 from memory_mcp.toc.rollup import RollUps
 
-#: Events of one step beside a serving process: its commit holds nobody up for long.
+#: Events of one step beside a serving process: its commit delays callers only briefly.
 _STEP = 1000
 #: Steps after which term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
@@ -34,7 +34,7 @@ class Depth(Flag):
     """Levels of the tree to bring up to date."""
 
     SEGMENTS = auto()
-    #: Days, weeks, months and years, as far as they are older than what they are made of.
+    #: Days, weeks, months and years that are older than their children.
     PERIODS = auto()
     ALL = SEGMENTS | PERIODS
 
@@ -46,13 +46,13 @@ class Place(Enum):
     HERE = auto()
     #: Here, and big batches also in a child process: for a command that does nothing else.
     SHARED = auto()
-    #: In child processes, committed in small steps that give way to callers: for a process that serves them.
+    #: In child processes, committed in small steps between callers' requests: for a serving process.
     ASIDE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one run published and how long it took."""
+    """What one run published, and its duration."""
 
     #: Days, weeks, months and years published.
     periods: int
@@ -88,7 +88,7 @@ class Publishing:
         return not self._held
 
     def __exit__(self, *told: object) -> None:
-        """Let go of it."""
+        """Release the lock."""
         outer = self._held.pop()
         try:
             if outer is not None:
@@ -110,18 +110,18 @@ class Derivation:
         settle: Callable[[], set[str]],
         exclusive: Callable[[str], AbstractContextManager[bool]],
     ) -> None:
-        """`settle` files under other names what belongs there, and says which days that touched; see `Storage.exclusive`."""
+        """`settle` refiles segments under new names and returns the days it changed; see `Storage.exclusive`."""
         self._settle = settle
         self._segments = segments
         self._rollups = rollups
         self._workers = workers
         self._clock = clock
         self._give_way = give_way
-        #: Held by whoever publishes nodes.
+        #: The lock for publishing nodes.
         self.publishing = Publishing(exclusive, self.reread)
 
     def reread(self) -> None:
-        """Drop what is kept of the store, after somebody else changed it; the caller holds `publishing`."""
+        """Drop cached state after another process changed the store; the caller holds `publishing`."""
         self._segments.reread()
 
     def pending(self) -> int:
@@ -129,7 +129,7 @@ class Derivation:
         return self._segments.pending()
 
     def reached(self) -> int:
-        """The number of the last event that is derived."""
+        """Return the number of the last derived event."""
         return self._segments.reached()
 
     def run(
@@ -140,7 +140,7 @@ class Derivation:
         should_stop: Callable[[], bool] = lambda: False,
         more: Callable[[], bool] = lambda: False,
     ) -> Spent:
-        """Derive everything pending and publish every stale period, as far as `depth` asks for them.
+        """Derive everything pending and publish every stale period, limited to the levels in `depth`.
 
         What is stored meanwhile is the next run's: beside writers that never rest a run would have no end.
 
@@ -159,21 +159,18 @@ class Derivation:
                 held.enter_context(few_collections())
             started = self._clock.monotonic()
             if Depth.SEGMENTS in depth:
-                self._derive_segments(place, progress, more)
+                if place is Place.HERE:
+                    self._segments.run(progress)
+                elif place is Place.SHARED:
+                    with self._workers(None) as workers:
+                        self._segments.run(progress, workers.derive)
+                else:
+                    self._derive_aside(more)
                 with self.publishing:
                     self._segments.touched |= self._settle()
             halfway = self._clock.monotonic()
             periods = self._roll_up(place, should_stop) if Depth.PERIODS in depth else 0
             return Spent(periods, halfway - started, self._clock.monotonic() - halfway)
-
-    def _derive_segments(self, place: Place, progress: Callable[[int], None] | None, more: Callable[[], bool]) -> None:
-        if place is Place.HERE:
-            self._segments.run(progress)
-        elif place is Place.SHARED:
-            with self._workers(None) as workers:
-                self._segments.run(progress, workers.derive)
-        else:
-            self._derive_aside(more)
 
     def _derive_aside(self, more: Callable[[], bool]) -> None:
         with self._workers(self._give_way) as workers:
@@ -186,7 +183,9 @@ class Derivation:
 
             goal: int | None = None
             for step in itertools.count(1):
-                if not self._enough(more):
+                while self._segments.pending() < _STEP and more():
+                    time.sleep(_LOOK)  # less than a step waits while more are coming
+                if self._segments.pending() <= 0:
                     break
                 if goal is None and not more():
                     goal = self._segments.reached() + self._segments.pending()
@@ -200,12 +199,6 @@ class Derivation:
                     self._segments.run(None, derive, _STEP, steps=1)
             with self.publishing:
                 self._segments.fold()
-
-    def _enough(self, more: Callable[[], bool]) -> bool:
-        """Whether events wait to be derived; less than a step of them waits as long as more are coming."""
-        while self._segments.pending() < _STEP and more():
-            time.sleep(_LOOK)
-        return self._segments.pending() > 0
 
     def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
         stopped = False
@@ -225,7 +218,7 @@ class Derivation:
 
     @property
     def touched(self) -> bool:
-        """Whether segments were published whose periods are not rolled up."""
+        """Whether segments were published whose periods are not rolled up yet."""
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:
@@ -233,7 +226,7 @@ class Derivation:
         return self._rollups.lacking(self._segments.touched)
 
     def roll_up_touched(self) -> int:
-        """Roll up the periods of the segments that this process has published since they were rolled up; how many."""
+        """Roll up the periods of segments that this process published since the last roll-up; return how many."""
         with self.publishing:
             days = self._segments.take_touched()
             try:

@@ -1,4 +1,4 @@
-"""Derivation while a server runs: woken by what is written, in one thread of its own, and asleep while nothing is due."""
+"""Derivation while a server runs, in a thread of its own that sleeps until it is notified."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ MIN_INTERVAL = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long what is to be done may wait, so that what comes together is done together (seconds)."""
+    """How long a notice may wait, so that several are handled in one run (seconds)."""
 
     #: After the last notice.
     silence: float = 0.0
@@ -26,7 +26,7 @@ class Patience:
 
 @dataclass(slots=True)
 class Waiting:
-    """Notices that nothing was done about yet, and when that is due; times by the monotonic clock."""
+    """Pending notices and when they are due; times by the monotonic clock."""
 
     patience: Patience
     first: float | None = None
@@ -39,7 +39,7 @@ class Waiting:
 
     @property
     def due(self) -> float | None:
-        """When it is to be done; None while there is nothing."""
+        """The time to act on them; None without notices."""
         if self.first is None:
             return None
         return min(self.last + self.patience.silence, self.first + self.patience.longest)
@@ -75,7 +75,7 @@ class Deriver:
         self.last_error = ""
 
     def start(self) -> None:
-        """Begin; the first run is due at once, for what an earlier process left."""
+        """Start the thread; the first run is due at once, for events that an earlier process left."""
         self.hurry()
         self._thread.start()
 
@@ -96,13 +96,13 @@ class Deriver:
             self._wake()
 
     def hurry(self) -> None:
-        """Somebody waits for what was written, or may: it is due at once."""
+        """Make the next run due at once."""
         with self._changed:
             self._hurried = True
             self._wake()
 
     def _wake(self) -> None:
-        """Wake the thread where it would sleep too long: a notice that only moves the end of a silence wakes nobody."""
+        """Wake the thread if it would sleep too long; a notice that only extends the silence wakes nothing."""
         due = self._due()
         if self._until is None or (due is not None and due < self._until):
             self._changed.notify_all()
@@ -112,7 +112,7 @@ class Deriver:
         return max(min(moments), self._rested) if moments else None
 
     def stop(self) -> None:
-        """End after the run that is under way."""
+        """Stop after the current run."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -139,7 +139,7 @@ class Deriver:
                 self._again = None if again is None else now + again
 
     def _slept(self) -> bool:
-        """Sleep until a run is due; False when it is to end."""
+        """Sleep until a run is due; return False once stopped."""
         with self._changed:
             while not self._stopped:
                 now, self._until = time.monotonic(), self._due()

@@ -7,13 +7,13 @@ from memory_mcp.jobs.schedule import Every
 
 
 class DrainSpool:
-    """`work` stores some of what lies in the spool, each file once, and says how many events that made."""
+    """`work` stores some files of the spool, each once, and returns the number of events stored."""
 
     name = "drain_spool"
     help = "store what hooks captured"
 
     def __init__(self, work: Callable[[], int], watched: bool = False) -> None:
-        """Run every second; where the spool is `watched`, and the scheduler told of what comes, only to be sure."""
+        """Run every second, or every 30 seconds as a safety net when the spool is `watched`."""
         self._work = work
         self.schedule = Every(30 if watched else 1)
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
 
-#: Whoever begins a session a moment after another has ended finds it; a look costs a listing of files.
+#: Short enough that a new session finds the previous one; a look costs a listing of files.
 _EVERY = 15.0
 
 
 class FollowClients:
-    """`work` stores what was written since it was last called, and says how many events that made."""
+    """`work` stores what clients wrote since its last call and returns the number of events stored."""
 
     name = "follow_clients"
     help = "store what the clients that are followed wrote (memory-mcp watch)"

@@ -1,4 +1,4 @@
-"""The memory grouped by what it is about, anew, once enough of it has changed."""
+"""Group the memory into topics again, once enough of it has changed."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from memory_mcp.jobs.schedule import Every
 
 
 class GroupTopics:
-    """`work` begins to group, beside the jobs because it may take half a minute, where that is due; it says whether it did."""
+    """`work` starts grouping in the background if it is due, and returns whether it did."""
 
     name = "group_topics"
     help = "find topics anew once enough has changed"

@@ -1,4 +1,4 @@
-"""Daily upkeep of the store: term rows folded, answers nobody asks for again dropped, the file written up and kept small."""
+"""Daily upkeep of the store: fold term rows, drop expired answers, checkpoint, compact the file."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ class Housekeeping:
     help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"
 
     def __init__(self, storage: Storage, back_up: Callable[[str], None], schedule: Schedule) -> None:
-        """`back_up` is called, with what for, before the file is rewritten."""
+        """Call `back_up`, with the reason, before the file is rewritten."""
         self._storage = storage
         self._back_up = back_up
         self.schedule = schedule
@@ -45,7 +45,7 @@ class Housekeeping:
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
-    """Rewrite the store's file when enough of it holds nothing; the bytes that gave back."""
+    """Rewrite the store's file if enough of it is unused; return the bytes freed."""
     dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0

@@ -1,4 +1,4 @@
-"""What makes searching an index faster and is never needed: large vector parts written anew with a graph."""
+"""Rewrite large vector parts with a graph: faster search, never required."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from memory_mcp.jobs.schedule import Every
 
 
 class ImproveIndexes:
-    """`work` begins to build, beside the jobs because it may take minutes, and says whether it did."""
+    """`work` starts building in the background and returns whether it did."""
 
     name = "improve_indexes"
     help = "build graphs of large vector indexes"

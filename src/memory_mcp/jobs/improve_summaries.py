@@ -1,4 +1,4 @@
-"""Better words for what is worth it, by the language model that the settings name; nothing where they name none.
+"""Better summaries and topic labels from the configured language model; nothing without one.
 
 First what nodes hold, then with what is left of the budget what topics are called.
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 _LOOK, _GRACE = 0.2, 1.0
 #: So many answers in a row that cannot be used end a run: the model is not up to it, or not the one that was meant.
 _ENOUGH = 5
-#: Topics' labels that are asked for in one run: a memory has hundreds, and those behind the first are seldom seen.
+#: Topic labels requested in one run: a memory has hundreds of topics, and only the first are often seen.
 _LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What the job is given to do its work with."""
+    """What the job needs from other rooms."""
 
     storage: Storage
     calendar: Calendar
@@ -64,11 +64,11 @@ class Hands:
 class _Question:
     """A text to ask for."""
 
-    #: What it is of, and what that held when it was asked: see `Spent`.
+    #: The node or topic, and the digest of its content at this time: see `Spent`.
     target: NodeId | TopicId
     source: str
     prompt: Prompt
-    #: Takes an answer in: whether it is told now, False when its target changed meanwhile. Raises Unusable.
+    #: Publishes an answer; False when its target changed meanwhile. Raises Unusable.
     publish: Callable[[str], bool]
 
 
@@ -135,7 +135,7 @@ class _Run:
         self.reason = ""
 
     def work(self) -> None:
-        """Ask about what is due until there is nothing, the budget is spent or the run is to end."""
+        """Ask about everything that is due, until the budget is spent or the run is stopped."""
         if self._hands.busy():
             self.reason = "an import is under way"
             return
@@ -143,7 +143,11 @@ class _Run:
             for due in (self._nodes, self._labels):
                 self.due.extend(due())
                 while self.due or self._under_way:
-                    if self._is_over():
+                    if not self.reason and self._should_stop():
+                        self.reason = "the process ends"
+                    elif not self.reason and self._hands.busy():
+                        self.reason = "an import is under way"
+                    if self.reason:
                         return
                     self._fill()
                     if self._under_way:
@@ -158,7 +162,7 @@ class _Run:
         return [partial(self._of_node, node_id) for node_id in found]
 
     def _labels(self) -> list[_Due]:
-        """Topics that are due, as many as one run asks about."""
+        """Return the topics that are due, at most `_LABELS` of them."""
         labeller = self._hands.labeller()
         if labeller is None:
             return []
@@ -199,13 +203,6 @@ class _Run:
     def _rarity(self) -> Rarity:
         return self._hands.improver.rarity()
 
-    def _is_over(self) -> bool:
-        if not self.reason and self._should_stop():
-            self.reason = "the process ends"
-        elif not self.reason and self._hands.busy():
-            self.reason = "an import is under way"
-        return bool(self.reason)
-
     def _fill(self) -> None:
         """Begin as many questions as may run side by side and the budget still bears."""
         while self.due and not self.reason and len(self._under_way) < self._settings.concurrency:
@@ -244,7 +241,7 @@ class _Run:
         self._settle(asked, answer)
 
     def _settle(self, asked: _Asked, answer: Reply | Exception) -> None:
-        """Write down what a question cost, and publish what came of it."""
+        """Record what a question cost and publish its answer."""
         if isinstance(answer, Reply):
             cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
             try:
@@ -277,7 +274,7 @@ class _Run:
         self.outcomes[outcome] += 1
 
     def _let_go(self) -> None:
-        """Take in what is done within the grace; what is not has been paid for, as far as anybody knows."""
+        """Take answers that arrive within the grace period; record the others as spent and failed."""
         until = time.monotonic() + _GRACE
         while self._under_way and (left := until - time.monotonic()) > 0:
             self._take(left)
@@ -287,6 +284,6 @@ class _Run:
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
-    """Tokens of the budget that nobody has spent since the store's midnight."""
+    """Return the tokens of the daily budget not spent since midnight in the store's zone."""
     midnight = calendar.midnight(calendar.local(now_ms).date())
     return settings.daily_tokens - storage.spending.tokens_since(midnight)

@@ -7,7 +7,7 @@ from memory_mcp.jobs.schedule import Schedule
 
 
 class PruneIndexes:
-    """`work` applies retention and says how many documents went, by index and level."""
+    """`work` applies retention and returns the number of documents removed, by index and level."""
 
     name = "prune_indexes"
     help = "leave aged documents out of the indexes"

@@ -23,13 +23,13 @@ from memory_mcp.toc.rollup import RollUps
 from memory_mcp.toc.terms import Hashes, frequency, from_bytes, refit, union
 
 _CHUNK = 200
-#: Streams cut anew in one transaction.
+#: Streams cut again in one transaction.
 _STREAMS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What was found different and written."""
+    """Counts of what was different and rewritten."""
 
     nodes_checked: int
     nodes_changed: int
@@ -64,8 +64,13 @@ class RebuildToc:
                 frequencies.setdefault(derived.segment.project, []).append(from_bytes(derived.hashes))
             if progress:
                 progress(min(start + _CHUNK, len(cuts)), len(cuts))
-        self._frequencies(frequencies)
-        dropped = self._drop(cuts)
+        rows = tuple(frequency(project, parts) for project, parts in frequencies.items())
+        self._storage.toc.publish(Build(frequencies=rows, reset_frequencies=True))
+        wanted = {c.node_id for c in cuts} | {p for c in cuts for p in rollup_targets(c.day)}
+        extra = [n.node_id for n in self._storage.toc.all_nodes() if n.node_id not in wanted]
+        if extra:
+            self._storage.toc.drop_nodes(extra)
+        dropped = len(extra)
         self._periods(cuts)
         checked = len(cuts) + len({p for c in cuts for p in rollup_targets(c.day)})
         return RebuildReport(checked, self._changed, dropped, self._rewritten, time.perf_counter() - started)
@@ -96,7 +101,10 @@ class RebuildToc:
                 if told:
                     made = recut(cuts, told, self._calendar, self._settings)
                     fresh += made
-                    leads |= _leads(cuts, made)
+                    starts, ids = [c.start for c in made], {c.node_id for c in made}
+                    leads |= {
+                        c.node_id: made[max(bisect_right(starts, c.start) - 1, 0)].node_id for c in cuts if c.node_id not in ids
+                    }
             self._storage.toc.recut(fresh, leads)
 
     def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
@@ -113,7 +121,7 @@ class RebuildToc:
         ]  # fmt: skip
         self._storage.toc.publish(
             Build(
-                segments=_recounted(work),
+                segments=tuple(replace(w.segment, events=len(w.events)) for w in work if w.segment.events != len(w.events)),
                 nodes=tuple(changed),
                 grips=tuple(g for d in derived for g in d.grips),
                 terms=tuple(TermDelta(d.node.node_id, d.hashes) for d in wrong),
@@ -126,22 +134,11 @@ class RebuildToc:
         return derived
 
     def _stale(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
-        """Nodes that differ from what is stored, or are not listed below each of their parents."""
+        """Return the nodes that differ from the stored ones or are missing from a parent's list."""
         listed = {p: set(self._storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n.node_id)}}
         return [
             n for n in nodes if _differs(before.get(n.node_id), n) or any(n.node_id not in listed[p] for p in parents(n.node_id))
         ]
-
-    def _frequencies(self, by_project: dict[str, list[Hashes]]) -> None:
-        rows = tuple(frequency(project, parts) for project, parts in by_project.items())
-        self._storage.toc.publish(Build(frequencies=rows, reset_frequencies=True))
-
-    def _drop(self, cuts: Sequence[Segment]) -> int:
-        wanted = {c.node_id for c in cuts} | {p for c in cuts for p in rollup_targets(c.day)}
-        extra = [n.node_id for n in self._storage.toc.all_nodes() if n.node_id not in wanted]
-        if extra:
-            self._storage.toc.drop_nodes(extra)
-        return len(extra)
 
     def _periods(self, cuts: Sequence[Segment]) -> None:
         """Each period in turn, finest level first: text, then its own term rows."""
@@ -160,19 +157,8 @@ class RebuildToc:
         rollups.run()
 
 
-def _recounted(work: Sequence[Work]) -> tuple[Segment, ...]:
-    """Cuts whose stored counts do not fit their events."""
-    return tuple(replace(w.segment, events=len(w.events)) for w in work if w.segment.events != len(w.events))
-
-
 def _differs(before: TocNode | None, now: TocNode) -> bool:
     """Whether anything but version, build number and pin differs."""
     if before is None:
         return True
     return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before
-
-
-def _leads(before: Sequence[Segment], made: Sequence[Segment]) -> dict[NodeId, NodeId]:
-    """Where the ids of cuts lead that are none any more: to the cut that holds what they began with."""
-    starts, ids = [c.start for c in made], {c.node_id for c in made}
-    return {c.node_id: made[max(bisect_right(starts, c.start) - 1, 0)].node_id for c in before if c.node_id not in ids}

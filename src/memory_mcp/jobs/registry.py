@@ -27,7 +27,7 @@ from memory_mcp.toc.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What jobs work with; what publishes or ingests is given as a call, under whatever locks it needs."""
+    """What jobs need; publishing and ingesting are callables that take their own locks."""
 
     storage: Storage
     tree: Tree
@@ -35,9 +35,9 @@ class Parts:
     roll_up: Callable[[Callable[[], bool]], int]
     #: Whether an import is under way: what can wait should.
     busy: Callable[[], bool]
-    #: Stores some of what lies in the spool; how many events.
+    #: Stores some files of the spool; returns the number of events.
     drain: Callable[[], int]
-    #: Whether the scheduler is told of what comes into the spool.
+    #: Whether the scheduler is notified of new files in the spool.
     spool_watched: bool
     #: Stores what clients that are followed wrote, until it should stop; how many events.
     follow: Callable[[Callable[[], bool]], int]
@@ -51,7 +51,7 @@ class Parts:
     improve_indexes: Callable[[], bool]
     #: Applies retention to the indexes; documents by index and level.
     prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
-    #: Begins to find topics anew, where that is due; whether it did.
+    #: Starts to find topics again if that is due; returns whether it did.
     group_topics: Callable[[], bool]
     backups: BackupKeeper
     #: Exchanges events through the folder of the settings; None where there is none.

@@ -1,4 +1,4 @@
-"""What a new session is told, rendered ahead of time: one small private file per project, for a hook that only reads.
+"""Briefings for new sessions, rendered ahead of time: one small private file per project, which a hook reads.
 
 Invariants
 1. A file holds what one project's own events say, and nothing of another's.
@@ -29,7 +29,7 @@ from memory_mcp.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
 FOLLOWER = "briefings"
-#: Stretches that may be told of: twice what the budget holds.
+#: Stretches considered for a briefing: twice what the budget holds.
 _STRETCHES = 12
 #: The newest of them, whose events are read: what the usual budget holds.
 _IN_FULL = 6
@@ -40,27 +40,27 @@ _MOST_CHANGES = 20_000
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,
 #: which costs less than a transaction for every event.
 _MARKED = 200
-#: Changes looked through at once: a few milliseconds in which nobody else is answered.
+#: Changes read at once: blocks other readers for a few milliseconds.
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class BriefingSettings:
-    """Where the files lie (None: nowhere, the store is in memory), and how long each may be."""
+    """Where the files are (None: nowhere, the store is in memory), and how long each may be."""
 
     directory: Path | None
     enabled: bool
     token_factor: float
     tokens: int = 300
-    #: Whether a project is told how many of its stretches are due, once a session of it left a request.
+    #: Whether a briefing shows how many stretches are due, once a session of its project left a request.
     refine: bool = False
-    #: Silence after which a stretch grows no more.
+    #: Silence after which a stretch is closed.
     gap_minutes: int = 30
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What the files show: everything up to an outbox entry, under these pins, settings and this wording."""
+    """The state that the files show: an outbox entry, and pins, settings and wording."""
 
     seq: int
     form: str
@@ -95,7 +95,7 @@ class RenderBriefings:
         if not self._settings.enabled:
             removed = _sweep(folder, set())
             if folder.is_dir():
-                # Without the folder everything is rendered anew, should it be switched on again.
+                # Without the folder everything is rendered again once the setting is switched on.
                 folder.rmdir()
             return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
         if self._busy():
@@ -114,7 +114,7 @@ class RenderBriefings:
         return report
 
     def _render(self, changed: list[str] | None, now: _Done, folder: Path, should_stop: Callable[[], bool]) -> JobReport:
-        """Write the changed projects' files, or with None all; those with nothing to tell lose theirs."""
+        """Write the files of the changed projects (None: of all); remove those of projects without content."""
         projects = [p for p in (self._tree.tally().projects if changed is None else changed) if p]
         pinned = self._pinned()
         written = removed = 0
@@ -135,31 +135,26 @@ class RenderBriefings:
         if changed is None:
             removed += _sweep(folder, keep)
         self._done = now
-        self._mark(now)
-        counts = {"written": written, "removed": removed}
-        return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
-
-    def _mark(self, now: _Done) -> None:
-        """Write down how far the files show the changes, where that lies far enough behind what is written."""
+        # Store the position only when the stored one is far enough behind.
         marked = self._marked or self._stored()
         if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARKED:
             self._storage.outbox.mark(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
             marked = now
         self._marked = marked
+        counts = {"written": written, "removed": removed}
+        return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
 
     def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
-        """The briefing of one project; "" when it has nothing to tell."""
+        """Return the briefing of one project; "" if it has no content."""
         everything = self._pinned() if pinned is None else pinned
-        own = [pin for whose, pin in everything if whose == project] + self._pinned_periods(project)
+        ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
+        periods = self._tree.nodes(ids, project).values() if ids else ()
+        own = [*(pin for whose, pin in everything if whose == project), *map(_pinned_node, periods)]
         settings, calendar = self._settings, self._tree.calendar
-        due = self._due(project)
-        return briefing(self._stretches(project), own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
-
-    def _due(self, project: str) -> int:
-        """How many stretches a session that ended asked to have retold, as far as they are not."""
         at_ms = requests(self._storage).get(project) if self._settings.refine else None
         gap_ms = self._settings.gap_minutes * 60_000
-        return 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
+        due = 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
+        return briefing(self._stretches(project), own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
 
     # what changed
 
@@ -170,7 +165,7 @@ class RenderBriefings:
         return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
 
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
-        """Projects whose segments changed since the last rendering; None for all."""
+        """Return the projects whose segments changed since the last rendering; None for all."""
         done = self._done or self._stored()
         if done is None or done.form != now.form or now.seq < done.seq or not folder.is_dir():
             return None
@@ -192,7 +187,7 @@ class RenderBriefings:
         except (ValueError, TypeError):
             return None
 
-    # what is told
+    # content
 
     def _stretches(self, project: str) -> list[Stretch]:
         return stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
@@ -218,14 +213,9 @@ class RenderBriefings:
         said = found.excerpt[0]
         return [(said.project, Pinned(found.timestamp, found.quote, speaker_of(said) or "tool", found.grip_id))]
 
-    def _pinned_periods(self, project: str) -> list[Pinned]:
-        """Pinned days, weeks, months and years, as far as they are this project's."""
-        ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
-        return [_pinned_node(node) for node in self._tree.nodes(ids, project).values()] if ids else []
-
 
 def _sweep(folder: Path, keep: set[str]) -> int:
-    """Remove the files that must not be there; how many."""
+    """Remove files that are not in `keep`; return how many."""
     extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
     for file in extra:
         file.unlink(missing_ok=True)
@@ -241,7 +231,7 @@ def _pinned_node(node: TocNode) -> Pinned:
 
 
 def _write(file: Path, text: str) -> bool:
-    """Put a whole private file in place; whether it said something else before."""
+    """Replace a private file atomically; return whether its content changed."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:

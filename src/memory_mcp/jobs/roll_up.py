@@ -1,4 +1,4 @@
-"""Periods whose children are newer than they are, published anew. Writing does this too; here is what it left undone."""
+"""Publish periods older than their children; writers do this too, and the job does what they left."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from memory_mcp.jobs.schedule import Every
 
 
 class RollUp:
-    """`work` publishes every stale period, under whatever lock publishing needs, and says how many."""
+    """`work` publishes every stale period, takes the locks it needs, and returns how many."""
 
     name = "roll_up"
     help = "summarise days, weeks, months and years whose contents changed"

@@ -1,4 +1,4 @@
-"""When a job is due: a schedule, its last run and the time now in, the next moment out. Pure.
+"""Compute when a job is due from its schedule, its last run and the time now. Pure.
 
 Invariants
 1. However many runs were missed, asleep or not running, one is due: the next moment follows from the last run alone.
@@ -22,7 +22,7 @@ _LAST_RETRY_SOON, _LAST_RETRY = 300.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """When work that nobody waits for is done."""
+    """When background work runs."""
 
     housekeeping_at: str = field(
         default="03:00", metadata={"help": "Local time of the daily upkeep; missed, it is caught up with."}
@@ -37,7 +37,7 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Again and again, so many seconds from one start to the next."""
+    """A fixed number of seconds from one start to the next."""
 
     seconds: float
 
@@ -85,10 +85,10 @@ def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) 
 
 
 def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
-    """The one moment (UTC ms) that stands for a local time on a day."""
+    """Return the one moment (UTC ms) of a local time on a day."""
     zone = calendar.zone
     wanted = dt.datetime(day.year, day.month, day.day, at.hour, at.minute, tzinfo=zone)
-    early, late = (_seconds(wanted.replace(fold=fold)) for fold in (1, 0))
+    early, late = (round(wanted.replace(fold=fold).timestamp()) for fold in (1, 0))
     if early >= late:
         return late * 1000
     # In a gap the two readings lie before and behind the change: the first second of the new offset is between them.
@@ -103,12 +103,8 @@ def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
 
 
 def retry_after(schedule: Schedule, failures: int) -> float:
-    """Seconds from the last of so many failures in a row until the next try."""
+    """Return the seconds to wait after `failures` failures in a row."""
     often = isinstance(schedule, Every) and schedule.seconds < _LAST_RETRY_SOON
     first = min(schedule.seconds, _FIRST_RETRY) if isinstance(schedule, Every) else _FIRST_RETRY
     # 2 to the 20th of anything is longer than the longest wait.
     return min(first * 2.0 ** min(failures - 1, 20), _LAST_RETRY_SOON if often else _LAST_RETRY)
-
-
-def _seconds(local: dt.datetime) -> int:
-    return round(local.timestamp())

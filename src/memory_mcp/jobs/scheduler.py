@@ -1,4 +1,4 @@
-"""The one loop: jobs in, each run when it is due, one at a time, with what became of it kept.
+"""Run jobs when they are due, one at a time, and keep their results.
 
 Invariants
 1. Never two jobs at once, and none twice at once, whoever asks for the run; a job that only waits for something outside
@@ -55,7 +55,7 @@ class JobStatus:
 
 @dataclass(slots=True)
 class _State:
-    """What survives. On disk: names may be added, never given another meaning."""
+    """Stored state of a job. On disk: fields may be added, never change their meaning."""
 
     #: When the job was first known: a daily one is due from then on.
     since: int
@@ -80,7 +80,7 @@ class _Entry:
     worked: bool = False
     #: When it is to run, by the monotonic clock, as it was hastened since its last run began.
     hastened: float | None = None
-    #: The same by the monotonic clock, which nobody can put back; None where only the time of day counts.
+    #: The same by the monotonic clock, which cannot be set back; None where only the time of day counts.
     due_at: float | None = None
     saved: str = ""
     saved_at: float = field(default=float("-inf"))
@@ -115,7 +115,7 @@ class Scheduler:
             return [_status(entry) for entry in self._entries().values()]
 
     def pause(self, name: str) -> None:
-        """Let a job rest until `resume`; a run that is under way ends as it would. InvalidQuery for an unknown name."""
+        """Pause a job until `resume`; a current run goes on. Raises InvalidQuery for an unknown name."""
         self._set_paused(name, True)
 
     def resume(self, name: str) -> None:
@@ -123,13 +123,13 @@ class Scheduler:
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job here and now, paused or not, after the one that runs; its report. Raises what the job raises."""
+        """Run a job in this thread, paused or not, after the running one; raises what the job raises."""
         entry = self._named(name)
-        with self._turn_of(entry):
+        with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)
 
     def hasten(self, name: str, seconds: float = 0.0) -> None:
-        """Let a job run in so many seconds, once no other does, though it is not due yet; a paused one rests."""
+        """Run a job in `seconds`, after any running one, though it is not due yet; a paused one stays paused."""
         entry = self._named(name)
         with self._lock:
             entry.hastened = self._clock.monotonic() + seconds
@@ -174,7 +174,7 @@ class Scheduler:
             thread.join(timeout)
         for turn in (self._turn, self._aside):
             if not turn.acquire(timeout=max(0.0, until - time.monotonic())):
-                # Whatever still runs may be writing for long, and what is written here would wait for it.
+                # A job that still runs may hold the store for long, and saving here would wait for it.
                 return False
             turn.release()
         for entry in list(self._known.values()):
@@ -196,9 +196,6 @@ class Scheduler:
                 self._run_due(entry)
             return True
 
-    def _turn_of(self, entry: _Entry) -> threading.Lock:
-        return self._aside if isinstance(entry.job, Waiting) else self._turn
-
     def _run_aside(self, entry: _Entry) -> None:
         with self._aside:
             self._run_due(entry)
@@ -209,7 +206,14 @@ class Scheduler:
             self._run(entry)
 
     def _loop(self) -> None:
-        self._keep_new()
+        # Store when jobs became known: a daily one must come due even if no process runs for a whole day.
+        try:
+            with self._lock:
+                fresh = [entry for entry in self._entries().values() if not entry.saved]
+            for entry in fresh:
+                self._save(entry, force=False)
+        except Exception:
+            log.exception("the scheduler could not read its state; it tries again")
         while not self._stopping.is_set():
             try:
                 ran, wait = self.step(), self._wait()
@@ -219,16 +223,6 @@ class Scheduler:
             if not ran:
                 self._wake.wait(wait)
                 self._wake.clear()
-
-    def _keep_new(self) -> None:
-        """Write down when jobs became known: a daily one must fall due also where no process lives for a day."""
-        try:
-            with self._lock:
-                fresh = [entry for entry in self._entries().values() if not entry.saved]
-            for entry in fresh:
-                self._save(entry, force=False)
-        except Exception:
-            log.exception("the scheduler could not read its state; it tries again")
 
     def _wait(self) -> float:
         """Seconds until a job is due, or the clocks are worth another look."""
@@ -269,7 +263,11 @@ class Scheduler:
             return report
         except Exception as error:
             result = str(error) or type(error).__name__
-            self._tell(entry, result)
+            # Log the traceback of the first failure in a row, one line for each further one.
+            if entry.state.failures_in_a_row == 0:
+                log.exception("job %s failed; it is tried again", entry.job.name)
+            else:
+                log.warning("job %s failed again (%d in a row): %s", entry.job.name, entry.state.failures_in_a_row + 1, result)
             raise
         finally:
             with self._lock:
@@ -284,13 +282,6 @@ class Scheduler:
                 self._plan(entry)
                 self._bring_forward(entry)
             self._save(entry, force=False)
-
-    def _tell(self, entry: _Entry, result: str) -> None:
-        """The first failure in a row with all there is to know; further ones in a line."""
-        if entry.state.failures_in_a_row == 0:
-            log.exception("job %s failed; it is tried again", entry.job.name)
-        else:
-            log.warning("job %s failed again (%d in a row): %s", entry.job.name, entry.state.failures_in_a_row + 1, result)
 
     def _plan(self, entry: _Entry) -> None:
         """When the next run is due."""
@@ -314,7 +305,7 @@ class Scheduler:
     # what is kept
 
     def _entries(self) -> dict[str, _Entry]:
-        """The jobs with their state, read when they are first asked for."""
+        """Return the jobs with their state, read on first use."""
         if not self._known:
             now = self._clock.now_ms()
             stored = self._outbox.marks(PREFIX)
@@ -367,7 +358,7 @@ class Scheduler:
 
 
 def _read(text: str, name: str, now_ms: int) -> _State:
-    """A stored state; a fresh one where there is none, or none that can be read."""
+    """Return a stored state; a new one if there is none or it cannot be read."""
     if not text:
         return _State(now_ms)
     try:

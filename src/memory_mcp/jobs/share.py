@@ -10,7 +10,7 @@ _EVERY = 120.0
 
 
 class Share:
-    """`work` runs once and says what it did; "" where no server is named."""
+    """`work` runs one exchange and returns what it did; "" if no server is configured."""
 
     name = "share"
     help = "publish shared projects to a team's server, and take in what others published"

@@ -1,4 +1,4 @@
-"""What other machines wrote into the shared folder taken in, and what is new here written there."""
+"""Read what other machines wrote into the shared folder, and write new events there."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ _EVERY = 1800.0
 
 
 class SyncFolder:
-    """`work` runs the exchange, or says None where no folder is set."""
+    """`work` runs the exchange; None if no folder is set."""
 
     name = "sync_folder"
     help = "exchange events with other machines through the folder of the setting sync.directory"

@@ -1,4 +1,4 @@
-"""Big batches of pure derivation in child processes of low priority, and, where nobody waits, in this one too.
+"""Derive big batches in low-priority child processes, and in this process too if it serves no callers.
 
 A child gets segments with their events over a pipe and sends back what they become.
 """
@@ -21,13 +21,6 @@ _LEAST, _LEAST_ASIDE = 48, 12
 _FRAME = 12
 #: More children than this wait for the one process that commits what they make (measured: it is busy at two).
 _MOST = 2
-
-
-def _derived(child: Child, part: Sequence[Work]) -> list[Derived]:
-    """As `toc.build.derive`; OSError or EOFError when the child has gone."""
-    answer = child.ask(part)
-    assert isinstance(answer, list)
-    return answer
 
 
 class DeriveWorkers:
@@ -57,26 +50,29 @@ class DeriveWorkers:
         self._children.clear()
 
     def derive(self, batch: Sequence[Work]) -> list[Derived]:
-        """As `toc.build.derive`, same order, same values; all of it here when no child can be had."""
+        """As `toc.build.derive`, same order, same values; all in this process if no child can be started."""
         least = _LEAST if not self._aside else 1 if self._children else _LEAST_ASIDE
         if self._wanted == 0 or len(batch) < least:
             return derive(batch, self._calendar, self._summarizer)
         batch_work = _Batch(batch)
-        self._begin(batch_work.left)
-        for child in [*self._children]:
-            threading.Thread(target=self._feed, args=(child, batch_work), name="feeding", daemon=True).start()
-        if self._aside:
-            batch_work.wait_for(lambda: not self._children)
-        self._work(batch_work)
-        return batch_work.result()
-
-    def _begin(self, frames: int) -> None:
-        """Start as many as there are frames at most: another would load what it needs for nothing."""
-        while len(self._children) < min(self._wanted, frames):
+        # No more children than frames: a further one would start for nothing.
+        while len(self._children) < min(self._wanted, batch_work.left):
             try:
                 self._children.append(Child("memory_mcp.jobs.child", (self._calendar, self._summarizer)))
             except OSError:
                 self._wanted = len(self._children)
+        for child in [*self._children]:
+            threading.Thread(target=self._feed, args=(child, batch_work), name="feeding", daemon=True).start()
+        if self._aside:
+            batch_work.wait_for(lambda: not self._children)
+        # Derive here the frames that no child took, and those of a child that died.
+        while not batch_work.done:
+            frame = batch_work.take()
+            if frame is None:
+                batch_work.wait_for(lambda: batch_work.left > 0)
+                continue
+            batch_work.give(frame[0], derive(frame[1], self._calendar, self._summarizer))
+        return batch_work.result()
 
     def _feed(self, child: Child, batch: "_Batch") -> None:
         try:
@@ -86,7 +82,9 @@ class DeriveWorkers:
                     start, part = frame
                     self._give_way()
                     try:
-                        batch.give(start, _derived(child, part))
+                        answer = child.ask(part)
+                        assert isinstance(answer, list)
+                        batch.give(start, answer)
                     except (OSError, EOFError):
                         batch.take_back(frame)
                         raise
@@ -100,18 +98,9 @@ class DeriveWorkers:
             child.end()
             batch.notice()
 
-    def _work(self, batch: "_Batch") -> None:
-        """What no child has taken, and what one that died had."""
-        while not batch.done:
-            frame = batch.take()
-            if frame is None:
-                batch.wait_for(lambda: batch.left > 0)
-                continue
-            batch.give(frame[0], derive(frame[1], self._calendar, self._summarizer))
-
 
 class _Batch:
-    """One batch, taken apart into frames that whoever is free takes."""
+    """One batch, split into frames that free workers take."""
 
     def __init__(self, batch: Sequence[Work]) -> None:
         self._frames = deque((start, batch[start : start + _FRAME]) for start in range(0, len(batch), _FRAME))
@@ -127,16 +116,16 @@ class _Batch:
 
     @property
     def left(self) -> int:
-        """Frames nobody has taken."""
+        """The number of frames not taken yet."""
         return len(self._frames)
 
     def take(self) -> tuple[int, Sequence[Work]] | None:
-        """A frame to work on; None when there is none, or when the batch has failed."""
+        """Return a frame to work on; None if there is none or the batch has failed."""
         with self._changed:
             return self._frames.popleft() if self._frames and self._failed is None else None
 
     def take_back(self, frame: tuple[int, Sequence[Work]]) -> None:
-        """Whoever took it has gone."""
+        """Return a frame whose worker died."""
         with self._changed:
             self._frames.append(frame)
             self._changed.notify_all()
@@ -165,7 +154,7 @@ class _Batch:
             self._changed.wait_for(lambda: self.done or other())
 
     def result(self) -> list[Derived]:
-        """Everything in order; raises what a frame raised."""
+        """Return everything in order; raises what a frame raised."""
         if self._failed is not None:
             raise self._failed
         return [derived for start in sorted(self._made) for derived in self._made[start]]

@@ -1,1 +1,1 @@
-"""Here is a month, give me its weeks."""
+"""The tree of time: years, months, weeks, days and segments, built from events."""

@@ -1,4 +1,4 @@
-"""Where work was left off, as short texts for whoever takes it up again: stretches and pinned memories in, fenced text out.
+"""Short fenced texts about where work was left off, made from stretches and pinned memories.
 
 Invariants
 1. A text, fence included, is never larger than its budget.
@@ -41,9 +41,9 @@ PINNED, LEFT_OFF, EARLIER = "Pinned:", "Where we left off, newest first:", "Befo
 _PINNED_SHARE = 0.55
 #: Characters of a stretch's title, and of a request and of a statement in a briefing.
 _TITLE, _ASKED, _SAID = 90, 110, 130
-#: Results, rules and open ends told of the newest stretch, and of each further one.
+#: Results, rules and open ends shown of the newest stretch, and of each further one.
 _NEWEST, _FURTHER = (2, 2, 2), (1, 1, 0)
-#: Stretches told with all that; of those behind them what was asked and what came of it.
+#: Stretches shown in full; of later ones only the request and the results.
 _FULL = 3
 #: How far behind the telling statements of a day its other ones come.
 _LESS = 10
@@ -65,7 +65,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Lines under a heading, each with a rank: what stands lower goes in first, and nothing without its heading."""
+    """Lines under a heading, each with a rank: lower ranks are added first, never without the heading."""
 
     rank: int
     heading: str
@@ -81,7 +81,7 @@ def briefing(
     head: str = HEAD,
     unsummarised: int = 0,
 ) -> str:
-    """The text of at most `budget` tokens, newest first; "" when there is nothing to tell.
+    """Return a text of at most `budget` tokens, newest first; "" if there is no content.
 
     `unsummarised`: how many stretches an agent was asked to retell.
     """
@@ -90,7 +90,12 @@ def briefing(
     roomy = budget >= _ROOMY * factor
     last = [UNSUMMARISED.format(count="1 stretch is" if unsummarised == 1 else f"{unsummarised:,} stretches are")]
     page = _Page(budget, factor, [*(last if unsummarised else []), MORE] if roomy else [], head)
-    _add_pinned(page, kept, calendar, roomy, budget * _PINNED_SHARE if told else budget)
+    within = budget * _PINNED_SHARE if told else budget
+    heading = [PINNED] if roomy else []
+    for memory in kept:
+        line = f"- {calendar.day_of(memory.at_ms)}{by(memory.speaker)}: {quoted(memory.text, _ASKED)} {memory.pinned_id}"
+        if page.add(*heading, line, within=within):
+            heading = []
     page.fill(_blocks_of(told, calendar, roomy), LEFT_OFF if roomy else "")
     return page.text()
 
@@ -98,7 +103,7 @@ def briefing(
 def account(
     stretches: Sequence[Stretch], earlier: Iterable[Stretch], calendar: Calendar, budget: int, factor: float, head: str
 ) -> str:
-    """One session, given in order of time: goal, what is done and decided, what is open, files and branch; then earlier work."""
+    """Return one session in order of time: goal, done and decided, open, files and branch; then earlier work."""
     page = _Page(budget, factor, [], head)
     doings = together([stretch.doings for stretch in stretches])
     newest = stretches[::-1]
@@ -157,7 +162,7 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
         if same and not telling and not rest:
             lines.append(_Line(0, len(lines), title.rstrip(), "", same.text.casefold()))
         for place, (said, label) in enumerate([*telling, *rest]):
-            # What tells nothing in particular comes behind what does, of all stretches.
+            # Statements without a label come after the labelled ones of all stretches.
             rank = place if said in told or not place else place + _LESS
             lines.append(_Line(rank, len(lines), "" if place else title, line_of(said, label), said.text.casefold()))
     offered = [(rank, line, day) for day, lines in days.items() for rank, line in enumerate(_told_once(lines))]
@@ -173,7 +178,7 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A statement of a day: how telling it is among its stretch, its place in the day, its title and words, and what it says."""
+    """A statement of a day: its rank, its place in the day, its title and its words."""
 
     rank: int
     number: int
@@ -220,7 +225,7 @@ class _Page:
         return True
 
     def fill(self, blocks: Sequence[_Block], heading: str) -> None:
-        """Add what fits of the blocks, in their order, the lowest ranks of all of them first."""
+        """Add the blocks' lines that fit, lowest ranks of all blocks first."""
         offered = [(rank, number, place) for number, b in enumerate(blocks) for place, (rank, _) in enumerate(b.lines)]
         offered += [(block.rank, number, -1) for number, block in enumerate(blocks)]
         kept: dict[int, set[int]] = {}
@@ -250,16 +255,8 @@ def _written(blocks: Sequence[_Block], kept: Mapping[int, set[int]]) -> list[str
     ]
 
 
-def _add_pinned(page: _Page, kept: Sequence[Pinned], calendar: Calendar, roomy: bool, within: float) -> None:
-    heading = [PINNED] if roomy else []
-    for memory in kept:
-        line = f"- {calendar.day_of(memory.at_ms)}{by(memory.speaker)}: {quoted(memory.text, _ASKED)} {memory.pinned_id}"
-        if page.add(*heading, line, within=within):
-            heading = []
-
-
 def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list[_Block]:
-    """A block for each stretch, newest first; what was told of a newer one is not told again."""
+    """Return a block per stretch, newest first; an older one does not repeat a newer one's statements."""
     blocks: list[_Block] = []
     seen: set[str] = set()
     places: set[str] = set()
@@ -280,7 +277,7 @@ def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list
 
 
 def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
-    """How a stretch begins: who asked for what, else its title; and the words that need not be said again."""
+    """Return a stretch's first line (its request, else its title) and the words not to repeat."""
     asked = stretch.asked
     if asked is not None and not stretch.refined:
         return f"{asked.speaker} asked: {quoted(asked.text, _ASKED if newest else _TITLE)} {asked.grip_id}", asked.text.casefold()
@@ -290,7 +287,7 @@ def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
 
 
 def _lines_of(stretch: Stretch, place: int, seen: set[str], places: set[str]) -> list[tuple[int, str]]:
-    """The lines of a stretch with their ranks: of the newest what came of it and what is open, then what was decided."""
+    """Return a stretch's lines with ranks: for the newest results and open ends, then decisions."""
     newest = place == 0
     results, rules, left = _NEWEST if newest else _FURTHER
     base = 2 * place

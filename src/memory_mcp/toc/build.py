@@ -1,4 +1,4 @@
-"""Segments with their events in, nodes with their grips and terms out. Pure, from batch to batch."""
+"""Build nodes, grips and terms from segments with their events. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,13 +38,13 @@ class Work:
     segment: Segment
     events: tuple[Event, ...]
     before: TocNode | None = None
-    #: The recap that tells of it, which may lie in a later segment of its stream.
+    #: The recap that covers it, which may be in a later segment of its stream.
     recap: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What one segment becomes. `hashes` is the sorted uint32 set of its terms, as bytes."""
+    """The result of one segment; `hashes`: its terms, `(n,) uint32` sorted, as bytes."""
 
     segment: Segment
     node: TocNode
@@ -114,14 +114,14 @@ def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], 
 
 
 def with_others(node: TocNode, own: Sequence[TocBullet], derived: Sequence[TocBullet]) -> TocNode:
-    """An agent's text: its `own` bullets, and of what was derived those of projects that it says nothing of."""
+    """Return an agent's `own` bullets, and the derived bullets of projects that these do not cover."""
     told = {bullet.project for bullet in own}
     bullets = (*own, *(bullet for bullet in derived if bullet.project not in told))
     return replace(node, bullets=bullets, author=agent_author(len(own), len(bullets)) if by_agent(node.author) else node.author)
 
 
 def with_text_of(told: TocNode, node: TocNode) -> TocNode:
-    """`node` with the words of `told`, and what follows from them."""
+    """Return `node` with the words of `told` and the fields that follow from them."""
     return replace(
         node,
         title=told.title,
@@ -134,12 +134,12 @@ def with_text_of(told: TocNode, node: TocNode) -> TocNode:
 
 
 def source_of_events(events: Sequence[Event]) -> str:
-    """A digest of what a segment is written from: its events."""
+    """Return a digest of the events that a segment is written from."""
     return _digest("events", *(e.event_id for e in events))
 
 
 def source_of_children(children: Sequence[TocNode]) -> str:
-    """A digest of what a period is written from: what lies below it, and what an agent says of that.
+    """Return a digest of the children that a period is written from, with their agents' words.
 
     A child that a language model puts into other words leaves its parents as good as they were.
     """
@@ -165,7 +165,7 @@ def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
 
 
 def hashes_of(events: Sequence[Event]) -> bytes:
-    """The sorted uint32 hashes of every term of the events: their words, speakers and what their metadata names."""
+    """Return the term hashes of the events (words, speakers, names in metadata): `(n,) uint32` sorted, as bytes."""
     found = hashes_in(*map(searchable, events))
     return np.sort(np.fromiter(found, dtype="<u4", count=len(found))).tobytes()
 

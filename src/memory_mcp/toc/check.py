@@ -37,14 +37,14 @@ class Finding:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the passes share."""
+    """State shared by the checks."""
 
     cuts: dict[int, Segment] = field(default_factory=dict)
     nodes: dict[NodeId, TocNode] = field(default_factory=dict)
 
 
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """All findings over everything that is derived so far; events not derived yet are no fault."""
+    """Return all findings in what is derived so far; events that are not derived yet are no finding."""
     storage.reread()
     seen = _Seen()
     seen.cuts = {c.key: c for c in storage.toc.iter_cuts()}
@@ -78,7 +78,7 @@ def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
 
 
 def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """Each derived event once, in the one segment whose span holds it; each segment's term set holds its words."""
+    """Each derived event is in the one segment whose span holds it, and its words are in the term set."""
     derived_to = storage.outbox.checkpoint("deriver")
     waiting = _waiting(storage, derived_to)
     outdone = _outdone(storage, waiting)
@@ -90,7 +90,12 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
         sets = read_sets(storage.toc, [c.node_id for c in part])
         for cut in part:
             own = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
-            yield from _one_segment(cut, own, placed, outdone)
+            if not len(own) <= cut.events <= len(own) + outdone.get(cut.stream, 0):
+                yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
+            for event in own:
+                if event.event_id in placed:
+                    yield Finding("partition", event.event_id, f"is in more than one segment, {cut.node_id} among them")
+                placed[event.event_id] = cut.key
             if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
                 yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
     for batch in storage.events.iter_all():
@@ -103,7 +108,7 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
 
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """What stands for a duplicate is there, is shown itself, and belongs to the same session."""
+    """The event shown for a duplicate exists, is visible itself, and belongs to the same session."""
     events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():
@@ -113,28 +118,19 @@ def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Findi
 
 
 def _outdone(storage: Storage, waiting: set[EventId]) -> Counter[int]:
-    """By stream, how many events have lost their place to one that no derivation has seen: counted, and shown no more."""
+    """Return by stream how many counted events are now hidden by a duplicate that is not derived yet."""
     pairs = storage.events.duplicates(waiting)
     lost = storage.events.get_many(hidden for hidden, shown in pairs.items() if shown in waiting and hidden not in waiting)
     return Counter(event.stream for event in lost.values())
 
 
 def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
-    """Events that no derivation has seen; one of them may lie in the time of a segment and is no part of it yet."""
+    """Return the ids of events not derived yet; the span of a segment may include some."""
     waiting: set[EventId] = set()
     while found := storage.events.after(derived_to, 2000):
         waiting.update(s.event.event_id for s in found)
         derived_to = found[-1].seq
     return waiting
-
-
-def _one_segment(cut: Segment, own: list[Event], placed: dict[EventId, int], outdone: Mapping[int, int]) -> Iterator[Finding]:
-    if not len(own) <= cut.events <= len(own) + outdone.get(cut.stream, 0):
-        yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
-    for event in own:
-        if event.event_id in placed:
-            yield Finding("partition", event.event_id, f"is in more than one segment, {cut.node_id} among them")
-        placed[event.event_id] = cut.key
 
 
 def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Finding]:
@@ -152,19 +148,15 @@ def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Findin
             if node_id not in listed[parent]:
                 yield Finding("tree", node_id, f"is not among the children of {parent}")
         if node.level is not TocLevel.SEGMENT:
-            yield from _period(storage, calendar, seen, node)
-
-
-def _period(storage: Storage, calendar: Calendar, seen: _Seen, node: TocNode) -> Iterator[Finding]:
-    window = calendar.window(node.node_id)
-    if (node.start_ms, node.end_ms) != (window.start_ms, window.end_ms):
-        yield Finding("windows", node.node_id, "does not have its calendar window")
-    children = [seen.nodes[c] for c in children_of(storage.toc, node.node_id) if c in seen.nodes]
-    if any(c.level is not sources_of(node.node_id) for c in children):
-        yield Finding("tree", node.node_id, "is made of children of another level")
-    newest = max((c.built for c in children), default=0)
-    if newest > node.built:
-        yield Finding(FRESHNESS, node.node_id, "is older than one of its children")
+            window = calendar.window(node.node_id)
+            if (node.start_ms, node.end_ms) != (window.start_ms, window.end_ms):
+                yield Finding("windows", node.node_id, "does not have its calendar window")
+            children = [seen.nodes[c] for c in children_of(storage.toc, node.node_id) if c in seen.nodes]
+            if any(c.level is not sources_of(node.node_id) for c in children):
+                yield Finding("tree", node.node_id, "is made of children of another level")
+            newest = max((c.built for c in children), default=0)
+            if newest > node.built:
+                yield Finding(FRESHNESS, node.node_id, "is older than one of its children")
 
 
 def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:
@@ -203,7 +195,7 @@ def _grip_problem(grip: Grip, events: dict[EventId, Event], seen: _Seen) -> str:
 
 
 def _terms_upwards(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """A period's set covers those of what it is made of: what lies below can always be found from above."""
+    """A period's term set includes those of its children."""
     periods = [n for n in seen.nodes if level_of(n) is not TocLevel.SEGMENT]
     for node_id in periods:
         below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())

@@ -1,10 +1,10 @@
-"""What was done in a stretch of work, read from its events: who asked for what, commits, tests, files, what is left.
+"""What happened in a stretch, read from its events: requests, commits, tests, files, open tasks.
 
 Told by what happened, not by what was announced: a commit counts when git says so, tests by their exit status. Pure.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
@@ -20,6 +20,14 @@ _SHOWN = 300
 #: A sentence of so many words says something.
 _WORDS = 3
 
+#: Messages of a conversation: by whom, and of which type.
+_MESSAGES = frozenset(
+    {
+        (Role.USER, EventType.USER_MESSAGE),
+        (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE),
+        (Role.ASSISTANT, EventType.ASSISTANT_STOP),
+    }
+)
 #: Tools that change the files they name.
 _EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"})
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
@@ -41,7 +49,7 @@ _TODO_LINE = re.compile(r"^\[(?P<mark>[x~ ])\] (?P<what>\S.*)$", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Some characters of an event, and who said them: user, agent, note, or a person's name."""
+    """A span of an event and its speaker: user, agent, note, or a person's name."""
 
     text: str
     speaker: str
@@ -52,12 +60,12 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Doings:
-    """What was asked and done in a stretch; everything may be missing."""
+    """What was asked and done in a stretch; any field may be empty."""
 
-    #: What a person asked for first, and last, where that is something else.
+    #: The person's first request, and the last one if it is another.
     asked: Words | None = None
     asked_last: Words | None = None
-    #: What the agent asked at the end, and nobody answered.
+    #: The agent's question at the end that was not answered.
     question: Words | None = None
     #: How the agent closed.
     closing: Words | None = None
@@ -84,21 +92,27 @@ NOTHING = Doings()
 
 
 def doings_of(events: Sequence[Event]) -> Doings:
-    """What the events of a stretch, in order, tell of it."""
+    """Return what the events of a stretch, in order, say about the work."""
     asked = [words for event in events if (words := request_of(event)) is not None]
     telling = [words for words in asked if _tells(words.text)]
     last = asked[-1] if asked else None
     answered = last is None or any(_answers(event) and event.order > last.event.order for event in events)
     # An errand ("commit") says something only while it is to be done.
     latest = last if not answered else next(reversed(telling), None)
+    said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
+    names = (
+        _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
+        for event in reversed(events)
+        if _changes(event)
+    )
     found = Doings(
         asked=telling[0] if telling else None,
         asked_last=latest if telling and latest is not telling[0] else None,
         question=_question(events),
         closing=_closing(events),
         answered=answered,
-        interrupted=_interrupted(events),
-        files=_files(events),
+        interrupted=bool(said) and said[-1].text.startswith(_INTERRUPTED),
+        files=tuple(dict.fromkeys(name for name in names if name))[:_FILES],
         todo=_todo(events),
     )
     return _with_commands(found, events)
@@ -127,7 +141,7 @@ def together(parts: Sequence[Doings]) -> Doings:
 
 
 def request_of(event: Event) -> Words | None:
-    """What a person asks for in a message, from its first prose on; None where it is not a person's own."""
+    """Return what a person asks for in a message, from its first prose on; None if no person wrote it."""
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
     if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
@@ -145,7 +159,7 @@ def request_of(event: Event) -> Words | None:
 
 
 def _tells(request: str) -> bool:
-    """Whether a request says what the work is: more than "commit", "yes", a number to choose, or a command of the client."""
+    """Whether a request describes the work: more than "commit", "yes", a number to choose, or a client's command."""
     if request.startswith("/") and " " not in request:
         return False
     # Some scripts write no spaces between words.
@@ -160,20 +174,10 @@ def _answers(event: Event) -> bool:
     )
 
 
-def _last_message(events: Sequence[Event]) -> Event | None:
-    """The agent's message that nobody answered; None where a person had the last word."""
-    for event in reversed(events):
-        if event.role is Role.USER and event.type is EventType.USER_MESSAGE:
-            return None
-        if event.role is Role.ASSISTANT and event.type in (EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP):
-            return event
-    return None
-
-
 def _question(events: Sequence[Event]) -> Words | None:
     """The question that ends the agent's last message, courtesies aside."""
-    event = _last_message(events)
-    if event is None or not event.text.rstrip().endswith(("?", "？", "؟")):
+    event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
+    if event is None or event.role is Role.USER or not event.text.rstrip().endswith(("?", "？", "؟")):
         return None
     said = spans(event.text)
     if not said or is_chatter(event.text, said[-1].start, said[-1].end, narrates=True):
@@ -184,9 +188,7 @@ def _question(events: Sequence[Event]) -> Words | None:
 def _closing(events: Sequence[Event]) -> Words | None:
     """The first sentence of substance of the agent's last message."""
     for event in reversed(events):
-        if event.role is not Role.ASSISTANT or event.type not in (EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP):
-            continue
-        if event.metadata.get("record"):
+        if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or event.metadata.get("record"):
             continue
         text = event.text[:_READ]
         for span in spans(text):
@@ -196,20 +198,6 @@ def _closing(events: Sequence[Event]) -> Words | None:
     return None
 
 
-def _interrupted(events: Sequence[Event]) -> bool:
-    said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
-    return bool(said) and said[-1].text.startswith(_INTERRUPTED)
-
-
-def _files(events: Sequence[Event]) -> tuple[str, ...]:
-    names = (
-        _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
-        for event in reversed(events)
-        if _changes(event)
-    )
-    return tuple(dict.fromkeys(name for name in names if name))[:_FILES]
-
-
 def _inside(file: str, directory: str) -> str:
     """A file as it is called from the directory that was worked in; one elsewhere by its last two names."""
     base = directory.rstrip("/") + "/"
@@ -217,7 +205,7 @@ def _inside(file: str, directory: str) -> str:
 
 
 def _todo(events: Sequence[Event]) -> tuple[str, ...]:
-    """What is not ticked off in the last list that the agent wrote."""
+    """Return the unfinished items of the agent's last list."""
     for event in reversed(events):
         if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
             found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
@@ -227,7 +215,7 @@ def _todo(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
-    """The doings with what the commands that were run, and the client's own notes, say."""
+    """Return the doings with the results of commands and the client's own notes added."""
     commits: list[str] = []
     passed: bool | None = None
     went, branch, request = "", "", ""
@@ -263,12 +251,9 @@ def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
         if event.type is EventType.TOOL_CALL and event.metadata.get("command"):
             calls[call] = event.metadata["command"]
         result = event.type is EventType.TOOL_RESULT
-        yield event, calls.get(call, "") if result else "", result and _ended_well(event.metadata)
+        well = event.metadata.get("is_error") != "true" and event.metadata.get("exit_status", "0") in ("", "0")
+        yield event, calls.get(call, "") if result else "", result and well
 
 
 def _changes(event: Event) -> bool:
     return event.type is EventType.TOOL_CALL and event.metadata.get("tool") in _EDITS
-
-
-def _ended_well(metadata: Mapping[str, str]) -> bool:
-    return metadata.get("is_error") != "true" and metadata.get("exit_status", "0") in ("", "0")

@@ -1,4 +1,4 @@
-"""Which nodes deserve better words than the summarizer's, what they are written from, and the new words published.
+"""Choose nodes for better summaries, collect what they are written from, and publish the new text.
 
 Invariants
 1. What an agent refined or somebody pinned is left alone, and so is what a language model wrote of what is there now.
@@ -23,7 +23,7 @@ from memory_mcp.toc.build import salience_of, segment_title, source_of_children,
 from memory_mcp.toc.rollup import RollUps, period_name
 from memory_mcp.toc.terms import Frequencies, children_of
 
-#: A segment that may still grow, and a day, have come to rest after so long, a longer period a day after its last event (ms).
+#: A segment or day is settled after this time, a longer period a day after its last event (ms).
 _RESTS, _RESTS_LONG = 3_600_000, 86_400_000
 #: Tokens from which a fresh segment is worth asking about, and an older one.
 _FRESH_TOKENS, _OLD_TOKENS = 200, 1000
@@ -34,7 +34,7 @@ _PERIOD_ORDER = {TocLevel.MONTH: 0, TocLevel.YEAR: 1, TocLevel.WEEK: 2, TocLevel
 
 @dataclass(slots=True)
 class _Below:
-    """What lies below a period."""
+    """Counts of what is below a period."""
 
     events: int = 0
     end_ms: int = 0
@@ -42,7 +42,7 @@ class _Below:
     children: set[NodeId] = field(default_factory=set)
 
     def add(self, cut: Segment, child: NodeId) -> None:
-        """One segment more, which lies in this child."""
+        """Count one more segment under this child."""
         self.events += cut.events
         self.end_ms = max(self.end_ms, cut.end[0])
         if len(self.children) < _LEAST_CHILDREN:
@@ -50,7 +50,7 @@ class _Below:
 
 
 def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
-    """Nodes that are due, what is worth most first. Pure; `taken` are those with words of their own.
+    """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own.
 
     First the segments and days of today and yesterday, then longer periods and older days by their events, then older
     segments by their size.
@@ -75,7 +75,7 @@ def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar:
 
 
 class Improver:
-    """Reads what nodes are written from and publishes what a language model made of it."""
+    """Collects what nodes are written from, and publishes the answers of a language model."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
         self._storage = storage
@@ -84,7 +84,7 @@ class Improver:
         self._rollups = RollUps(storage, calendar, summarizer)
 
     def due(self, now_ms: int, model: str) -> list[NodeId]:
-        """See `worth_improving`; without those of which this model said nothing usable, while they hold what they held then."""
+        """See `worth_improving`; without nodes that this model failed on and that have not changed since."""
         toc = self._storage.toc
         taken = frozenset(toc.authors()) | frozenset(NodeId(target) for target in toc.pins())
         found = worth_improving(toc.iter_cuts(), taken, self._calendar, now_ms)
@@ -93,7 +93,7 @@ class Improver:
         return [i for i in found if i not in asked or (i, self._source(i)) not in unusable]
 
     def material(self, node_id: NodeId) -> Material | None:
-        """What a node is written from; None when it is gone, or holds nothing that a statement could rest on."""
+        """Return what a node is written from; None if it is gone or holds nothing to cite."""
         made = self._of_segment(node_id) if level_of(node_id) is TocLevel.SEGMENT else self._of_period(node_id)
         return made if made is not None and made.quotations else None
 
@@ -131,7 +131,7 @@ class Improver:
         return f"{period_name(node.node_id)} · {gist}"
 
     def _source(self, node_id: NodeId) -> str:
-        """The digest of what a node holds now; "" for one that is gone."""
+        """Return the digest of a node's content; "" if the node is gone."""
         if level_of(node_id) is not TocLevel.SEGMENT:
             return source_of_children(self._children(node_id))
         cut = self._cut(node_id)
@@ -164,7 +164,7 @@ class Improver:
 
 
 def by_level(ids: Sequence[NodeId]) -> Mapping[str, int]:
-    """How many nodes of each level there are, in the order of the levels found."""
+    """Return the number of nodes of each level, in order of first appearance."""
     counts: dict[str, int] = {}
     for node_id in ids:
         level = level_of(node_id).value

@@ -1,4 +1,4 @@
-"""Nodes as they change in, which of their statements a newer one contradicts out; kept in memory, and stored nowhere.
+"""Find statements that newer ones contradict, following changed nodes; kept in memory only.
 
 Invariants
 1. What is marked follows from the statements that are stored now: whatever is derived again, forgotten or moved changes it.
@@ -24,7 +24,7 @@ from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, 
 
 #: Changes from which the store is searched through again: to read so many nodes one by one takes as long.
 _MANY = 2000
-#: Statements of a project that hold a term, above which it tells nothing of what a statement is about.
+#: A term in more statements of a project than this is too common to compare by.
 _COMMON = 200
 #: How long a reader waits for another thread that is at it (seconds): a step takes milliseconds.
 _PATIENCE = 0.3
@@ -44,7 +44,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Known:
-    """Statements by segment and by project and term, and what contradicts what."""
+    """Statements by segment and by project and term, and pairs that contradict each other."""
 
     by_segment: dict[int | None, list[_Held]] = field(default_factory=dict)
     by_term: dict[tuple[str, str], dict[int, _Held]] = field(default_factory=lambda: defaultdict(dict))
@@ -52,7 +52,7 @@ class _Known:
 
 
 class Contradictions:
-    """What newer statements contradict, as far as the store was followed."""
+    """What newer statements contradict, followed along the outbox."""
 
     def __init__(self, storage: Storage, calendar: Calendar) -> None:
         self._storage = storage
@@ -60,7 +60,7 @@ class Contradictions:
         self._lock = threading.Lock()
         self._known = _Known()
         self._numbers = itertools.count()
-        #: How often everything was to be dropped: counted without the lock, because whoever says so may hold the store's.
+        #: How often everything was to be dropped: counted without the lock, because the caller may hold the store's.
         self._dropped = 0
         #: That, and the last change, as they were when the store was followed; None before that.
         self._seen: tuple[int, int] | None = None
@@ -92,27 +92,28 @@ class Contradictions:
             self._known, self._weights = _Known(), {}
             self._add(self._storage.superseded.stated([kind.value for kind in FIRM], words_pattern()))
         else:
-            self._take(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
+            # Replace the statements of the changed segments.
+            ids = list(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
+            gone = [held for node_id in ids for held in self._known.by_segment.pop(segment_key_of(node_id), ())]
+            for held in gone:
+                for term in held.claim.terms:
+                    self._known.by_term[held.stated.project, term].pop(held.number, None)
+            numbers = {held.number for held in gone}
+            self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if numbers.isdisjoint(key)}
+            for node_id, node in self._storage.toc.nodes(ids).items():
+                if node.author == EXTRACTIVE:
+                    self._add(Stated(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids)
         self._seen = now
         if set(self._known.pairs) != before:
-            self._mark()
-
-    def _take(self, nodes: Iterable[NodeId]) -> None:
-        """Take in some segments as they are now; those that are gone or told by somebody else hold no statement."""
-        ids = list(nodes)
-        for node_id in ids:
-            self._drop(segment_key_of(node_id))
-        for node_id, node in self._storage.toc.nodes(ids).items():
-            if node.author == EXTRACTIVE:
-                self._add(Stated(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids)
-
-    def _drop(self, segment: int | None) -> None:
-        gone = {held.number: held for held in self._known.by_segment.pop(segment, ())}
-        for number, held in gone.items():
-            for term in held.claim.terms:
-                self._known.by_term[held.stated.project, term].pop(number, None)
-        if gone:
-            self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if gone.keys().isdisjoint(key)}
+            # Mark each older statement whose author counts no more than that of the newer one.
+            pairs = self._known.pairs.values()
+            self._weigh({held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys())
+            found: dict[GripId, list[Superseded]] = defaultdict(list)
+            for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
+                old, new = older.stated.grip_id, newer.stated.grip_id
+                if old != new and 0 < self._weights[old] <= self._weights[new]:
+                    found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
+            self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _add(self, several: Iterable[Stated]) -> None:
         for stated in several:
@@ -137,20 +138,9 @@ class Contradictions:
                 self._known.pairs[older.number, newer.number] = (older, newer)
 
     def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Whether they were said on different days, where that matters."""
+        """Whether two passing remarks are from different days."""
         passing = older.claim.passing or newer.claim.passing
         return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
-
-    def _mark(self) -> None:
-        """Say of every older statement what contradicts it, as far as who said it may."""
-        pairs = self._known.pairs.values()
-        self._weigh({held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys())
-        found: dict[GripId, list[Superseded]] = defaultdict(list)
-        for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
-            old, new = older.stated.grip_id, newer.stated.grip_id
-            if old != new and 0 < self._weights[old] <= self._weights[new]:
-                found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
-        self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _weigh(self, ids: set[GripId]) -> None:
         grips = self._storage.grips.get_many(ids)
@@ -159,7 +149,7 @@ class Contradictions:
 
 
 def _weight(event: Event | None) -> int:
-    """How much somebody's word counts: a person's more than an agent's; 0 for what nobody stated, and for what is told again."""
+    """Return how much a statement counts: 2 a person's, 1 an agent's, 0 a recap or one without an author."""
     if event is None or event.thread or event.type not in _SAYS or is_recap(event):
         return 0
     if event.trust is Trust.USER and event.role is Role.USER:

@@ -1,4 +1,4 @@
-"""How many segments lie under which day, for one scope: the shape of the tree without its text. Pure."""
+"""The number of segments per day, for one scope: the shape of the tree without its text. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from memory_mcp.model.ids import ROOT, NodeId, day_id
 
 
 class Outline:
-    """Days with their number of segments, in order; answers what lies below a period without reading the store."""
+    """Days with their number of segments, in order; counts below a period without reading the store."""
 
     def __init__(self, days: Sequence[tuple[str, int]]) -> None:
         self._days = [day for day, _ in days]
@@ -24,7 +24,7 @@ class Outline:
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
     def holds(self, node_id: NodeId) -> bool:
-        """Whether anything lies below a period."""
+        """Whether any segment is below a period."""
         return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
 
     def children(self, node_id: NodeId) -> list[NodeId]:
@@ -37,11 +37,8 @@ class Outline:
             return list(dict.fromkeys(NodeId(f"toc:month:{day[:7]}") for day in days))
         if level is TocLevel.WEEK:
             return [day_id(day) for day in days]
-        return self._weeks_of(node_id)
-
-    def _weeks_of(self, month: NodeId) -> list[NodeId]:
-        first, after = span_of(month)
+        first, after = span_of(node_id)
         monday = first.fromordinal(first.toordinal() - first.weekday())
         sunday = after.fromordinal(after.toordinal() + 6)
         weeks = dict.fromkeys(parents_of_day(day)[0] for day in self.days(monday.isoformat(), sunday.isoformat()))
-        return [week for week in weeks if month in months_of_week(week)]
+        return [week for week in weeks if node_id in months_of_week(week)]

@@ -30,7 +30,7 @@ _MARK = "projects:filed"
 
 
 class Projects:
-    """Writing side; whoever calls it holds the lock of those who publish."""
+    """Writing side; the caller holds the publishing lock."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
@@ -39,7 +39,7 @@ class Projects:
         self._settled: Names | None = None
 
     def settle(self) -> set[str]:
-        """Guess about names that are new, and file again what the rules show under another name; the days it touched."""
+        """Guess about new names, refile what the rules name differently, and return the days that changed."""
         projects = self._storage.projects
         if fresh := projects.news():
             for alias in self._guesses(fresh):
@@ -58,7 +58,7 @@ class Projects:
     # which projects are one
 
     def _guesses(self, fresh: Sequence[str]) -> list[Alias]:
-        """Aliases of directories that are gone, as far as a name that came lately has a part in them."""
+        """Return aliases for directories that are gone, limited to those that involve a new name."""
         known, said = set(self._storage.projects.recorded()), {a.old for a in self._storage.projects.names.aliases}
         found = []
         names = self._storage.projects.names
@@ -69,7 +69,7 @@ class Projects:
         return found
 
     def _owner(self, name: str, known: Collection[str]) -> str:
-        """The project that a directory which is gone belonged to; "" where none or several may be meant."""
+        """Return the project that a deleted directory belonged to; "" if none or several are possible."""
         if (now := project_of(name)) != name and now != worktrees.pooled(name)[1]:
             return now
         pool = worktrees.pooled(name)[0]
@@ -77,15 +77,14 @@ class Projects:
         found |= {k for k in known if pool and _last(k) == pool and not worktrees.pooled(k)[0]}
         if found or now != name:
             return found.pop() if len(found) == 1 else now if now != name else ""
-        return next((a for a in worktrees.above(name) if a in known and is_gone(a) and self._both_had_branches(name, a)), "")
-
-    def _both_had_branches(self, *names: str) -> bool:
-        return all(map(self._storage.projects.has_branch, names))
+        above = (a for a in worktrees.above(name) if a in known and is_gone(a))
+        has_branch = self._storage.projects.has_branch
+        return next((a for a in above if has_branch(name) and has_branch(a)), "")
 
     # filing again
 
     def _file_again(self) -> set[str]:
-        """Publish the segments whose project is called otherwise now, and what people and models wrote of their periods."""
+        """Publish the segments whose project has another name now, and the texts of their periods."""
         names = self._storage.projects.names
         moved: dict[int, str] = {}
         for stream, recorded, session, filed in self._storage.projects.streams():
@@ -94,7 +93,13 @@ class Projects:
         if not moved:
             return set()
         cuts = [cut for several in self._storage.toc.cuts(moved).values() for cut in several]
-        self._retell_periods(moved)
+        # Rename the projects of bullets that people and models wrote: no roll-up makes those anew.
+        nodes = [n for n in self._storage.toc.nodes(self._storage.toc.authors()).values() if n.level is not TocLevel.SEGMENT]
+        whose = self._projects_of((grip for n in nodes for b in n.bullets for grip in b.grip_ids), moved)
+        told = [replace(n, bullets=tuple(_of_grips(b, whose) for b in n.bullets), version=n.version + 1) for n in nodes]
+        fresh = [now for n, now in zip(nodes, told, strict=True) if now.bullets != n.bullets]
+        if fresh:
+            self._storage.toc.publish(Build(nodes=tuple(fresh)))
         for start in range(0, len(cuts), _CHUNK):
             self._publish(cuts[start : start + _CHUNK], moved)
         return {cut.day for cut in cuts}
@@ -114,15 +119,6 @@ class Projects:
                 frequencies=tuple(frequency(project, t, sign) for (project, sign), t in terms.items()),
             )
         )
-
-    def _retell_periods(self, moved: Mapping[int, str]) -> None:
-        """Name the project of each bullet of a period that is not the summarizer's: no roll-up makes those anew."""
-        nodes = [n for n in self._storage.toc.nodes(self._storage.toc.authors()).values() if n.level is not TocLevel.SEGMENT]
-        whose = self._projects_of((grip for n in nodes for b in n.bullets for grip in b.grip_ids), moved)
-        told = [replace(n, bullets=tuple(_of_grips(b, whose) for b in n.bullets), version=n.version + 1) for n in nodes]
-        fresh = [now for n, now in zip(nodes, told, strict=True) if now.bullets != n.bullets]
-        if fresh:
-            self._storage.toc.publish(Build(nodes=tuple(fresh)))
 
     def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
         found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]

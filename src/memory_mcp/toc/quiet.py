@@ -1,4 +1,4 @@
-"""A node's children in, those that may be shown as one line out: "14 short exchanges". Pure."""
+"""Choose the children of a node to fold into one line, such as "14 short exchanges". Pure."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,12 +8,12 @@ from memory_mcp.model.toc import EXTRACTIVE, MemoryKind, TocNode
 
 #: A segment of at most so many events is short: a quarter of those of real coding sessions, where half have over 18.
 SHORT = 8
-#: So many children are shown one by one whatever they are, and fewer short ones than this are not worth a line of their own.
+#: Up to this many children are all shown; fewer short ones than this are not folded.
 SHOWN, LEAST = 8, 3
 
 
 def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[NodeId]:
-    """Those to be folded, in their order: short segments that hold nothing durable, where there are many children.
+    """Return the children to fold, in order: short segments without durable content, if there are many.
 
     What was pinned, or written by an agent, is never folded, nor is any period.
     """

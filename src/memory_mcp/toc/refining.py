@@ -1,4 +1,4 @@
-"""Which segments and days are worth an agent's own words, and which projects asked for them.
+"""Choose segments and days for an agent to summarize, and keep the requests of projects.
 
 A segment is worth it when it is over, holds enough, is no subagent's, and has only the summarizer's text; a day when its
 segments are told and there are several of them.
@@ -15,14 +15,14 @@ from memory_mcp.storage.base import Storage
 #: Below this a segment seldom has more to say than its extracted title does: of 1,595 segments of real sessions 1,209 remain,
 #: with 95 % of the events.
 LEAST_EVENTS, LEAST_TOKENS = 8, 500
-#: A day of one such segment says what that segment says, without anybody's help.
+#: A day with one such segment has that segment's text.
 LEAST_SEGMENTS = 2
 #: So many days before a request a segment may lie to be counted with it.
 RECENT_DAYS = 7
 #: Name of a project's request among the stored marks, before the project; its value is UTC milliseconds.
 _REQUEST = "refine:"
 _DAY_MS = 86_400_000
-#: Days whose segments are read at once: most callers want no more than the newest.
+#: Days whose segments are read at once: most callers want only the newest.
 _DAYS = 60
 
 
@@ -42,14 +42,14 @@ class Refining:
     """Looks for what is due in one project, or with None in all of them."""
 
     def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
-        """`told`: nodes with an agent's or a language model's words; `settled_ms`: what ended before grows no more (UTC)."""
+        """`told`: nodes that an agent or a language model wrote; `settled_ms`: segments that ended before it are final."""
         self._storage = storage
         self._told = told
         self._project = project
         self._settled_ms = settled_ms
 
     def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
-        """Return what is due on local days of a span, newest first; a day behind its segments, once none of them is due."""
+        """Return what is due on local days of a span, newest first; a day after its segments, once none is due."""
         days = self._storage.toc.days_with(self._project, first_day, after_day)
         while days:
             days, last = days[:-_DAYS], days[-_DAYS:]
@@ -75,7 +75,7 @@ class Refining:
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
 
     def _day(self, day: str, calendar: Calendar) -> Due | None:
-        """Return a day that is over and holds nothing of another project: its one text is read by all that may see it."""
+        """Return a day that is over and holds no other project: all who may see it read its one text."""
         node_id = day_id(day)
         first, after = (d.isoformat() for d in span_of(node_id))
         tally = self._storage.toc.tally(first, after, self._project)
@@ -86,12 +86,12 @@ class Refining:
 
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Note that sessions of some projects ended, each with when (UTC milliseconds): the next ones are told what is due."""
+    """Store that sessions of some projects ended, each with its time (UTC ms): the next ones show what is due."""
     storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 
 def requests(storage: Storage) -> dict[str, int]:
-    """Return the projects whose sessions left a request, each with when the last of them did (UTC milliseconds)."""
+    """Return the projects whose sessions left a request, each with the latest time (UTC ms)."""
     found: dict[str, int] = {}
     for name, value in storage.outbox.marks(_REQUEST).items():
         if value.isdecimal():

@@ -1,4 +1,4 @@
-"""Periods from their children: which are due, and what they say.
+"""Build periods from their children: which are due, and their text.
 
 Invariants
 1. A roll-up is due whenever a child is newer than its parent, not when a clock strikes: open periods always have one.
@@ -25,7 +25,7 @@ from memory_mcp.toc.terms import children_of
 BULLETS = 10
 #: Periods published in one transaction: keeps a first roll-up of years of history in small steps.
 _PER_PUBLISH = 200
-#: So few days are asked for their segments one by one: a live write touches one, and others may lie years apart.
+#: Up to this many days are read one by one: a live write touches one, and others may be years apart.
 _DAYS_ALONE = 4
 
 
@@ -50,7 +50,7 @@ def plan(freshness: Freshness) -> list[list[NodeId]]:
 
 
 class RollUps:
-    """Applies plans: reads children, asks the summarizer, publishes level by level."""
+    """Applies plans: reads children, calls the summarizer, publishes level by level."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
         self._storage = storage
@@ -58,19 +58,21 @@ class RollUps:
         self._summarizer = summarizer
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Bring every stale period up to date, or until `should_stop` says so between two transactions; how many."""
+        """Publish every stale period, until `should_stop` returns true between two transactions; return how many."""
         done = 0
         for level in plan(self._storage.toc.freshness()):
             for start in range(0, len(level), _PER_PUBLISH):
                 if should_stop():
                     return done
-                done += self._publish(level[start : start + _PER_PUBLISH])
+                ids = level[start : start + _PER_PUBLISH]
+                before = self._storage.toc.nodes(ids)
+                done += self._write(self.compute(ids, before), before)
             if level:
                 failpoint("rollup.level_published")
         return done
 
     def run_days(self, days: Iterable[str]) -> int:
-        """Bring the periods above some days up to date, whose segments were published; how many.
+        """Publish the periods above some days whose segments were published; return how many.
 
         All of them in one transaction, and without looking at any other: a live write touches one day.
         """
@@ -90,19 +92,14 @@ class RollUps:
         return len(self._storage.toc.nodes(ids)) < len(ids)
 
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
-        """Whether a child of this period is among those that say something new, or the period's words rest on its counts."""
+        """Whether a child of this period changed its text, or the period's text depends on its counts."""
         if written_from(before[node_id].author):
             return True
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
         return any(not _says_the_same(before.get(i), now[i]) for i in children)
 
-    def _publish(self, ids: Sequence[NodeId]) -> int:
-        """Compute and publish these periods (of one level) in one transaction; those without children are skipped."""
-        before = self._storage.toc.nodes(ids)
-        return self._write(self.compute(ids, before), before)
-
     def _write(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> int:
-        """Publish what says something new, and write the counts of the rest; how many periods these are."""
+        """Publish nodes with new text, and only the counts of the others; return how many in total."""
         fresh = tuple(n for n in nodes if not _says_the_same(before.get(n.node_id), n))
         told = {n.node_id for n in fresh}
         same = tuple(replace(n, version=before[n.node_id].version) for n in nodes if n.node_id not in told)
@@ -113,7 +110,7 @@ class RollUps:
     def compute(
         self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
     ) -> list[TocNode]:
-        """What these periods say now; one with nothing below it is left out. `fresh` children are not stored yet."""
+        """Return these periods' nodes; those without children are left out. `fresh` children are not stored yet."""
         below = self._below(ids)
         found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
@@ -127,7 +124,7 @@ class RollUps:
         return nodes
 
     def _below(self, ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
-        """What each of these periods is made of; of many days it is read in one go."""
+        """Return the children of each of these periods; those of many days are read at once."""
         if len(ids) <= _DAYS_ALONE or level_of(ids[0]) is not TocLevel.DAY:
             return {i: children_of(self._storage.toc, i) for i in ids}
         below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
@@ -143,7 +140,7 @@ class RollUps:
 
 
 def _counted(node: TocNode, tally: Tally) -> TocNode:
-    """The next version of a period whose children say what they said."""
+    """Return the next version of a period whose children did not change their text."""
     return replace(
         node,
         version=node.version + 1,

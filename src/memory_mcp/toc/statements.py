@@ -1,4 +1,4 @@
-"""Stretches of work as they are told: what was said in them, what it was, and how it is quoted.
+"""Statements of stretches of work: their label, their order, and how they are quoted.
 
 Invariants
 1. What was recorded stands in quotation marks, on one line, without anything that could pass for markup.
@@ -20,12 +20,12 @@ from memory_mcp.toc.doings import NOTHING, Doings
 
 #: Characters of a quoted statement.
 QUOTED = 170
-#: Subjects of commits, names of files and things to do that are told of a stretch.
+#: Subjects of commits, names of files and open items shown of a stretch.
 _COMMITS, _FILES, _TODO = 2, 5, 3
 #: Characters of each.
 _NAME = 70
 
-# Controls, marks that turn the direction of writing, and characters that nobody sees.
+# Control characters, direction marks, and invisible characters.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]+"
 )
@@ -34,7 +34,7 @@ _TAG = re.compile(r"<(?=[/!?A-Za-z])")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One statement: by whom (user, agent, note; "" when nobody can tell), and the grip that proves it."""
+    """One statement, its speaker (user, agent, note; "" if unknown), and the grip that proves it."""
 
     text: str
     speaker: str
@@ -46,7 +46,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A segment as it is told: its title with or without date, its statements in order, and what was asked and done."""
+    """A segment for display: its title with or without date, its statements in order, requests and work done."""
 
     at_ms: int
     title: str
@@ -54,14 +54,14 @@ class Stretch:
     session: str = ""
     #: Whether an agent wrote the title.
     refined: bool = False
-    #: What was asked first, and last where that is something else.
+    #: The first request, and the last one if it is another.
     asked: Said | None = None
     asked_last: Said | None = None
-    #: What the agent asked at the end, and how it closed.
+    #: The agent's question at the end, and its closing words.
     question: Said | None = None
     closing: Said | None = None
     doings: Doings = NOTHING
-    #: The segment it tells of, whose session that was, and its end; "" and 0 where nobody asks for them.
+    #: The segment's node, agent and end; "" and 0 where they are not needed.
     node_id: str = ""
     agent: str = ""
     end_ms: int = 0
@@ -80,7 +80,7 @@ _SAME = 40
 _RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
 # Words that announce something to the summarizer, and here would call a plan open and a comparison a decision.
 _LOOSE = re.compile(r"\binstead of\b|\btodo\b(?!\s*:)", re.I)
-# What a person wants to hold beyond the moment, also where it stands beside a request.
+# Words of a lasting rule, also next to a request.
 _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
 
 
@@ -98,7 +98,7 @@ def label_of(said: Said) -> tuple[int, str] | None:
         return 1, "constraint"
     if cues & Cue.OPEN:
         return _OPEN
-    # What a person says of causes and fixes is mostly what is asked for, not what was done.
+    # A person's words about causes and fixes are mostly requests, not results.
     for cue, label in _RESULTS:
         if cues & cue and said.speaker != "user":
             return label
@@ -106,7 +106,7 @@ def label_of(said: Said) -> tuple[int, str] | None:
 
 
 def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
-    """Statements worth telling with what they are, the most telling first; of the newest stretch also how it ended."""
+    """Return labelled statements, most important first; for the newest stretch also its last one."""
     ranked: list[tuple[tuple[bool, int, bool, int], Said, str]] = []
     for place, said in enumerate(stretch.said):
         label = label_of(said)
@@ -121,7 +121,7 @@ def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
 
 
 def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What came of it, the last first; where no result is told, how the agent closed; then causes that were found."""
+    """Return results, last first, else the agent's closing words; then the causes found."""
     told = [(said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) is not None and label[0] in _CAME]
     came, causes = [one for one in told if one[1] != "cause"], [one for one in told if one[1] == "cause"]
     closing = stretch.closing or next((said for said in stretch.said[-1:] if said.speaker != "user"), None)
@@ -131,7 +131,7 @@ def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What was decided and what is to be held to, decisions first, the last first."""
+    """Return decisions and rules, decisions first, the last first."""
     told = [(label[0], said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) and label[0] in _HOLDS]
     return [
         (said, name) for _, said, name in sorted(told, key=lambda one: (bool(one[1].otherwise), one[0], one[1].speaker != "user"))
@@ -139,7 +139,7 @@ def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What was left open, the next step first: a request nobody answered, a question, what was said to be open."""
+    """Return what is open, next step first: an unanswered request, a question, statements marked open."""
     found: list[tuple[Said, str]] = []
     last = stretch.asked_last or stretch.asked
     if last is not None and not stretch.doings.answered:
@@ -153,7 +153,15 @@ def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
     """In our words around quoted names: with `done` commits, tests, where it went; with `place` branch and pull request."""
-    facts = _done(doings) if done else []
+    facts = []
+    if done and doings.commits:
+        facts.append(f"committed {_listed(doings.commits[-_COMMITS:][::-1])}")
+    if done and doings.passed is not None:
+        facts.append("tests passed" if doings.passed else "tests failed")
+    if done and doings.went:
+        facts.append(doings.went)
+    if done and doings.interrupted:
+        facts.append("stopped by the user")
     if place and doings.branch:
         facts.append(f"branch {quoted(doings.branch, _NAME)}")
     if place and doings.request:
@@ -161,21 +169,8 @@ def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
     return "; ".join(facts)
 
 
-def _done(doings: Doings) -> list[str]:
-    facts = []
-    if doings.commits:
-        facts.append(f"committed {_listed(doings.commits[-_COMMITS:][::-1])}")
-    if doings.passed is not None:
-        facts.append("tests passed" if doings.passed else "tests failed")
-    if doings.went:
-        facts.append(doings.went)
-    if doings.interrupted:
-        facts.append("stopped by the user")
-    return facts
-
-
 def todo_of(doings: Doings) -> str:
-    """What the agent's own list still holds; "" for nothing."""
+    """Return the open items of the agent's own list; "" for none."""
     return f"to do: {_listed(doings.todo[:_TODO])}" if doings.todo else ""
 
 
@@ -185,7 +180,7 @@ def files_of(doings: Doings) -> str:
 
 
 def outcome_of(node: TocNode) -> str:
-    """What came of a segment, in the words of its last bullet that tells; "" where none does, or its title tells it already."""
+    """Return a segment's outcome, from its last bullet with one; "" if there is none or the title has it."""
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         label = label_of(Said(bullet.text, "agent", "", bullet.kind))
@@ -208,7 +203,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def is_title(text: str, name: str) -> bool:
-    """Whether a statement says no more than the title does."""
+    """Whether a statement only repeats the title."""
     return len(text) <= len(name) + 1 and text.casefold().startswith(name.rstrip("…").casefold())
 
 

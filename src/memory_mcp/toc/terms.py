@@ -1,4 +1,4 @@
-"""Which terms lie below which node: sorted uint32 sets, kept for segments and united upwards.
+"""The terms below each node: sorted uint32 sets, stored for segments and united upwards.
 
 A node with one child has no rows of its own: its child's set is its set. The writer adds only what is new to a node,
 so that one event never rewrites a year's set.
@@ -36,12 +36,12 @@ class Filed:
 
 
 def from_bytes(raw: bytes) -> Hashes:
-    """The set behind one stored row."""
+    """Return the set of one stored row: `(n,) uint32`, sorted."""
     return np.frombuffer(raw, dtype="<u4")
 
 
 def union(parts: Iterable[Hashes]) -> Hashes:
-    """All hashes of some sets, sorted."""
+    """Return the sorted union of some sets: `(n,) uint32`."""
     several = [p for p in parts if len(p)]
     if len(several) <= 1:
         return several[0] if several else EMPTY
@@ -55,14 +55,14 @@ def union(parts: Iterable[Hashes]) -> Hashes:
 
 
 def merge(known: Hashes, fresh: Hashes) -> Hashes:
-    """The union of two sorted sets that share nothing."""
+    """Return the union of two sorted disjoint sets: `(n,) uint32`."""
     if not len(known) or not len(fresh):
         return known if len(known) else fresh
     return np.insert(known, np.searchsorted(known, fresh), fresh)
 
 
 def without(some: Hashes, known: Hashes) -> Hashes:
-    """Those of `some` that are not in `known`; both sorted."""
+    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`."""
     if not len(known):
         return some
     place = np.minimum(np.searchsorted(known, some), len(known) - 1)
@@ -71,7 +71,7 @@ def without(some: Hashes, known: Hashes) -> Hashes:
 
 
 def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
-    """What a period is made of, in time order: a day of segments, a week and a month of days, a year of months.
+    """Return a period's parts in time order: segments of a day, days of a week or month, months of a year.
 
     Read from the cuts, so it is right before any roll-up has run.
     """
@@ -97,7 +97,7 @@ def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
 
 
 def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
-    """Make the rows of some periods of one level say exactly what lies below them; those that did not."""
+    """Rewrite term rows that differ from what is below; takes periods of one level, returns the changed ones."""
     stored = store.term_sets(ids)
     rows: list[TermDelta] = []
     wrong: list[NodeId] = []
@@ -113,7 +113,7 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 
 
 def refit_all(store: TocStore, days: Iterable[str]) -> None:
-    """As `refit`, for every period above some days whose segments have lost terms."""
+    """As `refit`, for every period above days whose segments have lost terms."""
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
         refit(store, sorted(t for t in targets if level_of(t) is level))
@@ -121,7 +121,7 @@ def refit_all(store: TocStore, days: Iterable[str]) -> None:
 
 @dataclass(slots=True)
 class Added:
-    """What a build adds to the term sets and frequencies, and the nodes whose rows it replaces."""
+    """Rows that a build adds to the term sets and frequencies, and the nodes whose rows it replaces."""
 
     rows: list[TermDelta]
     frequencies: list[DocumentFrequency]
@@ -142,7 +142,7 @@ class TermBook:
         self._stored: set[NodeId] = set()
 
     def forget(self) -> None:
-        """Drop what is remembered, after a build that was not published."""
+        """Drop cached state after a build that was not published."""
         self._sets.clear()
         self._live.clear()
         self._bytes = 0
@@ -222,7 +222,13 @@ class TermBook:
         rows = []
         for target, parts in gathered.items():
             rows += self._grow(target, union(parts))
-        self._trim()
+        # Evict only after a build: what it prefetched must stay until it is done.
+        while len(self._live) > _LIVE:
+            self._live.popitem(last=False)
+        while self._bytes > _KEPT_BYTES and self._sets:
+            node_id, hashes = self._sets.popitem(last=False)
+            self._stored.discard(node_id)
+            self._bytes -= hashes.nbytes
         return rows
 
     def _grow(self, node_id: NodeId, added: Hashes) -> list[TermDelta]:
@@ -242,18 +248,9 @@ class TermBook:
         self._sets[node_id] = hashes
         self._sets.move_to_end(node_id)
 
-    def _trim(self) -> None:
-        """Between builds only: what a build prefetched must stay until it is done."""
-        while len(self._live) > _LIVE:
-            self._live.popitem(last=False)
-        while self._bytes > _KEPT_BYTES and self._sets:
-            node_id, hashes = self._sets.popitem(last=False)
-            self._stored.discard(node_id)
-            self._bytes -= hashes.nbytes
-
 
 def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
-    """The root's row for some segments of a project, given their sets; with `sign` -1 for what they lost."""
+    """Return the root's row for segments of a project, given their sets; `sign` -1 for terms they lost."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 
@@ -263,7 +260,7 @@ _REMEMBERED = 5_000
 
 
 class Frequencies:
-    """Document frequencies by project, from the root's rows: in how many segments a term occurs."""
+    """Document frequencies by project: the number of segments with a term."""
 
     def __init__(self, rows: Iterable[tuple[str, bytes, bytes]]) -> None:
         parts: dict[str, list[tuple[Hashes, npt.NDArray[np.int32]]]] = {}
@@ -273,7 +270,7 @@ class Frequencies:
         self._known: dict[tuple[int, str | None], int] = {}
 
     def of(self, term_hash: int, project: str | None) -> int:
-        """Segments that hold the term, in one project or (None) in all; what was asked lately is remembered."""
+        """Return the number of segments with the term, in one project or (None) in all; recent answers are cached."""
         known = self._known.get((term_hash, project))
         if known is None:
             if len(self._known) >= _REMEMBERED:

@@ -1,4 +1,4 @@
-"""Segments as they are told to people: titles, statements with speaker and citation, what was asked and what was done."""
+"""Segments for display: titles, statements with speaker and citation, requests and work done."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -28,7 +28,8 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers, over))]
     events = storage.events.in_segments([cut for cut, *_ in said[:in_full]]) if in_full else {}
     done = {key: doings_of(found) for key, found in events.items()}
-    grips = _grips(storage, done.values())
+    quoted = (words for made in done.values() for words in (made.asked, made.asked_last, made.question, made.closing))
+    grips = storage.grips.of_events({words.event.event_id for words in quoted if words is not None})
     return [_stretch(cut, node, found, done.get(cut.key, NOTHING), grips) for cut, node, found in said]
 
 
@@ -44,14 +45,14 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return whose words an event holds; None for tool output and the like. A recap is the agent's."""
+    """Return the speaker of an event; None for tool output and the like. A recap is the agent's."""
     if event.trust is Trust.AGENT_NOTE:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
 
 def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
-    """Who said what each grip quotes; what a tool printed, alone or behind its call, is left out."""
+    """Return the speaker of each grip; those that quote tool output are left out."""
     found = storage.grips.get_many(grips)
     events = storage.events.get_many({e for g in found.values() for e in (g.event_id_start, g.event_id_end)})
     made: dict[GripId, str] = {}
@@ -63,7 +64,7 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
 
 
 def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Superseded]) -> tuple[Said, ...]:
-    """A node's statements, without those that somebody said hold no more; what a later one contradicts says so.
+    """Return a node's statements without revoked ones; a contradicted one names the later statement.
 
     A refined node's words are its writer's, whatever they rest on, and never the user's.
     """
@@ -80,14 +81,6 @@ def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
     """The grip of a later statement that contradicts this one; "" for none."""
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""
-
-
-def _words(doings: Doings) -> list[Words]:
-    return [w for w in (doings.asked, doings.asked_last, doings.question, doings.closing) if w is not None]
-
-
-def _grips(storage: Storage, done: Iterable[Doings]) -> dict[EventId, list[Grip]]:
-    return storage.grips.of_events({words.event.event_id for doings in done for words in _words(doings)})
 
 
 def _stretch(

@@ -41,7 +41,7 @@ T = TypeVar("T")
 #: Build number, rows of terms, last of them: see TocStore.stamps.
 Stamp = tuple[int, int, int]
 
-#: Segments from which a scope's period is told, the most salient; all of them count and all their terms are found.
+#: The most salient segments that a scope's period is written from; counts and terms come from all.
 _CHILDREN = 160
 #: Assembled nodes and sets kept in memory, all scopes together.
 _KEPT = 512
@@ -57,7 +57,7 @@ _HASH_BYTES_KEPT = 24 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where a segment stands: the end of the one before it, and the periods above it."""
+    """The end of the segment before this one, and the periods above it."""
 
     before: tuple[Event, ...]
     parents: tuple[TocNode, ...]
@@ -102,7 +102,7 @@ class Tree:
         return found
 
     def _fact(self, key: object, read: Callable[[], T]) -> T:
-        """What `read` gives, kept until anything is stored."""
+        """Return the result of `read`, cached until anything is stored."""
         version = self._storage.toc.version()
         with self._lock:
             if version != self._facts_of:
@@ -122,7 +122,7 @@ class Tree:
         return self._calendar
 
     def node(self, node_id: NodeId, project: str | None = None) -> TocNode:
-        """One node as the scope sees it; NotFound when there is none for it."""
+        """Return one node as the scope sees it; raises NotFound if there is none for it."""
         if node_id == ROOT:
             return self.root(project)
         found = self.nodes([node_id], project)
@@ -168,7 +168,7 @@ class Tree:
         return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in found.items()}
 
     def root(self, project: str | None = None) -> TocNode:
-        """The root: everything the scope holds, said in one line."""
+        """Return the root node: counts of everything in the scope."""
         tally = self.tally(project)
         years = self.children(ROOT, project)
         names = ", ".join(y.removeprefix("toc:year:") for y in years)
@@ -203,7 +203,7 @@ class Tree:
         return self.outline(project).children(node_id)
 
     def count_children(self, node_id: NodeId, project: str | None = None) -> int:
-        """How many children a node has; cheaper than listing them."""
+        """Return the number of children of a node; cheaper than listing them."""
         level = level_of(node_id)
         if level is TocLevel.DAY:
             return self.count_below(node_id, Scope(project=project))
@@ -212,7 +212,7 @@ class Tree:
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
-        """Ids of one level below a node, in time order: those whose period begins inside the node's own."""
+        """Return ids of one level below a node, in time order: periods that begin inside the node's own."""
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
         inside = window if node_id == ROOT else self._calendar.window(node_id).meet(window)
@@ -244,7 +244,7 @@ class Tree:
         return [s for s in filed if _allows(scope, s)]
 
     def count_below(self, node_id: NodeId, scope: Scope) -> int:
-        """At most how many segments of the project lie in a node within the window; cheaper than listing them.
+        """Return an upper bound of the project's segments below a node in the window; cheaper than listing them.
 
         The day before the window counts too: a segment that began late in it may reach into the window.
         """
@@ -297,7 +297,7 @@ class Tree:
         return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
 
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
-        """The terms that lie below each node, as the scope may know them."""
+        """Return the terms below each node that the scope may know: `(n,) uint32`, sorted."""
         if project is None:
             return self._sets(ids, self._storage.toc.stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
@@ -322,7 +322,7 @@ class Tree:
         return found | read
 
     def refined(self) -> frozenset[NodeId]:
-        """Nodes whose words are an agent's, not those of the events below them."""
+        """Return the nodes whose text an agent wrote."""
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
@@ -352,7 +352,7 @@ class Tree:
         days = (first.isoformat(), after.isoformat(), project)
         terms = union(map(from_bytes, self._storage.toc.terms_of_days(*days)))
         if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
-            # Nobody else's words lie below it: what an agent wrote of it is this project's own.
+            # It holds no other project: the agent's text is this project's own.
             return self._keep(key, _Assembled(stored, terms))
         ids = self._storage.toc.salient(*days, _CHILDREN)
         nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
@@ -368,7 +368,7 @@ class Tree:
 
 
 def share_of(node: TocNode, project: str) -> TocNode:
-    """What a period owes to one project, at no cost: its bullets of that project, and no word of any other."""
+    """Return a period with one project's bullets only; reads nothing from the store."""
     own = tuple(b for b in node.bullets if b.project == project)
     name = period_name(node.node_id)
     title = f"{name} · {own[0].text}" if own else name
@@ -384,7 +384,7 @@ def _allows(scope: Scope, segment: Segment) -> bool:
 
 
 def below(level: TocLevel) -> TocLevel:
-    """The next finer level; a segment's is itself."""
+    """Return the next finer level; for a segment itself."""
     if level is TocLevel.ROOT:
         return LEVELS[0]
     return LEVELS[min(LEVELS.index(level) + 1, len(LEVELS) - 1)]

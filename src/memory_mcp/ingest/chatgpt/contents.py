@@ -1,9 +1,9 @@
-"""One message of ChatGPT in, its parts out; nothing here knows of conversations or times."""
+"""Convert one message of ChatGPT to its parts; independent of conversations and times."""
 
 import re
 from collections.abc import Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
 from memory_mcp.model.event import Role
 
@@ -23,14 +23,16 @@ HIDDEN = "hidden message"
 
 
 def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
-    """The parts of a message; one that is left out says why."""
+    """Return the parts of a message; one that is left out has its reason."""
     content, metadata = as_mapping(message.get("content")), as_mapping(message.get("metadata"))
     author = as_mapping(message.get("author"))
     role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
     if kind in _CONTEXTS or metadata.get("is_user_system_message") is True:
         return [dropped(CONTEXT)]
     if kind in _THOUGHTS:
-        return [thought(_thoughts(content), keep_thinking)]
+        told = content.get("thoughts")
+        lines = (as_text(one.get("content")) or as_text(one.get("summary")) for one in as_mappings(told))
+        return [thought("\n".join(filter(None, lines)) if isinstance(told, list) else text_of(content), keep_thinking)]
     if metadata.get("is_visually_hidden_from_conversation") is True:
         return [dropped(HIDDEN)]
     text = _CITATION.sub("", text_of(content)).strip()
@@ -39,7 +41,7 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
         name = as_text(author.get("name"))
         return [result(name, "", text, kind == "system_error")] if text else []
     if role == "user":
-        files = _attached(metadata)
+        files = [name for file in as_mappings(metadata.get("attachments")) if (name := as_text(file.get("name")))]
         return [said(Role.USER, "\n".join([text, *(f"[{name}]" for name in files)]), files="\n".join(files))]
     if role in ("assistant", "system") and (text or kind in _KNOWN):
         if not text:
@@ -51,19 +53,15 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
-    """What the model handed to a tool: code, a JSON object, or words."""
+    """Return what the model passed to a tool: code, a JSON object, or words."""
     if kind == "code" and not text.startswith("{"):
-        return call(recipient, {"code": text, "language": _language(content)}, "")
+        language = as_text(content.get("language"))
+        return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
     part = call(recipient, text, "")
     if recipient.startswith(_CANVAS):
         # A canvas is a document that both write; its name is what it is found by.
         return Part(part.role, part.type, part.text, {**part.metadata, "record": "canvas"})
     return part
-
-
-def _language(content: Mapping[str, object]) -> str:
-    language = as_text(content.get("language"))
-    return "" if language == "unknown" else language
 
 
 def text_of(content: Mapping[str, object]) -> str:
@@ -88,17 +86,3 @@ def _part(part: object) -> str:
         size = f" {told['width']}x{told['height']}" if isinstance(told.get("width"), int) and told.get("height") else ""
         return f"[{kind.removesuffix('_asset_pointer') or 'file'}{size}]" + (f" {prompt}" if prompt else "")
     return next((as_text(told[key]) for key in _TEXT_KEYS if as_text(told.get(key)).strip()), f"[{kind}]" if kind else "")
-
-
-def _thoughts(content: Mapping[str, object]) -> str:
-    told = content.get("thoughts")
-    if isinstance(told, list):
-        lines = (as_mapping(t) for t in told)
-        return "\n".join(filter(None, (as_text(t.get("content")) or as_text(t.get("summary")) for t in lines)))
-    return text_of(content)
-
-
-def _attached(metadata: Mapping[str, object]) -> list[str]:
-    files = metadata.get("attachments")
-    names = [as_text(as_mapping(f).get("name")) for f in files] if isinstance(files, list) else []
-    return list(filter(None, names))

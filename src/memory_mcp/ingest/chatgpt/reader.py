@@ -1,4 +1,4 @@
-"""ChatGPT's account export in, reads of event drafts out.
+"""Importer of ChatGPT's account export.
 
 Its maker does not document the format. It is known from descriptions of real exports of 2023 to 2026 and from several
 open readers of them, which agree: an array of conversations, in conversations.json or (newer) conversations-000.json and
@@ -22,7 +22,7 @@ AGENT = "chatgpt"
 
 
 class ChatGptImporter(ExportImporter):
-    """Reads what ChatGPT's account settings export."""
+    """Reads account exports of ChatGPT."""
 
     name = AGENT
     title = "ChatGPT export"

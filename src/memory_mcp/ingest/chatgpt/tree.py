@@ -1,4 +1,4 @@
-"""The tree of a conversation in, its messages out, each behind its parent and with the branch it belongs to.
+"""Walk the tree of a conversation: each message after its parent, with the branch it belongs to.
 
 Invariants
 1. A message's time depends on those it follows alone, never on which branch is shown: another export moves nothing.
@@ -8,7 +8,7 @@ Invariants
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Node:
 
 
 def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
-    """The nodes of a conversation, each behind its parent; the branch that ends at `current` is the one that is shown."""
+    """Return a conversation's nodes, each after its parent; the branch that ends at `current` is the one shown."""
     shown = _path(mapping, current if current in mapping else _last(mapping))
     children = _children(mapping)
     seen: set[str] = set()
@@ -52,7 +52,7 @@ def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
 
 
 def _last(mapping: Mapping[str, object]) -> str:
-    """The node that is told last, where none is named as the current one; none of a circle's."""
+    """Return the latest node, if none is named as current; never one of a cycle."""
     found = (key for key in reversed(list(mapping)) if any(_parent(mapping, k) not in mapping for k in _path(mapping, key)))
     return next(found, "")
 
@@ -68,6 +68,6 @@ def _children(mapping: Mapping[str, object]) -> dict[str, list[str]]:
         found.setdefault(_parent(mapping, key), []).append(key)
     for key, own in found.items():
         named = as_mapping(mapping.get(key)).get("children")
-        order = {c: n for n, c in enumerate(named) if isinstance(c, str)} if isinstance(named, list) else {}
+        order = {c: n for n, c in enumerate(as_list(named)) if isinstance(c, str)}
         own.sort(key=lambda child: order.get(child, len(order)))
     return found

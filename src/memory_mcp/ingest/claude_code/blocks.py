@@ -1,4 +1,4 @@
-"""Content blocks of a message in, readable text and metadata out; nothing here knows of sessions or files."""
+"""Convert content blocks of a message to readable text and metadata; independent of sessions and files."""
 
 import json
 import re
@@ -69,6 +69,16 @@ def as_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
+def as_list(value: object) -> list[object]:
+    """`value` if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_mappings(value: object) -> list[Mapping[str, object]]:
+    """The items of `value` as mappings (see `as_mapping`) if it is a list, else none."""
+    return [as_mapping(item) for item in as_list(value)]
+
+
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
     """Message content in any of its forms as blocks: a text, a list of texts and blocks, or one block."""
     if isinstance(content, str):
@@ -81,7 +91,7 @@ def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
 
 
 def plain(block: Mapping[str, object]) -> str:
-    """A block as text; what is not text is named by its media type, never quoted."""
+    """Return a block as text; anything but text is named by its media type, never quoted."""
     kind = block.get("type")
     if kind in ("text", "input_text", "output_text"):
         return as_text(block.get("text"))
@@ -129,7 +139,7 @@ def result_text(content: object, fallback: object) -> str:
 
 
 def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str]:
-    """Exit status and files of a result, as far as the text or the client's own details tell."""
+    """Return exit status and files of a result, where the text or the client's details have them."""
     told = as_mapping(details)
     found = {"is_error": "true" if is_error else "", "exit_status": "", "files": _files(told)}
     if match := _EXIT_CODE.match(text):
@@ -149,8 +159,7 @@ def _ended_well(told: Mapping[str, object]) -> bool:
 
 def _files(told: Mapping[str, object]) -> str:
     path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
-    names = told.get("filenames")
-    listed = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join([path] if path else listed[:20])
 
 

@@ -1,16 +1,15 @@
-"""Claude Code's session files in, reads of event drafts out."""
+"""Importer of Claude Code's session files."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.settings import IngestSettings
 
 #: Keys that no other client's records have, and kinds that need no message.
 _KEYS = frozenset({"isSidechain", "leafUuid", "isSnapshotUpdate"})
@@ -19,15 +18,12 @@ _KINDS = frozenset({"queue-operation", "file-history-snapshot"})
 OWN_SESSION = "the summarizer's own session"
 
 
-class ClaudeCodeImporter:
+class ClaudeCodeImporter(ClientImporter):
     """Reads the transcripts of every version of Claude Code."""
 
     name = AGENT
     title = "Claude Code"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""

@@ -1,4 +1,4 @@
-"""One transcript record in, the event drafts it gives out, or the reason why it gives none.
+"""Convert one transcript record to event drafts, or to the reason why it has none.
 
 Invariants
 1. A source id depends on the record alone: its uuid, and the place of the block in it; without a uuid, its content.
@@ -75,7 +75,7 @@ _RUNNING = frozenset({"async_launched", "running", "queued", "teammate_spawned"}
 
 @dataclass(slots=True)
 class Outcome:
-    """What a record gave."""
+    """The parts of a record, or the reason why it has none."""
 
     drafts: list[EventDraft] = field(default_factory=list)
     #: Why there are no drafts.
@@ -95,7 +95,7 @@ class _Part:
 
 
 def convert(record: dict[str, object], state: State, include_thinking: bool) -> Outcome:
-    """The drafts of one record; `state` has learned of it afterwards."""
+    """Return the drafts of one record, and update `state` with it."""
     kind = _kind(record)
     outcome = Outcome(reason=_EMPTY)
     parts = list(_READERS.get(kind, _other)(record, state, outcome))
@@ -112,7 +112,7 @@ def convert(record: dict[str, object], state: State, include_thinking: bool) -> 
 
 
 def _kind(record: Mapping[str, object]) -> str:
-    """The record's type; older clients left it out where the message's role tells."""
+    """Return the record's type; older clients left it out, and the message's role replaces it."""
     kind = record.get("type")
     if kind is None and "sessionId" in record:
         kind = as_mapping(record.get("message")).get("role")
@@ -184,7 +184,7 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
-    """What the texts of a user record are: the human's words, a summary, or another agent's."""
+    """Classify the texts of a user record: the human's words, a summary, or another agent's."""
     if record.get("isCompactSummary") is True:
         return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}
     pieces = [unwrap(text) for text in texts]
@@ -225,34 +225,22 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
     for block in as_blocks(message.get("content")):
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking"):
-            yield _Part(f"#t{thoughts}", _thought(block), {"record": "thinking"})
+            said = Said(Role.ASSISTANT, EventType.NOTE, as_text(block.get("thinking")))
+            yield _Part(f"#t{thoughts}", said, {"record": "thinking"})
             thoughts += 1
             continue
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-            yield _call(block, _suffix(number))
+            name, given = as_text(block.get("name")) or "tool", block.get("input")
+            metadata = call_metadata(name, given) | {"tool_use_id": as_text(block.get("id"))}
+            yield _Part(_suffix(number), Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, given)), metadata)
         elif kind in ("web_search_tool_result", "mcp_tool_result", "tool_result"):
             text = result_text(block.get("content"), None)
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         elif text := plain(block):
-            yield _Part(_suffix(number), _spoken(text, error), {"record": "api error"} if error else {})
+            by = (Role.SYSTEM, EventType.NOTE) if error else (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE)
+            yield _Part(_suffix(number), Said(*by, text.strip()), {"record": "api error"} if error else {})
         number += 1
-
-
-def _thought(block: Mapping[str, object]) -> Said:
-    return Said(Role.ASSISTANT, EventType.NOTE, as_text(block.get("thinking")))
-
-
-def _spoken(text: str, error: bool) -> Said:
-    if error:
-        return Said(Role.SYSTEM, EventType.NOTE, text.strip())
-    return Said(Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, text.strip())
-
-
-def _call(block: Mapping[str, object], suffix: str) -> _Part:
-    name = as_text(block.get("name")) or "tool"
-    said = Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, block.get("input")))
-    return _Part(suffix, said, call_metadata(name, block.get("input")) | {"tool_use_id": as_text(block.get("id"))})
 
 
 def _suffix(number: int) -> str:

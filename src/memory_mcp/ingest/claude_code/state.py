@@ -1,4 +1,4 @@
-"""What the records of one file tell about later ones: tool names, the session's directory, who runs in which thread.
+"""State that earlier records of a file give later ones: tool names, the session's directory, threads of agents.
 
 None of it enters an id. A read that begins behind the start of a file recovers what it needs from a bounded look back,
 so a follower of a growing file never reads it from its start again.
@@ -15,7 +15,7 @@ from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import is_gone, project_of
 
-#: How far behind the resumed offset calls are looked for, and how much of the head tells the first directory.
+#: Bytes before the resumed offset searched for calls, and of the head for the first directory.
 _LOOK_BACK = 256 * 1024
 _HEAD_RECORDS = 50
 _REMEMBERED = 20_000
@@ -25,7 +25,7 @@ _SESSION_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class State:
-    """The memory of one read of one file."""
+    """State of reading one file."""
 
     def __init__(self, file: Path) -> None:
         #: Whose records those are that do not say it: a session's own file is named after it.
@@ -49,7 +49,7 @@ class State:
         self._resumed = False
 
     def recover(self, offset: int) -> None:
-        """Learn the session and its first directory, and what the part before `offset` tells about the part behind it."""
+        """Read the session, its first directory, and the state of everything before `offset`."""
         session = prompt = ""
         timed = offset > 0
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
@@ -70,12 +70,18 @@ class State:
             self.observe(record.value)
 
     def observe(self, record: dict[str, object]) -> None:
-        """Remember what one record tells about later ones."""
+        """Update the state from one record."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         if slipped := self.slipped_in(record):
             self.delivered.append(slipped)
         if record.get("type") == "queue-operation":
-            self._queue(record)
+            operation, content = record.get("operation"), as_text(record.get("content"))
+            if operation == "enqueue" and content:
+                self.queued.append(content)
+            elif operation in ("dequeue", "remove") and self.queued:
+                self.queued.popleft()
+            elif operation == "popAll":
+                self.queued.clear()
         if record.get("isSidechain") is True:
             self.threads.add(self.thread_of(record))
         if record.get("type") == "assistant":
@@ -84,7 +90,7 @@ class State:
                     _remember(self.tools, as_text(block.get("id")), as_text(block.get("name")))
 
     def slipped_in(self, record: dict[str, object]) -> str:
-        """The prompt that a record tells was slipped into a running turn and stands nowhere else; "" mostly.
+        """Return a prompt that was added to a running turn and has no record of its own; "" for none.
 
         Newer clients tell it twice, as a removal from the queue and as an attachment: the first counts.
         """
@@ -112,21 +118,12 @@ class State:
         return root
 
     def project(self, cwd: str, branch: str) -> str:
-        """The project of a directory; one that is gone from this machine belongs to the session's own above it."""
+        """Return the project of a directory; a deleted one belongs to the session's own directory above it."""
         first = self.first_cwd
         inside = cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first)
         # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
         found = project_of(first if inside else cwd)
         return project_of(first if inside else cwd, branch=branch) if branch and is_gone(found) else found
-
-    def _queue(self, record: dict[str, object]) -> None:
-        operation, content = record.get("operation"), as_text(record.get("content"))
-        if operation == "enqueue" and content:
-            self.queued.append(content)
-        elif operation in ("dequeue", "remove") and self.queued:
-            self.queued.popleft()
-        elif operation == "popAll":
-            self.queued.clear()
 
     def _recover_chains(self) -> None:
         """Follow every chain from the start of the file: old clients keep subagents inside the session's own file."""
@@ -137,7 +134,7 @@ class State:
 
 
 def _prompt(record: dict[str, object]) -> str:
-    """What a record's user typed; "" for every other record."""
+    """Return what a record's user typed; "" for any other record."""
     if record.get("type") != "user" or record.get("isMeta") is True:
         return ""
     return "\n".join(filter(None, map(plain, as_blocks(as_mapping(record.get("message")).get("content")))))

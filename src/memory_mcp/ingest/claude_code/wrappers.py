@@ -1,11 +1,11 @@
-"""What the client wraps around and slips into a user's text in, what was really said out."""
+"""Remove what the client adds to a user's text."""
 
 import re
 from dataclasses import dataclass
 
 from memory_mcp.model.event import EventType, Role
 
-#: Blocks that the client injects beside the user's words; nobody said them.
+#: Blocks that the client injects beside the user's words.
 _INJECTED = re.compile(
     r"<(system-reminder|ide_opened_file|ide_diagnostics|user-prompt-submit-hook|session-start-hook)\b[^<>]{0,200}>"
     r".*?(?:</\1>|\Z)",
@@ -29,7 +29,7 @@ INJECTED = "injected text"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A user record's text once unwrapped, and what kind of moment it is."""
+    """A user record's unwrapped text, its role and its type."""
 
     role: Role
     type: EventType
@@ -39,7 +39,7 @@ class Said:
 
 
 def unwrap(text: str) -> Said:
-    """What a user record's text says: a message, a slash command, or what a local command printed."""
+    """Return a user record's text as a message, a slash command, or the output of a local command."""
     if text.lstrip().startswith(_CAVEAT):
         return Said(Role.SYSTEM, EventType.NOTE, "", CAVEAT)
     clean = _INJECTED.sub("", text) if "<" in text else text

@@ -1,32 +1,28 @@
-"""Codex's rollouts in, reads of event drafts out."""
+"""Importer of Codex's rollouts."""
 
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.codex.records import AGENT, ITEMS, CodexReading
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
-from memory_mcp.ingest.settings import IngestSettings
 
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 #: rollout-2026-03-02T09-00-00-<id>.jsonl
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-")
 
 
-class CodexImporter:
+class CodexImporter(ClientImporter):
     """Reads the rollouts of every version of Codex."""
 
     name = AGENT
     title = "Codex"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions, and those put away."""

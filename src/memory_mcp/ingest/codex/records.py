@@ -1,4 +1,4 @@
-"""One record of a rollout in, what it tells out.
+"""Convert records of a rollout to drafts.
 
 Every turn is told twice, as an item of the conversation and as an event for the screen: the item counts. Older clients
 wrote items alone, without a time and without an envelope.
@@ -78,7 +78,7 @@ _COPYING = 1000
 
 
 class _Fork:
-    """Tells the records that a session took over when it was forked: those behind the head of another session.
+    """Recognises records copied from the session that this one was forked from: those after another session's head.
 
     They end at the first record that names the session itself, or that was written later (older clients name none).
     """
@@ -129,7 +129,20 @@ class CodexReading(Reading):
             return
         if not self._met and kind == "session_meta":
             self._met = True
-            self._whose(told, record)
+            own = as_text(told.get("id")) or as_text(told.get("session_id"))
+            source = as_mapping(as_mapping(told.get("source")).get("subagent"))
+            parent = as_text(as_mapping(source.get("thread_spawn")).get("parent_thread_id"))
+            self._subagent = bool(source) or "subagent" in as_mapping(told.get("source"))
+            root = as_text(told.get("session_id")) or parent or own
+            self.session.session_id = root or self.session.session_id
+            self.session.thread = own if own != root else ""
+            self._subagent = self._subagent or bool(self.session.thread)
+            git = as_mapping(told.get("git"))
+            self.cwd = as_text(told.get("cwd"))
+            self.remote, self.branch = as_text(git.get("repository_url")), as_text(git.get("branch"))
+            self.version = as_text(told.get("cli_version"))
+            began = parse_time(told.get("timestamp") or record.get("timestamp"))
+            self.session.file_time = str(began) if began is not None and began > 0 else ""
         elif kind == "turn_context":
             self.cwd = self.cwd or as_text(told.get("cwd"))
             self.model = self.model or as_text(told.get("model"))
@@ -143,7 +156,16 @@ class CodexReading(Reading):
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
             return Given(reason=DUPLICATE)
         if kind in self._items:
-            return self._item(kind, told, parse_time(record.get("timestamp")))
+            time = parse_time(record.get("timestamp"))
+            if kind == "message" and told.get("role") not in ("user", "assistant"):
+                return Given([Told("", (dropped(INJECTED),), None)])
+            call_id = as_text(told.get("call_id"))
+            parts = tuple(self._items[kind](told, call_id))
+            if call_id:
+                source_id = f"{call_id}#result" if kind.endswith("_output") else call_id
+            else:
+                source_id = as_text(told.get("id")) or f"content:{content_id(self.session.session_id, str(time), told)}"
+            return Given([Told(source_id, parts, self.ordered(time))])
         if kind == "compacted":
             return self._note(record, recap(as_text(told.get("message"))), kind, **{RECAP: "true"})
         if kind == "event_msg":
@@ -152,33 +174,6 @@ class CodexReading(Reading):
             self.cwd = as_text(told.get("cwd")) or self.cwd
             self.model = as_text(told.get("model")) or self.model
         return Given(reason=kind if kind in _BOOKKEEPING else UNKNOWN)
-
-    def _whose(self, meta: Mapping[str, object], record: Mapping[str, object]) -> None:
-        own = as_text(meta.get("id")) or as_text(meta.get("session_id"))
-        source = as_mapping(as_mapping(meta.get("source")).get("subagent"))
-        parent = as_text(as_mapping(source.get("thread_spawn")).get("parent_thread_id"))
-        self._subagent = bool(source) or "subagent" in as_mapping(meta.get("source"))
-        root = as_text(meta.get("session_id")) or parent or own
-        self.session.session_id = root or self.session.session_id
-        self.session.thread = own if own != root else ""
-        self._subagent = self._subagent or bool(self.session.thread)
-        git = as_mapping(meta.get("git"))
-        self.cwd = as_text(meta.get("cwd"))
-        self.remote, self.branch = as_text(git.get("repository_url")), as_text(git.get("branch"))
-        self.version = as_text(meta.get("cli_version"))
-        began = parse_time(meta.get("timestamp") or record.get("timestamp"))
-        self.session.file_time = str(began) if began is not None and began > 0 else ""
-
-    def _item(self, kind: str, item: Mapping[str, object], time: int | None) -> Given:
-        if kind == "message" and item.get("role") not in ("user", "assistant"):
-            return Given([Told("", (dropped(INJECTED),), None)])
-        call_id = as_text(item.get("call_id"))
-        parts = tuple(self._items[kind](item, call_id))
-        if call_id:
-            source_id = f"{call_id}#result" if kind.endswith("_output") else call_id
-        else:
-            source_id = as_text(item.get("id")) or f"content:{content_id(self.session.session_id, str(time), item)}"
-        return Given([Told(source_id, parts, self.ordered(time))])
 
     def _event(self, record: Mapping[str, object], told: Mapping[str, object]) -> Given:
         kind = as_text(told.get("type"))
@@ -239,7 +234,7 @@ class CodexReading(Reading):
 
 
 def _opened(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """What kind of record it is, and what it holds; the oldest clients' have no envelope, and their first no kind."""
+    """Return a record's kind and content; the oldest clients wrote no envelope, and no kind in the first record."""
     kind, payload = as_text(record.get("type")), record.get("payload")
     if isinstance(payload, Mapping):
         if kind != "response_item":

@@ -1,4 +1,4 @@
-"""What Codex wraps around words, arguments and outputs in, what was really said and done out."""
+"""Remove what Codex adds around words, arguments and outputs."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _INJECTED = re.compile(
     r"|skills_instructions|apps_instructions|plugins_instructions|skill|personality_spec|model_switch|token_budget"
     r"|realtime_conversation|user_action|subagent_notification|turn_aborted|hook_prompt)\b|# AGENTS\.md instructions for )"
 )
-#: How a summary of the conversation so far begins where it stands in the user's role.
+#: How a summary of the conversation in the user's role begins.
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
 #: Where the client's introduction to it ends.
 _INTRODUCED = "own analysis:"
@@ -24,7 +24,7 @@ _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</co
 #: The editor's own words stand before this heading.
 _REQUEST = "## My request for Codex:"
 _IDE = "# Context from my IDE setup:"
-#: What stands before a command's output: lines of figures, then "Output:".
+#: The head of a command's output: lines of figures, then "Output:".
 _HEAD = re.compile(r"\A(?:(?:Chunk ID|Wall time|Exit code|Original token|Process |Total output)[^\n]*\n){1,8}Output:\n?")
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})$", re.M)
 _DIRECTORY = re.compile(r"<environment_context>\s*(?:<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+))")
@@ -35,10 +35,10 @@ _MOST_FILES = 20
 
 
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
-    """What a message in the user's role says; `harness` tells of its blocks which ones the client wrote, where it is known."""
+    """Return what a user-role message says; `harness`: which of its blocks the client wrote, if known."""
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
-        text = "[image]" if block.get("type") == "input_image" else plain(block)
+        text = _block_text(block)
         if not text.strip():
             continue
         if text.startswith(_SUMMARY):
@@ -51,7 +51,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """A call, with the argument that says most about it first."""
+    """Return a call with its most informative argument first."""
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
@@ -62,7 +62,7 @@ def tool_call(name: str, arguments: object, call_id: str) -> Part:
 
 
 def tool_result(name: str, output: object, call_id: str) -> Part:
-    """What a tool gave back: a text, a list of blocks, or the JSON of text and exit code that older clients wrote."""
+    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code."""
     told = parsed(output)
     status = error = ""
     if isinstance(told, Mapping) and ("output" in told or "content" in told):
@@ -70,7 +70,7 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
         status = str(code) if isinstance(code, int) else ""
         error = "true" if told.get("success") is False else ""
         output = told["output"] if "output" in told else told["content"]
-    text = output if isinstance(output, str) else "\n".join(filter(None, map(_block, as_blocks(output))))
+    text = output if isinstance(output, str) else "\n".join(filter(None, map(_block_text, as_blocks(output))))
     if head := _HEAD.match(text):
         found = _EXIT.search(head[0])
         status, text = found[1] if found else status, text[head.end() :]
@@ -102,7 +102,7 @@ def _typed(text: str) -> str:
     return text
 
 
-def _block(block: Mapping[str, object]) -> str:
+def _block_text(block: Mapping[str, object]) -> str:
     return "[image]" if block.get("type") == "input_image" else plain(block)
 
 

@@ -1,22 +1,22 @@
-"""One event of a session in, what it tells out.
+"""Convert one event of a session to drafts.
 
 Ids: `session_id` is the client's own; `source_id` is the event's id, of a call the call's id, and that with `#result` for
 its result. What a subagent says and does has its id, or that of the call that began it, as thread.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import EMPTY, Part, call, content_id, dropped, note, result, said, thought
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "copilot"
-#: First words of the kinds of events of which none is told but those that have a reader.
+#: First words of known kinds of events; those not in `_READ` are skipped.
 _FAMILIES = frozenset(
     "agent assistant auto_mode_switch capabilities command commands elicitation exit_plan_mode external_tool hook"
     " human_response mcp mcp_app model pending_messages permission prompt_cache_break sampling sandbox session"
@@ -24,7 +24,13 @@ _FAMILIES = frozenset(
 )
 #: The tool whose result is what a subagent brought back.
 _AGENT_TOOL = "task"
-#: Kinds that are not told, and why.
+#: Kinds that are read; see `CopilotReading._read`.
+_READ = frozenset(
+    "session.start session.resume session.context_changed session.model_change session.compaction_complete session.handoff"
+    " session.error user.message assistant.message tool.execution_start tool.execution_complete abort"
+    " system.notification".split()
+)
+#: Kinds that are skipped, and why.
 _ELSEWHERE = {
     "assistant.reasoning": DUPLICATE,
     "tool.user_requested": DUPLICATE,
@@ -45,21 +51,6 @@ class CopilotReading(Reading):
     def __init__(self, session_id: str, include_thinking: bool) -> None:
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
-        self._readers: dict[str, Callable[[Mapping[str, object]], tuple[list[Part], str]]] = {
-            "session.start": self._start,
-            "session.resume": self._start,
-            "session.context_changed": self._moved,
-            "session.model_change": self._model,
-            "user.message": self._user,
-            "assistant.message": self._assistant,
-            "tool.execution_start": self._call,
-            "tool.execution_complete": self._result,
-            "session.compaction_complete": lambda data: self._retold(data, "summaryContent"),
-            "session.handoff": lambda data: self._retold(data, "summary"),
-            "session.error": lambda data: self._noted(data, "message", "error"),
-            "abort": self._aborted,
-            "system.notification": self._notified,
-        }
 
     def learn(self, record: dict[str, object]) -> None:
         """See `Reading`."""
@@ -73,14 +64,11 @@ class CopilotReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """See `Reading`."""
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
-        reader = self._readers.get(kind)
-        if reader is None and kind in _ELSEWHERE:
-            return Given(reason=_ELSEWHERE[kind])
-        if reader is None:
+        if kind not in _READ:
             known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
-            return Given(reason=kind if known else UNKNOWN)
+            return Given(reason=_ELSEWHERE.get(kind, kind if known else UNKNOWN))
         self.session.thread = as_text(record.get("agentId")) or as_text(data.get("parentToolCallId"))
-        parts, reason = reader(data)
+        parts, reason = self._read(kind, data)
         source_id = as_text(record.get("id")) or f"content:{content_id(self.session.session_id, record)}"
         call_id = as_text(data.get("toolCallId"))
         if call_id and kind.startswith("tool."):
@@ -93,24 +81,49 @@ class CopilotReading(Reading):
         later = when + 1 if thoughts and when is not None else when
         return Given([*told, Told(source_id, said_parts, later)], reason)
 
-    def _start(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _read(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the parts of a record of a kind in `_READ`, and the reason to give where there are none."""
+        match kind:
+            case "user.message":
+                return self._user(data)
+            case "assistant.message":
+                return self._assistant(data)
+            case "tool.execution_start":
+                name, call_id = as_text(data.get("toolName")), as_text(data.get("toolCallId"))
+                self.remember(call_id, name)
+                return [call(name, data.get("arguments"), call_id)], ""
+            case "tool.execution_complete":
+                return self._result(data)
+            case "session.error":
+                return [note(as_text(data.get("message")), record="error")], EMPTY
+            case "abort":
+                text = f"[turn aborted: {as_text(data.get('reason')) or 'no reason told'}]"
+                return [note(text, record="turn_aborted")], ""
+            case "system.notification":
+                return [note(_TAG.sub("", as_text(data.get("content"))), record="notification")], EMPTY
+            case "session.compaction_complete" | "session.handoff":
+                text = as_text(data.get("summary" if kind == "session.handoff" else "summaryContent"))
+                return [note(text, record="compacted", **{RECAP: "true"})], "session"
+            case "session.context_changed":
+                self._move(data)
+            case "session.model_change":
+                self.model = as_text(data.get("newModel")) or self.model
+            case _:
+                self._start(data)
+        return [], "session"
+
+    def _start(self, data: Mapping[str, object]) -> None:
         self.session.session_id = as_text(data.get("sessionId")) or self.session.session_id
         self.version = as_text(data.get("copilotVersion")) or self.version
         self.model = as_text(data.get("selectedModel")) or self.model
-        self._moved(as_mapping(data.get("context")))
-        return [], "session"
+        self._move(as_mapping(data.get("context")))
 
-    def _moved(self, context: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _move(self, context: Mapping[str, object]) -> None:
         if cwd := as_text(context.get("cwd")):
             self.cwd, self.branch = cwd, as_text(context.get("branch"))
             place = as_text(context.get("repository"))
             host = as_text(context.get("repositoryHost")) or _HOSTS.get(as_text(context.get("hostType")), "github.com")
             self.remote = f"https://{host}/{place}" if place else ""
-        return [], "session"
-
-    def _model(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        self.model = as_text(data.get("newModel")) or self.model
-        return [], "session"
 
     def _user(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         text = as_text(data.get("content"))
@@ -121,21 +134,16 @@ class CopilotReading(Reading):
         words = unwrap(text)
         if words.reason:
             return [dropped(INJECTED)], INJECTED
-        return [Part(words.role, words.type, words.text)], Given().reason
+        return [Part(words.role, words.type, words.text)], EMPTY
 
     def _assistant(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         self.model = as_text(data.get("model")) or self.model
         thinking = as_text(data.get("reasoningText"))
         parts = [thought(thinking, self._include_thinking)] if thinking.strip() else []
         text = as_text(data.get("content"))
-        # Calls are told when they are carried out.
-        reason = DUPLICATE if data.get("toolRequests") else Given().reason
+        # A call is read when it is carried out.
+        reason = DUPLICATE if data.get("toolRequests") else EMPTY
         return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
-
-    def _call(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        name, call_id = as_text(data.get("toolName")), as_text(data.get("toolCallId"))
-        self.remember(call_id, name)
-        return [call(name, data.get("arguments"), call_id)], ""
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
@@ -149,22 +157,6 @@ class CopilotReading(Reading):
         tool = self.tools.get(call_id, "")
         part = result(tool, call_id, text, is_error=failed, exit_status=status)
         return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
-
-    @staticmethod
-    def _retold(data: Mapping[str, object], key: str) -> tuple[list[Part], str]:
-        return [note(as_text(data.get(key)), record="compacted", **{RECAP: "true"})], "session"
-
-    @staticmethod
-    def _noted(data: Mapping[str, object], key: str, record: str) -> tuple[list[Part], str]:
-        return [note(as_text(data.get(key)), record=record)], Given().reason
-
-    @staticmethod
-    def _aborted(data: Mapping[str, object]) -> tuple[list[Part], str]:
-        return [note(f"[turn aborted: {as_text(data.get('reason')) or 'no reason told'}]", record="turn_aborted")], ""
-
-    @staticmethod
-    def _notified(data: Mapping[str, object]) -> tuple[list[Part], str]:
-        return [note(_TAG.sub("", as_text(data.get("content"))), record="notification")], Given().reason
 
 
 def _written_by_client(data: Mapping[str, object]) -> bool:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
 from memory_mcp.ingest.copilot.events import CopilotReading
 from memory_mcp.ingest.growing import UNKNOWN, Given, Told
@@ -13,13 +13,11 @@ from memory_mcp.model.event import Role
 
 
 def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Iterator[tuple[Mapping[str, object], Given]]:
-    """Each message and what it gives; ids follow from the session and a message's place, to which it is only added."""
+    """Return each message with its parts; its id follows from the session and its place in the list."""
     own = as_text(session.get("sessionId")) or reading.session.session_id
     reading.session.session_id = own
     times = _Times(session)
-    listed = session.get("chatMessages")
-    for number, message in enumerate(listed if isinstance(listed, list) else []):
-        told = as_mapping(message)
+    for number, told in enumerate(as_mappings(session.get("chatMessages"))):
         parts = list(_parts(told, reading))
         if not parts:
             yield told, Given(reason=UNKNOWN if told.get("role") not in ("user", "assistant", "tool") else Given().reason)
@@ -46,22 +44,20 @@ def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[P
     elif role == "assistant":
         if text.strip():
             yield said(Role.ASSISTANT, text)
-        listed = message.get("tool_calls")
-        for one in listed if isinstance(listed, list) else []:
-            function, call_id = as_mapping(as_mapping(one).get("function")), as_text(as_mapping(one).get("id"))
+        for one in as_mappings(message.get("tool_calls")):
+            function, call_id = as_mapping(one.get("function")), as_text(one.get("id"))
             reading.remember(call_id, as_text(function.get("name")))
             yield call(as_text(function.get("name")), function.get("arguments"), call_id)
 
 
 class _Times:
-    """When each message was written: the timeline has what was typed and answered in the same order, and calls by id."""
+    """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
 
     def __init__(self, session: Mapping[str, object]) -> None:
         self._last = parse_time(session.get("startTime"))
         self._spoken: defaultdict[str, list[int]] = defaultdict(list)
         self._calls: dict[str, int] = {}
-        listed = session.get("timeline")
-        for entry in map(as_mapping, reversed(listed) if isinstance(listed, list) else []):
+        for entry in reversed(as_mappings(session.get("timeline"))):
             kind, time = as_text(entry.get("type")), parse_time(entry.get("timestamp"))
             if time is not None and kind in ("user", "copilot"):
                 self._spoken[kind].append(time)

@@ -1,10 +1,10 @@
-"""Copilot CLI's session files in, reads of event drafts out."""
+"""Importer of Copilot CLI's session files."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.copilot.events import AGENT, CopilotReading
@@ -13,7 +13,6 @@ from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import Given, count, read_growing
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import as_plain
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.sentinel import opens_own_session
 
 #: Where older versions kept one JSON object a session.
@@ -23,7 +22,7 @@ _EVENTS = "events.jsonl"
 _QUOTED = 1024
 
 
-class CopilotImporter:
+class CopilotImporter(ClientImporter):
     """Reads the sessions of every version of Copilot CLI."""
 
     name = AGENT
@@ -31,16 +30,13 @@ class CopilotImporter:
     #: Older sessions, one JSON object each (`.json`), are read from their start at any offset.
     growth = Growth.APPENDED
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
-
     def default_paths(self) -> tuple[Path, ...]:
         """Where newer and older versions keep their sessions."""
         home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
         return (home / "session-state", home / _OLDER)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: beside a session's events lie files of its work, which are none."""
+        """See `Importer`: other files next to a session's events are not sessions."""
         found = find_files(path, (".jsonl", ".json"))
         return (f for f in found if f.suffix != ".json" or _OLDER in f.parts) if path.is_dir() else found
 

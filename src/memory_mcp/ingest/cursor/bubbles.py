@@ -1,8 +1,8 @@
-"""One message of Cursor's (a bubble) in, its parts out; nothing here knows of databases or conversations."""
+"""Convert one message of Cursor's (a bubble) to its parts; independent of databases and conversations."""
 
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text
 from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
 from memory_mcp.model.event import EventType, Role
 
@@ -24,12 +24,13 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
     """The parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
     text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
     if bubble.get("type") == USER:
-        files = _files(bubble)
-        typed = "\n".join(filter(str.strip, [text, *(["[image]"] * len(_list(bubble.get("images"))))]))
+        chosen = [as_mapping(as_mapping(f).get("uri")) for f in as_list(as_mapping(bubble.get("context")).get("fileSelections"))]
+        files = [name for u in chosen if (name := as_text(u.get("fsPath")) or path_of(u.get("path")))][:20]
+        typed = "\n".join(filter(str.strip, [text, *(["[image]"] * len(as_list(bubble.get("images"))))]))
         asked = said(Role.USER, typed, files="\n".join(files))
         if subagent:
             asked = Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text, asked.metadata)
-        attached = any(_list(bubble.get(key)) for key in _CONTEXTS) and asked.text
+        attached = any(as_list(bubble.get(key)) for key in _CONTEXTS) and asked.text
         return [asked, dropped(CONTEXT)] if attached else [asked]
     if bubble.get("type") != MODEL:
         return [dropped("bubble of another type")]
@@ -54,7 +55,7 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
     if status in _RUNNING:
         return [made, dropped(WRITING)]
     code = details.get("exitCode") if isinstance(details.get("exitCode"), int) else details.get("exitCodeV2")
-    # No single field tells whether a call did what it should: a refused command is "completed", too.
+    # No single field says whether a call succeeded: a refused command is "completed", too.
     refused = status in _REFUSED or additional.get("status") == "rejected" or details.get("rejected") is True
     failed = refused or status == "error" or additional.get("status") == "error" or (isinstance(code, int) and code != 0)
     text = "\n".join(filter(None, (error, _output(outcome, details))))
@@ -74,13 +75,3 @@ def _error(error: object) -> str:
     told = as_mapping(parsed(error))
     named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
     return named or as_text(told.get("message")) or ("" if told else as_plain(error))
-
-
-def _files(bubble: Mapping[str, object]) -> list[str]:
-    """Files that a prompt names."""
-    chosen = [as_mapping(as_mapping(f).get("uri")) for f in _list(as_mapping(bubble.get("context")).get("fileSelections"))]
-    return [name for u in chosen if (name := as_text(u.get("fsPath")) or path_of(u.get("path")))][:20]
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []

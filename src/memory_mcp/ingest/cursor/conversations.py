@@ -1,4 +1,4 @@
-"""The conversations of one of Cursor's databases in, reads of event drafts out.
+"""Read the conversations of one of Cursor's databases.
 
 Invariants
 1. The position is the highest row that was read: a value written again gets a new row above all others. It stays below
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import Read
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
 from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
 from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
@@ -41,24 +41,21 @@ class Conversations:
             self._workspaces = Workspaces(file.absolute().parent.parent.parent)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
-        """What was written above a position, one step for each message; the last one tells how far the database is read."""
+        """Return what was written after a position, one step per message; the last one has the new position."""
         top = store.top()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
         position = position if position <= top else 0
         done = top
         for name, lowest in store.changed(position).items():
             data = as_mapping(parsed(store.text(CHATS, f"composerData:{name}")))
-            if self._being_written(data):
+            updated = parse_time(data.get("lastUpdatedAt")) or 0
+            writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
+            if writing and int(self._written) - updated < _SETTLED_MS:
                 done = min(done, lowest - 1)
                 continue
             yield from (Read(drafts, position) for drafts in self._conversation(store, name, data, position))
         yield from (Read(drafts, position) for drafts in self._panel(store))
         yield Read((), done)
-
-    def _being_written(self, data: Mapping[str, object]) -> bool:
-        updated = parse_time(data.get("lastUpdatedAt")) or 0
-        writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
-        return writing and int(self._written) - updated < _SETTLED_MS
 
     def _conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
@@ -109,12 +106,11 @@ class Conversations:
         """The conversations of the panel of older clients, which give no times of their own."""
         tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
-        for tab in map(as_mapping, tabs if isinstance(tabs, list) else ()):
+        for tab in as_mappings(tabs):
             name = as_text(tab.get("tabId")) or content_id(tab.get("chatTitle"))
             session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=self._written)
             session.last = parse_time(tab.get("lastSendTime"))
-            bubbles = tab.get("bubbles")
-            for number, bubble in enumerate(map(as_mapping, bubbles if isinstance(bubbles, list) else ())):
+            for number, bubble in enumerate(as_mappings(tab.get("bubbles"))):
                 role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT
                 parts = [said(role, as_text(bubble.get("text")) or as_text(bubble.get("rawText")))]
                 own_id = as_text(bubble.get("id")) or f"{number}:{content_id(bubble.get('text'))}"
@@ -124,12 +120,12 @@ class Conversations:
 def _bubbles(
     store: Store, name: str, data: Mapping[str, object], fresh: set[str]
 ) -> Iterator[tuple[str, int | None, Mapping[str, object] | None]]:
-    """The messages of a conversation in their order: id, time, and content; None for what was read before.
+    """Return a conversation's messages in order: id, time, and content (None if read before).
 
     Newer clients keep messages in rows of their own and only their order in the conversation, older ones all in it.
     """
     headers, inline = data.get("fullConversationHeadersOnly"), data.get("conversation")
-    for header in map(as_mapping, headers if isinstance(headers, list) else ()):
+    for header in as_mappings(headers):
         bubble_id, own = as_text(header.get("bubbleId")), parse_time(header.get("createdAt"))
         is_fresh = bubble_id in fresh
         if own is None or is_fresh:

@@ -1,4 +1,4 @@
-"""Cursor's databases and agent transcripts in, reads of event drafts out.
+"""Importer of Cursor's databases and agent transcripts.
 
 Its maker documents none of it. The databases (`state.vscdb`: conversations in the table cursorDiskKV under
 composerData: and bubbleId:, lists of them in ItemTable and composerHeaders) are known from descriptions and open readers
@@ -43,7 +43,7 @@ class CursorImporter:
         return (f for f in found if f.suffix != ".jsonl" or FOLDER in f.absolute().parts) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: its table is told in the first page; a transcript's lines have a role and a message alone."""
+        """See `Importer`: the first page names its table; a transcript's lines have a role and a message only."""
         if beginning.startswith(MAGIC):
             return CHATS.encode() in beginning
         if file.suffix != ".jsonl":

@@ -43,14 +43,14 @@ class Store:
             raise OSError(_message(error)) from None
 
     def text(self, table: str, key: str) -> str:
-        """The value of a key; "" when there is none or it is too large."""
+        """Return the value of a key; "" if it is missing or too large."""
         if table not in self.tables:
             return ""
         sql = f"SELECT value FROM {table} WHERE key = ? AND length(value) <= {MAX_RECORD}"
         return next((as_text(row[0]) for row in self.rows(sql, [key])), "")
 
     def top(self) -> int:
-        """The highest row there is; a value that is written again gets a new row above all others."""
+        """Return the highest row; a rewritten value gets a new row above all others."""
         return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {CHATS}")[0][0]) if CHATS in self.tables else 0
 
     def changed(self, above: int) -> dict[str, int]:
@@ -107,7 +107,7 @@ def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
     if log.exists() and shared.exists():
         return file, "mode=ro"
     if not log.exists():
-        # Closed, with all its changes inside: opened in the usual way, SQLite would make both files anew.
+        # Closed, with all its changes inside: opened in the usual way, SQLite would create both files again.
         return file, "mode=ro&immutable=1"
     private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memory-mcp-")))
     for part in (file, log):

@@ -1,4 +1,4 @@
-"""Cursor's agent transcripts (lines of JSON) in, reads of event drafts out.
+"""Read Cursor's agent transcripts (lines of JSON).
 
 Their lines have no ids and no results of tools; only prompts of newer clients tell when they were given.
 """
@@ -27,7 +27,7 @@ _STAMP = re.compile(
 )
 _ZONE = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?\Z")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-#: What stands for thinking that the client does not write down.
+#: The client's placeholder for thinking.
 _REDACTED = "[REDACTED]"
 CONTEXT = "injected context"
 IN_DATABASE = "told by the database"
@@ -35,7 +35,7 @@ _UNKNOWN = "not a Cursor record"
 
 
 class Transcripts:
-    """Transcripts and the editor's own lists, which tell what is in its database already and where sessions took place."""
+    """Transcripts, with the editor's lists of conversations in its database and of their folders."""
 
     def __init__(self, user: Path, keep_thinking: bool) -> None:
         self._user, self._keep = user, keep_thinking
@@ -43,8 +43,14 @@ class Transcripts:
         self._in_database: set[str] | None = None
 
     def read(self, file: Path, offset: int, tally: Tally) -> Iterator[Read]:
-        """Records behind an offset. What stands before them is looked at again: times follow from it."""
-        session = self._session(file)
+        """Return the records after an offset. Earlier ones are read again, because times follow from them."""
+        # The file's name is the session's; in a folder of subagents the folder's name is.
+        subagent = file.parent.name == _SUBAGENTS
+        name, thread = (file.parent.parent.name, file.stem) if subagent else (file.stem, "")
+        names = file.absolute().parts
+        slug = names[names.index(FOLDER) - 1] if FOLDER in names[1:] else ""
+        cwd = self._workspaces.folder_of(slug) if slug else ""
+        session = Session(AGENT, name, project_of(cwd) if cwd else slug, {"cwd": cwd}, thread, file_time=file_time(file))
         told = session.session_id in self._known() or session.thread in self._known()
         number = 0
         # A file that became shorter is another one.
@@ -62,7 +68,7 @@ class Transcripts:
                 yield Read(tally.took(drafts, parts, record.line, record.quote), record.offset)
 
     def _drafts(self, record: Record, session: Session, number: int, told: bool) -> tuple[list[EventDraft], list[Part], str]:
-        """What a record gives; or, last, why it gives nothing."""
+        """Return a record's drafts, or last the reason why it has none."""
         value = record.value
         message = as_mapping(value.get("message")) or value
         role = as_text(value.get("role")) or as_text(message.get("role"))
@@ -75,7 +81,7 @@ class Transcripts:
         return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 
     def _asked(self, words: str, session: Session) -> Iterator[Part]:
-        """A prompt without what the client put around it; a subagent's is the model's."""
+        """Return a prompt without the client's additions; in a subagent's file it is the model's."""
         found = _QUERY.findall(words)
         asked = said(Role.USER, "\n".join(found) if found else words)
         yield Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked
@@ -95,17 +101,8 @@ class Transcripts:
             return dropped("thinking")
         return said(Role.ASSISTANT, text) if text else dropped(f"{kind or 'unknown'} block")
 
-    def _session(self, file: Path) -> Session:
-        """Whose transcript a file is: its name, and that of the folder it is a subagent's in."""
-        subagent = file.parent.name == _SUBAGENTS
-        name, thread = (file.parent.parent.name, file.stem) if subagent else (file.stem, "")
-        names = file.absolute().parts
-        slug = names[names.index(FOLDER) - 1] if FOLDER in names[1:] else ""
-        cwd = self._workspaces.folder_of(slug) if slug else ""
-        return Session(AGENT, name, project_of(cwd) if cwd else slug, {"cwd": cwd}, thread, file_time=file_time(file))
-
     def _known(self) -> set[str]:
-        """Conversations that the editor's database holds, with more than a transcript tells."""
+        """Return the conversations that the editor's database holds in more detail."""
         if self._in_database is None:
             self._in_database = set()
             with suppress(OSError), open_store(self._user / "globalStorage" / DATABASE) as store:
@@ -114,7 +111,7 @@ class Transcripts:
 
 
 def _time_of(words: str) -> int | None:
-    """When a prompt says it was given, to the minute; without a zone it is taken for UTC."""
+    """Return the time that a prompt states, to the minute; UTC if it has no zone."""
     match = _STAMP.search(words)
     if match is None or match[1] not in _MONTHS:
         return None

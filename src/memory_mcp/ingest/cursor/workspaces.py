@@ -1,15 +1,14 @@
 """Where Cursor's conversations took place, and which of them are subagents of which."""
 
-import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text
 from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
+from memory_mcp.ingest.files import editor_data
 from memory_mcp.ingest.parts import parsed, path_of
 
 DATABASE = "state.vscdb"
@@ -17,24 +16,18 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def user_folder() -> Path:
-    """Where the editor keeps what belongs to its user."""
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    else:
-        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return base / "Cursor" / "User"
+    """Return the folder with the user's data of the editor."""
+    return editor_data() / "Cursor" / "User"
 
 
 def slug_of(folder: str) -> str:
-    """The name under which the client keeps a folder's transcripts: its path with a dash for whatever is no letter or digit."""
+    """Return the client's folder name for a path: a dash for every character but letters and digits."""
     return _SEPARATORS.sub("-", folder).strip("-")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of a conversation beside its messages."""
+    """Where a conversation took place, and its other details."""
 
     cwd: str = ""
     branch: str = ""
@@ -46,7 +39,7 @@ class Place:
 
 @dataclass(slots=True)
 class Workspaces:
-    """What the editor's lists tell, asked once for a whole read."""
+    """The editor's lists, read once per import."""
 
     #: The editor's folder.
     user: Path
@@ -54,7 +47,7 @@ class Workspaces:
     _found: list[tuple[Path, str]] | None = field(default=None, init=False)
 
     def place(self, name: str, data: Mapping[str, object], store: Store) -> Place:
-        """Where a conversation took place: what it tells itself, else what the lists do."""
+        """Return where a conversation took place: by its own record, else by the lists."""
         own, listed = _place(data), self._listed(store).get(name, Place())
         cwd = own.cwd or listed.cwd
         return Place(
@@ -67,7 +60,7 @@ class Workspaces:
 
     def _listed(self, store: Store) -> dict[str, Place]:
         if self._lists is None:
-            # A newer list tells more: it goes over the older ones.
+            # Newer lists hold more and override older ones.
             self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
         return self._lists
 
@@ -92,7 +85,7 @@ class Workspaces:
 
 
 def folder_in(file: Path) -> str:
-    """The folder that a workspace.json tells; "" when it tells none."""
+    """Return the folder named in a workspace.json; "" if there is none."""
     try:
         return path_of(as_mapping(parsed(file.read_text(encoding="utf-8", errors="replace"))).get("folder"))
     except OSError:
@@ -100,8 +93,7 @@ def folder_in(file: Path) -> str:
 
 
 def _from_list(store: Store, key: str) -> dict[str, Place]:
-    listed = as_mapping(parsed(store.text(ITEMS, key))).get("allComposers")
-    entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
+    entries = as_mappings(as_mapping(parsed(store.text(ITEMS, key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
 
 
@@ -113,12 +105,9 @@ def _from_headers(store: Store) -> dict[str, Place]:
 
 
 def _place(told: Mapping[str, object]) -> Place:
-    where = told.get("workspaceIdentifier")
-    uri = as_mapping(as_mapping(where).get("uri"))
-    repositories = told.get("trackedGitRepos")
-    repository = as_mapping(repositories[0] if isinstance(repositories, list) and repositories else None)
-    branches = repository.get("branches")
-    branch = as_mapping(branches[0] if isinstance(branches, list) and branches else None)
+    uri = as_mapping(as_mapping(told.get("workspaceIdentifier")).get("uri"))
+    repository = next(iter(as_mappings(told.get("trackedGitRepos"))), {})
+    branch = next(iter(as_mappings(repository.get("branches"))), {})
     info = as_mapping(told.get("subagentInfo"))
     return Place(
         cwd=as_text(uri.get("fsPath")) or path_of(uri.get("external")) or as_text(uri.get("path")),

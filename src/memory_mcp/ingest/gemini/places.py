@@ -1,4 +1,4 @@
-"""Where a session of Gemini CLI worked: its files name the directory by a hash, or by a folder that says it.
+"""Find the directory of a session of Gemini CLI, whose files name it by a hash or a folder.
 
 Layout: `<home>/tmp/<folder>/chats/session-*.json[l]`, `<home>/tmp/<folder>/chats/<session>/<subagent>.jsonl`,
 `<home>/tmp/<folder>/logs.json`; newer clients write the directory into `<home>/tmp/<folder>/.project_root`, and all of them
@@ -16,7 +16,7 @@ from memory_mcp.ingest.claude_code.blocks import as_mapping
 _ROOT_FILE = ".project_root"
 #: Bytes of a small file that are read.
 _SMALL = 1024 * 1024
-#: In what the client tells its model at the start.
+#: In the context that the client gives its model at the start.
 _SAID = re.compile(r"working in the (?:following )?director(?:y|ies):\s*(?:-\s+)?([^\n]+?)\s*(?:\n|\Z)")
 
 
@@ -29,7 +29,7 @@ def folder_of(file: Path) -> Path:
 
 
 def directory_of(file: Path, project_hash: str) -> str:
-    """The directory that a session worked in; "" when nothing on this machine says it."""
+    """Return the directory that a session worked in; "" if it cannot be found on this machine."""
     folder = folder_of(file)
     if root := _small(folder / _ROOT_FILE).strip():
         return root

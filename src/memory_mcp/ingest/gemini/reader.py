@@ -1,17 +1,16 @@
-"""Gemini CLI's session files in, reads of event drafts out."""
+"""Importer of Gemini CLI's session files."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport, Read
+from memory_mcp.ingest.base import BEGINNING, ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.gemini.records import GeminiReading
 from memory_mcp.ingest.growing import Given, count, read_growing
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.parts import as_plain
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "gemini"
@@ -19,16 +18,13 @@ LOG = "logs.json"
 _QUOTED = 1024
 
 
-class GeminiImporter:
+class GeminiImporter(ClientImporter):
     """Reads the sessions of every version of Gemini CLI that keeps them, and the log of prompts of those before."""
 
     name = AGENT
     title = "Gemini CLI"
     #: Sessions written as a whole (`.json`) are read from their start at any offset: their beginning changes with them.
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions, a folder for each project."""
@@ -91,7 +87,7 @@ def _is_own(value: dict[str, object]) -> bool:
 
 
 def _beginning(file: Path) -> bytes:
-    """The first bytes of a file; of one that cannot be read those of a session, so that reading it tells why."""
+    """Return the file's first bytes; for an unreadable file those of a session, so that reading it reports why."""
     try:
         with file.open("rb") as stream:
             return stream.read(BEGINNING)

@@ -1,4 +1,4 @@
-"""One record of a session in, what it tells out.
+"""Convert one record of a session to drafts.
 
 A record is a message, told anew as a whole whenever calls were added to it; a change of what is known of the session,
 which may tell all its messages again; or, in the log of prompts that older clients wrote, a prompt.
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
@@ -22,7 +22,7 @@ from memory_mcp.ingest.parts import Part, as_plain, call, content_id, dropped, n
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
-#: What stands between a prompt and the files that it names.
+#: The line between a prompt and the files that it names.
 _FILES = "--- Content from referenced files ---"
 #: Around what a command printed.
 _UNTRUSTED = re.compile(r"\A<untrusted_context>\n?(?:Output: )?(.*?)\n?(?:</untrusted_context>)?\s*\Z", re.S)
@@ -31,7 +31,7 @@ _CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the 
 _SUMMARY = "<state_snapshot>"
 #: The answer to its own summary and to the context that the client puts into the model's mouth.
 POLITE = frozenset({"Got it. Thanks for the additional context!", "Got it. Thanks for the context!"})
-#: After a summary what stays of the conversation is told again under other ids, within so many milliseconds.
+#: After a summary the kept messages are repeated under other ids, within this time (milliseconds).
 _AGAIN = 5_000
 _REMEMBERED = 20_000
 _FAILED = frozenset({"error", "cancelled"})
@@ -46,10 +46,10 @@ class GeminiReading(Reading):
         self._include_thinking = include_thinking
         self._subagent = self._begun = False
         self._beside = sessions_beside(file) if file.name == "logs.json" else frozenset()
-        #: Words told, by what tells them from others, and calls whose result is told; the values say nothing.
+        #: Ids of messages by a digest of their words, and calls with a result; the values of the latter are unused.
         self._words: OrderedDict[str, str] = OrderedDict()
         self._results: OrderedDict[str, str] = OrderedDict()
-        #: When each message was told first: a session that is taken up again tells its messages at new times.
+        #: First time of each message: a resumed session repeats its messages at new times.
         self._first: OrderedDict[str, int] = OrderedDict()
         #: When the conversation was summarised last.
         self._summarised = -_AGAIN
@@ -59,7 +59,15 @@ class GeminiReading(Reading):
         """See `Reading`."""
         update = as_mapping(record.get("$set")) or record
         if own := as_text(update.get("sessionId")):
-            self._whose(own, update)
+            self._subagent = self._subagent or update.get("kind") == "subagent"
+            parent = self._file.parent
+            if self._subagent and parent.parent.name == "chats":
+                self.session.session_id, self.session.thread = parent.name, own
+            else:
+                self.session.session_id = own
+            directories = update.get("directories")
+            first = as_text(directories[0]) if isinstance(directories, list) and directories else ""
+            self.cwd = self.cwd or directory_of(self._file, as_text(update.get("projectHash"))) or first
         for message in self._messages(record):
             words = _words(message)
             self.cwd = self.cwd or directory_said(words)
@@ -83,7 +91,7 @@ class GeminiReading(Reading):
         return given
 
     def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
-        """What one message gives; `again`: where all messages so far are told anew."""
+        """Return what one message gives; `again`: all messages so far are repeated."""
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
             return self._logged(message, time)
@@ -94,28 +102,28 @@ class GeminiReading(Reading):
         if kind == "user":
             return self._user(message, source_id, time)
         if kind in ("gemini", "qwen"):
-            return self._model(message, source_id, time)
+            self.model = as_text(message.get("model")) or self.model
+            told = list(self._thoughts(message, source_id, time))
+            text = parts_text(message.get("content"))
+            reason = Given().reason
+            if text.strip() in POLITE:
+                told.append(Told(source_id, (dropped(INJECTED),), time))
+            elif text.strip() and self._again("model", text, source_id, time):
+                reason = DUPLICATE
+            elif text.strip():
+                told.append(Told(source_id, (said(Role.ASSISTANT, text),), time))
+            told += self._calls(message, source_id, time)
+            return Given(told, DUPLICATE if _parts(message, "functionCall") else reason)
         if kind == "error":
             return Given([Told(source_id, (note(parts_text(message.get("content")), record="error"),), time)])
         return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
-
-    def _whose(self, own: str, header: Mapping[str, object]) -> None:
-        self._subagent = self._subagent or header.get("kind") == "subagent"
-        parent = self._file.parent
-        if self._subagent and parent.parent.name == "chats":
-            self.session.session_id, self.session.thread = parent.name, own
-        else:
-            self.session.session_id = own
-        directories = header.get("directories")
-        first = as_text(directories[0]) if isinstance(directories, list) and directories else ""
-        self.cwd = self.cwd or directory_of(self._file, as_text(header.get("projectHash"))) or first
 
     def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         if "type" in record:
             yield record
             return
         listed = (as_mapping(record.get("$set")) or record).get("messages")
-        yield from (m for m in listed if isinstance(m, Mapping)) if isinstance(listed, list) else ()
+        yield from (m for m in as_list(listed) if isinstance(m, Mapping))
 
     def _noted(self, source_id: str, time: int | None) -> int | None:
         if time is not None:
@@ -124,7 +132,7 @@ class GeminiReading(Reading):
         return time
 
     def _recover(self) -> None:
-        """Learn of all messages before the offset; a session tells them anew only when it is taken up again or summarised."""
+        """Read the messages before the offset, once a resumed or summarised session repeats them."""
         for record in iter_records(self._file):
             if record.offset > self.offset:
                 break
@@ -133,7 +141,7 @@ class GeminiReading(Reading):
         self.offset = 0
 
     def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
-        """A prompt of the log: sessions with a file of their own tell it there."""
+        """Return a prompt of the log, unless the session has a file of its own that holds it."""
         session = as_text(entry.get("sessionId"))
         if not session or session[:8] in self._beside:
             return Given(reason=DUPLICATE)
@@ -161,30 +169,15 @@ class GeminiReading(Reading):
             part = said(Role.USER, text)
         return Given([*told, Told(source_id, (part,), time)])
 
-    def _model(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
-        self.model = as_text(message.get("model")) or self.model
-        told = list(self._thoughts(message, source_id, time))
-        text = parts_text(message.get("content"))
-        reason = Given().reason
-        if text.strip() in POLITE:
-            told.append(Told(source_id, (dropped(INJECTED),), time))
-        elif text.strip() and self._again("model", text, source_id, time):
-            reason = DUPLICATE
-        elif text.strip():
-            told.append(Told(source_id, (said(Role.ASSISTANT, text),), time))
-        told += self._calls(message, source_id, time)
-        return Given(told, DUPLICATE if _parts(message, "functionCall") else reason)
-
     def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
-        """Whether words were told before a summary and are told again behind it, under another id."""
+        """Whether words from before a summary are repeated after it under another id."""
         key = content_id(who, text.strip())
         first = self._words.setdefault(key, source_id)
         _bound(self._words)
         return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
 
     def _thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        listed = message.get("thoughts")
-        thoughts = [as_mapping(t) for t in listed] if isinstance(listed, list) else []
+        thoughts = as_mappings(message.get("thoughts"))
         texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
         texts += [(as_text(p.get("text")), None) for p in _blocks(message.get("content")) if p.get("thought") is True]
         for number, (text, own) in enumerate(texts):
@@ -192,8 +185,7 @@ class GeminiReading(Reading):
             yield Told(f"{source_id}#t{number}", (thought(text.strip(), self._include_thinking),), time if when is None else when)
 
     def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        listed = message.get("toolCalls")
-        calls = [as_mapping(c) for c in listed] if isinstance(listed, list) else []
+        calls = as_mappings(message.get("toolCalls"))
         calls += [f for f in _parts(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
         called = answered = time
         for number, one in enumerate(calls):
@@ -212,13 +204,15 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Answers that stand in the user's role and with no call."""
+        """Return answers in the user's role that belong to no call."""
         for number, answer in enumerate(_parts(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:
                 name = as_text(answer.get("name"))
                 yield Told(
-                    f"{call_id or source_id}#result", (result(name, call_id, response_text(answer)),), _later(time, number)
+                    f"{call_id or source_id}#result",
+                    (result(name, call_id, response_text(answer)),),
+                    None if time is None else time + number,
                 )
 
 
@@ -233,7 +227,7 @@ def response_text(answer: Mapping[str, object]) -> str:
 
 
 def parts_text(content: object) -> str:
-    """The words of a content in any of its forms, without what the model thought; other parts are named."""
+    """Return the words of a content in any of its forms, without thinking; other parts are named."""
     return "".join(filter(None, map(_part, _blocks(content))))
 
 
@@ -251,7 +245,7 @@ def _words(message: Mapping[str, object]) -> str:
 
 
 def _typed(message: Mapping[str, object]) -> str:
-    """What a user's message says, without the files it names and what hooks added."""
+    """Return a user's message without named files and additions of hooks."""
     text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
     return _HOOK.sub("", text.split(_FILES, 1)[0])
 
@@ -268,7 +262,7 @@ def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]
 
 
 def _output(one: Mapping[str, object]) -> str:
-    """What a call gave back: the responses that the model saw, else what the user saw."""
+    """Return a call's result: the responses that the model saw, else what the user saw."""
     given = one.get("result")
     if isinstance(given, str):
         return without_ansi(given)
@@ -276,10 +270,6 @@ def _output(one: Mapping[str, object]) -> str:
     texts = [response_text(as_mapping(b["functionResponse"])) for b in responses] or [parts_text(given)]
     shown = one.get("resultDisplay")
     return "\n".join(filter(None, texts)) or without_ansi(as_text(shown) or as_text(as_mapping(shown).get("fileDiff")))
-
-
-def _later(time: int | None, number: int) -> int | None:
-    return None if time is None else time + number
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:

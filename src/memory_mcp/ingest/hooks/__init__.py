@@ -1,1 +1,1 @@
-"""Here is what a client told its hook, give me events."""
+"""Convert payloads of clients' hooks to events."""

@@ -1,4 +1,4 @@
-"""What a client's hooks are asked: a payload with its envelope in, drafts of events out."""
+"""The protocol of a client's hooks: convert a payload and its envelope to drafts."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is known of a payload without reading it."""
+    """What is known of a payload without parsing it."""
 
     #: The spool file's name: no other payload has it.
     name: str
@@ -29,7 +29,7 @@ class Envelope:
 
 @dataclass(slots=True)
 class Heard:
-    """What a payload gives: drafts, or the reason why there are none."""
+    """The drafts of a payload, or the reason why there are none."""
 
     drafts: list[EventDraft] = field(default_factory=list)
     #: "" when there are drafts.
@@ -39,7 +39,7 @@ class Heard:
 
 
 def at_time(envelope: Envelope, time: object) -> Envelope:
-    """The envelope at the time that a payload tells; as it is where the payload tells none, or one of another day."""
+    """Return the envelope with the payload's own time, unless that is missing or of another day."""
     at_ms = parse_time(time)
     if at_ms is None or abs(at_ms - envelope.received_ms) > _DAY_MS:
         return envelope
@@ -47,13 +47,13 @@ def at_time(envelope: Envelope, time: object) -> Envelope:
 
 
 class Malformed(ValueError):
-    """The payload is not what its client sends; the text says why."""
+    """The payload is not in its client's form; the message says why."""
 
 
 class Hooks(Protocol):
     """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
 
-    #: Whether the same payload twice in a moment is one event that two hooks were told of.
+    #: Whether the same payload twice in a moment is one event that two hooks reported.
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
@@ -70,7 +70,7 @@ def told_in(payload: str) -> Mapping[str, object]:
 
 
 def parsed(payload: str) -> object:
-    """The JSON value of a payload; Malformed when there is none."""
+    """Return the JSON value of a payload; raises Malformed if it is not JSON."""
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:

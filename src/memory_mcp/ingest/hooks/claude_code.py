@@ -1,4 +1,4 @@
-"""Payloads of Claude Code's hooks in, drafts out.
+"""Convert payloads of Claude Code's hooks to drafts.
 
 A payload is put into the form of the transcript's own records and read as those are, so that texts, types and metadata
 of what was said and done come out as they will when the transcript is imported. Payloads of other clients are put into the
@@ -11,12 +11,12 @@ Invariants
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
@@ -24,7 +24,7 @@ from memory_mcp.ingest.ours import is_answer
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
 
-#: Told apart by the client and of no use later: asked before it happens, shown piece by piece, or told twice.
+#: Events without lasting content: before an action, shown in pieces, or repeated by another event.
 _PASSED_OVER = frozenset(
     {
         "PreToolUse",
@@ -50,7 +50,7 @@ _PASSED_OVER = frozenset(
         "Setup",
     }
 )
-#: Longest answer of a tool that is told as JSON for want of words, characters.
+#: Longest answer of a tool without text that is kept as JSON, characters.
 _ODD = 8192
 #: A call that took longer than this is believed to have: clocks may have been set meanwhile (milliseconds).
 _LONGEST_CALL = 86_400_000
@@ -61,7 +61,7 @@ Payload = Mapping[str, object]
 class ClaudeCodeHooks:
     """Reads the payloads of every version of Claude Code that has hooks."""
 
-    #: Its settings and its plugins may both name our hook; what they are told differs in nothing.
+    #: Its settings and its plugins may both name the hook; both then get the same payload.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
@@ -70,21 +70,21 @@ class ClaudeCodeHooks:
 
 
 def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
-    """What a payload in the form of Claude Code's gives; Malformed without an event or a session."""
+    """Return what a payload in Claude Code's form gives; raises Malformed without an event or a session."""
     event = as_text(told.get("hook_event_name"))
     if not event:
         raise Malformed("no hook_event_name")
     if not as_text(told.get("session_id")).strip():
         raise Malformed("no session_id")
-    if event not in _READERS:
+    if event not in READ:
         return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
     telling = _Telling(told, envelope)
-    drafts = [replace(d, agent=agent) for d in _READERS[event](telling) if d.text.strip()]
+    drafts = [replace(d, agent=agent) for d in telling.drafts(event) if d.text.strip()]
     return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
 
 
 class _Telling:
-    """One payload, and the transcript records it stands for."""
+    """One payload, and the transcript records that it corresponds to."""
 
     def __init__(self, told: Payload, envelope: Envelope) -> None:
         self.told = told
@@ -94,11 +94,11 @@ class _Telling:
         self._state.first_cwd = envelope.project_dir
 
     def text(self, key: str) -> str:
-        """A field that is a text, else ""."""
+        """Return a field if it is a text, else ""."""
         return as_text(self.told.get(key))
 
     def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
-        """The drafts of the record that tells `content`."""
+        """Return the drafts of the transcript record with `content`."""
         at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=self._envelope.received_ms - earlier_ms)
         record: dict[str, object] = {
             "type": kind,
@@ -117,79 +117,57 @@ class _Telling:
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """What the client itself did, in our words."""
+        """Return a note about the client's own action."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
+    def drafts(self, event: str) -> list[EventDraft]:
+        """Return the drafts of a payload of an event in `READ`."""
+        match event:
+            case "SessionStart":
+                return self.said(EventType.SESSION_START, f"Session started ({self.text('source') or 'unknown'})")
+            case "SessionEnd":
+                return self.said(EventType.SESSION_END, f"Session ended ({self.text('reason') or 'unknown'})")
+            case "UserPromptSubmit":
+                return self.record("user", self.text("prompt"))
+            case "PostToolUse" | "PostToolUseFailure":
+                failed = event == "PostToolUseFailure"
+                answer = self.told.get("error" if failed else "tool_response")
+                return [*self._call(), *self._result(answer, failed)]
+            case "SubagentStart":
+                kind = self.text("agent_type")
+                return self.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
+            case "PreCompact":
+                wishes = self.text("custom_instructions").strip()
+                return self.said(EventType.NOTE, f"Compaction ({self.text('trigger')}): {wishes}") if wishes else []
+            case "PostCompact":
+                text = "\n".join(filter(None, map(plain, as_blocks(self.told.get("compact_summary")))))
+                return self.record("user", text, isCompactSummary=True)
+        # The transcript has the turn's last words as one message.
+        drafts = self.record("assistant", [{"type": "text", "text": self.text("last_assistant_message")}])
+        return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
-def _session_start(told: _Telling) -> list[EventDraft]:
-    return told.said(EventType.SESSION_START, f"Session started ({told.text('source') or 'unknown'})")
+    def _call(self) -> list[EventDraft]:
+        took = self.told.get("duration_ms")
+        took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
+        block = {
+            "type": "tool_use",
+            "id": self.text("tool_use_id"),
+            "name": self.text("tool_name"),
+            "input": self.told.get("tool_input"),
+        }
+        return self.record("assistant", [block], "#call", max(took_ms, 1))
 
-
-def _session_end(told: _Telling) -> list[EventDraft]:
-    return told.said(EventType.SESSION_END, f"Session ended ({told.text('reason') or 'unknown'})")
-
-
-def _prompt(told: _Telling) -> list[EventDraft]:
-    return told.record("user", told.text("prompt"))
-
-
-def _stop(told: _Telling) -> list[EventDraft]:
-    """The turn's last words, as the message they are: the transcript tells them as one, and they are told once."""
-    return told.record("assistant", [{"type": "text", "text": told.text("last_assistant_message")}])
-
-
-def _subagent_start(told: _Telling) -> list[EventDraft]:
-    kind = told.text("agent_type")
-    return told.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
-
-
-def _subagent_stop(told: _Telling) -> list[EventDraft]:
-    return [replace(d, type=EventType.SUBAGENT_STOP) for d in _stop(told)]
-
-
-def _before_compaction(told: _Telling) -> list[EventDraft]:
-    wishes = told.text("custom_instructions").strip()
-    return told.said(EventType.NOTE, f"Compaction ({told.text('trigger')}): {wishes}") if wishes else []
-
-
-def _after_compaction(told: _Telling) -> list[EventDraft]:
-    summary = told.told.get("compact_summary")
-    text = "\n".join(filter(None, map(plain, as_blocks(summary))))
-    return told.record("user", text, isCompactSummary=True)
-
-
-def _tool(told: _Telling) -> list[EventDraft]:
-    answer = told.told.get("tool_response")
-    return _call(told) + _result(told, answer_text(answer), answer, failed=False)
-
-
-def _tool_failure(told: _Telling) -> list[EventDraft]:
-    error = told.told.get("error")
-    return _call(told) + _result(told, answer_text(error), error, failed=True)
-
-
-def _call(told: _Telling) -> list[EventDraft]:
-    took = told.told.get("duration_ms")
-    took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
-    block = {
-        "type": "tool_use",
-        "id": told.text("tool_use_id"),
-        "name": told.text("tool_name"),
-        "input": told.told.get("tool_input"),
-    }
-    return told.record("assistant", [block], "#call", max(took_ms, 1))
-
-
-def _result(told: _Telling, text: str, answer: object, failed: bool) -> list[EventDraft]:
-    if is_answer(answer):
-        # What we told stands somewhere beside the words: the gate is to see it.
-        text = fence(text)
-    block = {"type": "tool_result", "tool_use_id": told.text("tool_use_id"), "content": text, "is_error": failed}
-    return told.record("user", [block], "#result", toolUseResult=answer)
+    def _result(self, answer: object, failed: bool) -> list[EventDraft]:
+        text = answer_text(answer)
+        if is_answer(answer):
+            # This program's own output may stand beside the words: the fence lets the gate remove it.
+            text = fence(text)
+        block = {"type": "tool_result", "tool_use_id": self.text("tool_use_id"), "content": text, "is_error": failed}
+        return self.record("user", [block], "#result", toolUseResult=answer)
 
 
 def answer_text(answer: object) -> str:
-    """A tool's answer as its transcript would tell it: the client gives hooks the parts, and the model the words."""
+    """Return a tool's answer as its transcript has it: hooks get parts, the model gets text."""
     if isinstance(answer, str | list):
         words = "\n".join(filter(None, map(plain, as_blocks(answer))))
         return words or (_json(answer) if answer else "")
@@ -212,8 +190,7 @@ def _file_text(told: Payload) -> str:
 
 
 def _listed(told: Payload) -> str:
-    names = told.get("filenames")
-    listed = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join(listed)
 
 
@@ -230,12 +207,8 @@ def _result_field(told: Payload) -> str:
     return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
 
 
-def _whole(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
 def _json(value: object) -> str:
-    text, half = _whole(value), _ODD // 2
+    text, half = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), _ODD // 2
     if len(text) <= _ODD:
         return text
     return f"{text[:half]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-half:]}"
@@ -244,18 +217,16 @@ def _json(value: object) -> str:
 #: What a session was about is behind it then.
 _ENDS = frozenset({"PreCompact", "SessionEnd"})
 
-_READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {
-    "SessionStart": _session_start,
-    "UserPromptSubmit": _prompt,
-    "PostToolUse": _tool,
-    "PostToolUseFailure": _tool_failure,
-    "Stop": _stop,
-    "SubagentStart": _subagent_start,
-    "SubagentStop": _subagent_stop,
-    "PreCompact": _before_compaction,
-    "PostCompact": _after_compaction,
-    "SessionEnd": _session_end,
-}
-
-#: The events that hold something to keep: what a client is to tell.
-READ = tuple(_READERS)
+#: The events with content to keep, which a client should report.
+READ = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+)

@@ -1,4 +1,4 @@
-"""Payloads of Codex's hooks in, drafts out: events, names and fields are those of Claude Code's, which Codex took over.
+"""Convert payloads of Codex's hooks, which use Claude Code's events, names and fields.
 
 A tool's id is the `call_id` of the rollout, the session's id that of its first line.
 """
@@ -9,7 +9,7 @@ from memory_mcp.ingest.hooks.base import Envelope, Heard, told_in
 from memory_mcp.ingest.hooks.claude_code import heard
 
 AGENT = "codex"
-#: Codex's own: the user stopped a turn, whose words its rollout tells.
+#: Codex's own: the user stopped a turn, whose words are in its rollout.
 _INTERRUPT = "Interrupt"
 
 

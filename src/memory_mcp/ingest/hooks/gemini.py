@@ -1,4 +1,4 @@
-"""Payloads of Gemini CLI's hooks in, drafts out: put into the form of Claude Code's, which its events follow.
+"""Convert payloads of Gemini CLI's hooks, by way of Claude Code's form, which its events follow.
 
 A payload says when it was told, and a call has no id there: what the session file repeats is known by its words.
 """
@@ -12,7 +12,7 @@ from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
 from memory_mcp.ingest.hooks.claude_code import answer_text, heard
 
 AGENT = "gemini"
-#: Events by the name of the one of Claude Code that tells the same.
+#: Claude Code's name for each event.
 EVENTS = {
     "SessionStart": "SessionStart",
     "BeforeAgent": "UserPromptSubmit",
@@ -22,7 +22,7 @@ EVENTS = {
 }
 #: Of no use later. PreCompress comes before every request to the model, whether or not anything is compressed.
 _PASSED_OVER = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection", "Notification", "PreCompress"})
-#: What hooks added to a prompt stands before it.
+#: Additions of hooks come before the prompt.
 _ADDED = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
 #: The wrapper around what a tool brought in, and the word before what a command printed.
 _WRAPPED = re.compile(r"\A\s*<untrusted_context>\n?(?:Output: )?(.*?)\n?</untrusted_context>\s*\Z", re.DOTALL)

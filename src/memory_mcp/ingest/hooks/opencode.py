@@ -1,4 +1,4 @@
-"""What our plugin in opencode tells, in; drafts out: events by Claude Code's names, with opencode's own parts in them.
+"""Convert payloads of the opencode plugin: events named as Claude Code's, with opencode's own parts.
 
 Ids are those of a prompt's message and of an answer's parts, a tool's that of its call, times those that opencode gave them:
 what opencode's storage repeats is known by them. A subagent's session is a thread of the one that called it.
@@ -18,7 +18,7 @@ _NOTHING = "nothing to keep"
 
 
 class OpencodeHooks:
-    """Reads what `install/opencode_plugin.js` tells."""
+    """Reads what `install/opencode_plugin.js` sends."""
 
     #: The plugin may be installed for the user and for a project.
     ONE_PER_MOMENT: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class OpencodeHooks:
 
 
 def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]], envelope: Envelope) -> Heard:
-    """A prompt of the user, or what a subagent was told to do: then another agent's words."""
+    """Return a prompt of the user, or a subagent's task as another agent's words."""
     envelope = _named(envelope, as_text(common.get("message_id")), common.get("time"))
     words = "\n".join(filter(str.strip, map(_words, parts)))
     if not words:
@@ -51,7 +51,7 @@ def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]],
 
 
 def _words(part: Mapping[str, object]) -> str:
-    """A part of a prompt as text: what was typed, or the name of a file."""
+    """Return a part of a prompt as text: what was typed, or the name of a file."""
     if part.get("type") == "file":
         return f"[{' '.join(filter(None, (as_text(part.get('mime')) or 'file', as_text(part.get('filename')))))}]"
     mine = part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored")

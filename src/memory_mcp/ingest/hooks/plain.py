@@ -17,13 +17,13 @@ _SPACE = re.compile(r"\s*")
 
 
 class PlainHooks:
-    """What is missing is what the hook itself knows: the time is that of receipt, the project that of its directory."""
+    """Missing fields come from the envelope: the time of receipt, and the project of the hook's directory."""
 
-    #: Whoever writes its own hook sends what it means to send.
+    #: A hook written by hand sends a payload twice only on purpose.
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`. One event that is wrong refuses all of the payload, as everywhere."""
+        """See `Hooks`. One wrong event refuses the whole payload."""
         drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
         return Heard(drafts, "" if drafts else NO_TEXT)
 

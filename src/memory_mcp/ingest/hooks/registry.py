@@ -1,4 +1,4 @@
-"""The clients whose hooks are understood. One line each; the hook itself knows the names too (`hook.CLIENTS`)."""
+"""The clients whose hooks are supported, one line each; the hook has the same names (`hook.CLIENTS`)."""
 
 from memory_mcp.ingest.hooks.base import Hooks
 from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks

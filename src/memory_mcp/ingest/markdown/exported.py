@@ -1,4 +1,4 @@
-"""Days of an export as Markdown: written so that no stored text ends what it stands in, and read back to the letter (pure).
+"""Write days of an export as Markdown, escaped so that they can be read back exactly. Pure.
 
 A day is front matter, a heading and statements for each segment, its quotations as blocks of their own (`^grip-...`), and
 behind them every message: a comment with what is told of it, and its text in a fence longer than any it holds.
@@ -14,7 +14,7 @@ KEY = "memory-mcp-export"
 MARK = f"---\n{KEY}: 1\n"
 _HEAD = re.compile(r"<!-- memory-mcp (\{.*\}) -->\Z")
 _FENCE = re.compile(r"(`{3,})text\Z")
-#: Whatever means something to Markdown, HTML, or a notes program.
+#: Characters with a meaning in Markdown, HTML, or a notes program.
 _MEANS = re.compile(r"([\\`*_{}\[\]()#|~$%^!=&@:])")
 _LIST = re.compile(r"([-+]|\d+[.)])(?=\s|\Z)")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
@@ -26,7 +26,7 @@ def is_exported(beginning: str) -> bool:
 
 
 def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> str:
-    """A day: `events` are (form of an event, local time, project) in order, `told` its segments and quotations."""
+    """Return the page of a day; `events` are (form of an event, local time, project), `told` segments and quotations."""
     return "".join(_lines(day, before, after, events, told))
 
 
@@ -43,7 +43,13 @@ def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], t
         yield from _segment(segment, told["quotes"], shown)
     yield "## Messages\n\n"
     for form, time, project in events:
-        yield _message(form, time, project)
+        text = str(form["text"])
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+        head = json.dumps({name: value for name, value in form.items() if name != "text"})
+        # In a comment nothing may look like its end.
+        head = head.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
+        who = " ".join(escaped(str(w)) for w in (form["role"], form.get("speaker", ""), project and f"in {project}") if w)
+        yield f"#### {time} {who}\n<!-- memory-mcp {head} -->\n{fence}text\n{text}\n{fence}\n\n"
 
 
 def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[str]) -> Iterator[str]:
@@ -55,20 +61,10 @@ def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[s
         yield f"- {escaped(text)}{links}\n"
     yield "\n"
     for grip in dict.fromkeys(own):
-        # A block's name stands once in a file.
+        # A block's name is written once per file.
         if grip not in shown:
             shown.add(grip)
             yield f"> {escaped(quotes[grip])}\n\n^{_block(grip)}\n\n"
-
-
-def _message(form: Mapping[str, Any], time: str, project: str) -> str:
-    text = str(form["text"])
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    head = json.dumps({name: value for name, value in form.items() if name != "text"})
-    # In a comment nothing may look like its end.
-    head = head.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
-    who = " ".join(escaped(str(w)) for w in (form["role"], form.get("speaker", ""), project and f"in {project}") if w)
-    return f"#### {time} {who}\n<!-- memory-mcp {head} -->\n{fence}text\n{text}\n{fence}\n\n"
 
 
 def _block(grip: str) -> str:

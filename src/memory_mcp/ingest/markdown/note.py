@@ -1,4 +1,4 @@
-"""One Markdown note in, its front matter and its sections out, line by line; nothing here knows of events.
+"""Parse a Markdown note line by line into front matter and sections; independent of events.
 
 Read are headings of the first three levels (`#` to `###`, outside fenced code) and front matter between `---` lines, of
 which `key: value`, `key: [a, b]` and lists below a key are understood: what notes programs write.
@@ -20,14 +20,14 @@ _ENTRY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?\Z")
 _ITEM = re.compile(r"\s*-[ \t]+(.*)\Z")
 #: A day, perhaps with a time, at the beginning of a file's name or of a heading.
 _DATED = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?(?!\d)")
-#: Keys that tell when a note was written, the surest first.
+#: Keys with the time of a note, the most reliable first.
 DATE_KEYS = ("date", "created", "created_at", "date created", "creation date", "createdat", "day")
 _HALF_A_DAY_MS = 43_200_000
 
 
 @dataclass(slots=True)
 class Section:
-    """A heading and what stands below it, up to the next one."""
+    """A heading and the text below it, up to the next one."""
 
     #: The headings above it and its own, outermost first.
     headings: tuple[str, ...]
@@ -43,12 +43,12 @@ class Section:
 
     @property
     def has_words(self) -> bool:
-        """Whether anything stands below its headings."""
+        """Whether there is any text below its headings."""
         return any(line.strip() and not _HEADING.match(line) for line in self.lines)
 
 
 def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
-    """The front matter at the beginning of a note, and how many lines it takes; 0 when there is none."""
+    """Return the front matter of a note and its number of lines, 0 if there is none."""
     if not lines or lines[0].strip() != "---":
         return {}, 0
     found: dict[str, list[str]] = {}
@@ -98,7 +98,7 @@ def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
 
 
 def time_of(text: str) -> int | None:
-    """When a text says it was written (milliseconds), as front matter spells it; a day alone is its noon.
+    """Return the time that a text states (ms) in front matter's forms; noon for a day alone.
 
     Noon in UTC is the same day nearly everywhere, midnight is the day before in half of the world.
     """

@@ -1,4 +1,4 @@
-"""Folders of Markdown notes (Obsidian, Logseq, Foam, Zettlr or by hand) in, reads of event drafts out.
+"""Importer of folders of Markdown notes (Obsidian, Logseq, Foam, Zettlr or by hand).
 
 Invariants
 1. A note is a session, a section of it a note event; an id follows from the note's place and the section's words, so
@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
@@ -66,7 +66,7 @@ class MarkdownImporter:
         del settings  # notes leave nothing to choose
 
     def default_paths(self) -> tuple[Path, ...]:
-        """There is none: notes lie wherever their owner keeps them."""
+        """None: notes have no usual place."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -78,7 +78,7 @@ class MarkdownImporter:
         return iter((path,))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: only what lies among notes or looks like one, and never in a tree of code."""
+        """See `Importer`: files among notes or that look like one, never in a source tree."""
         if file.suffix.lower() not in _ENDINGS or _DOCUMENTS.match(file.stem):
             return False
         if is_exported(beginning.decode("utf-8", "replace")):
@@ -102,7 +102,7 @@ class MarkdownImporter:
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
             note = _Note(file, front)
-            rest = _chained(first[skipped:], lines)
+            rest = chain(first[skipped:], lines)
             for section in sections(rest, skipped + 1):
                 yield Read(note.drafts(section, tally), 0)
 
@@ -149,7 +149,7 @@ class _Note:
         self._day: int | None = None
 
     def drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
-        """The event of a section; one whose heading names a day is of that day.
+        """Return the event of a section; a heading that names a day gives its time.
 
         Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put
         in between moves no id.
@@ -167,11 +167,6 @@ class _Note:
         return tally.took(drafts, [part], section.line, text)
 
 
-def _chained(first: list[str], rest: Iterator[str]) -> Iterator[str]:
-    yield from first
-    yield from rest
-
-
 def _below(path: Path) -> Iterator[Path]:
     """The notes below a folder; a folder that cannot be listed is given too, so that it counts as unreadable."""
     closed: list[Path] = []
@@ -184,14 +179,14 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _name_of(file: Path) -> str:
-    """A note's name: its place below the home directory where it lies there, so that another machine's is the same."""
+    """Return a note's name: its path below the home directory if possible, so that other machines give the same."""
     home = Path.home()
     return f"~/{file.relative_to(home).as_posix()}" if file.is_relative_to(home) else file.as_posix()
 
 
 @lru_cache(maxsize=4096)
 def _project_of(folder: Path) -> str:
-    """The project of notes: the repository they lie in, else the folder a notes program keeps, else the highest one above.
+    """Return the project of notes: their repository, else the notes program's folder, else the topmost one.
 
     The highest that holds notes, that is, with at most one in between that holds none.
     """
@@ -222,7 +217,7 @@ def _is_vault(folder: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def _kind_of(folder: Path) -> tuple[bool, bool]:
-    """Whether a folder lies in one that a notes program keeps, and whether it lies in a tree of code."""
+    """Whether a folder is inside a notes program's, and whether it is inside a source tree."""
     if _is_vault(folder):
         return True, False
     if any((folder / name).is_file() for name in _CODE):

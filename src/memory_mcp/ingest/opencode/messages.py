@@ -1,4 +1,4 @@
-"""One message and its parts in, what it tells out.
+"""Convert one message and its parts to drafts.
 
 Ids: `session_id` is the client's own (a subagent's is that of the session it was begun in, with its own id as thread);
 `source_id` is the message's id for what the user said, a part's id for what the model said, the call's id for a call, that
@@ -17,7 +17,7 @@ from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "opencode"
 UNFINISHED = "not finished yet"
-#: Parts that nobody said.
+#: Parts without words.
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "subtask", "compaction", "retry"})
 
 
@@ -46,7 +46,7 @@ class OpencodeReading(Reading):
         self._include_thinking = include_thinking
 
     def message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: Whose) -> Given:
-        """What a message gives."""
+        """Return the drafts of a message."""
         self.session.session_id = whose.root or whose.id
         self.session.thread = whose.id if whose.root else ""
         self.cwd = as_text(as_mapping(info.get("path")).get("cwd")) or whose.directory
@@ -121,7 +121,7 @@ class OpencodeReading(Reading):
 
 
 def prompt_of(parts: Parts) -> str:
-    """What the user typed in a message of these parts."""
+    """Return what the user typed in a message with these parts."""
     texts = (as_text(p.get("text")) for _, p in parts if p.get("type") == "text" and p.get("synthetic") is not True)
     return "\n".join(filter(str.strip, texts)).strip()
 

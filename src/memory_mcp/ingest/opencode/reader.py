@@ -1,10 +1,10 @@
-"""opencode's database and message files in, reads of event drafts out."""
+"""Importer of opencode's database and message files."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import ClientImporter, Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import UNKNOWN, Given, count
@@ -13,22 +13,18 @@ from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
 from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file
 from memory_mcp.ingest.parts import as_plain
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.sentinel import opens_own_session
 
 _QUOTED = 1024
 
 
-class OpencodeImporter:
+class OpencodeImporter(ClientImporter):
     """Reads the sessions of every version of opencode."""
 
     name = AGENT
     title = "opencode"
     #: A database, or a file for each message, which is read as a whole whenever it was written.
     growth = Growth.DATABASE
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its data."""

@@ -93,18 +93,15 @@ class _Database:
             # One that was created with it is read again as well.
             position = created if passed else min(position, created - 1)
             parts = self._parts(key) if finished else []
-            yield Stored(key, info, parts, self._whose(session), finished, position)
+            if session not in self._known:
+                parent, directory, version = self._session(session)
+                self._known[session] = Whose(
+                    session, _root(parent, lambda s: self._session(s)[0]), directory, version, self._prompt(session)
+                )
+            yield Stored(key, info, parts, self._known[session], finished, position)
 
     def _parts(self, message: str) -> Parts:
         return [(key, _parsed(data)) for key, data in self._con.execute(_PARTS, (message,))]
-
-    def _whose(self, session: str) -> Whose:
-        if session not in self._known:
-            parent, directory, version = self._session(session)
-            self._known[session] = Whose(
-                session, _root(parent, lambda s: self._session(s)[0]), directory, version, self._prompt(session)
-            )
-        return self._known[session]
 
     def _session(self, session: str) -> tuple[str, str, str]:
         row = self._con.execute(_SESSION, (session,)).fetchone() or ("", "", "")
@@ -167,7 +164,7 @@ def _parsed(data: object) -> dict[str, object]:
 
 
 def _object(path: Path) -> dict[str, object] | None:
-    """The object of a small file; None when there is none."""
+    """Return the object in a small file; None if there is none."""
     try:
         with path.open("rb") as stream:
             value = json.loads(stream.read(_LONGEST))
