@@ -555,14 +555,14 @@ def test_a_variable_of_ours_is_no_table(storage: DuckStorage) -> None:
         storage.connection.rows("SELECT * FROM secrets")
 
 
-def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage) -> None:
-    def fails() -> None:
-        with storage.connection.writing():
-            storage.events.append([event("a"), event("b")])
-            raise KeyboardInterrupt
+def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(point: str) -> None:
+        raise KeyboardInterrupt(point)
 
-    with pytest.raises(KeyboardInterrupt):
-        fails()
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_mcp.storage.duckdb.events.failpoint", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="before_commit"):
+            storage.events.append([event("a"), event("b")])
     storage.events.append([event("a")])
     assert storage.events.after(0, 5)[0].seq == 1
 
