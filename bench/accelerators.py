@@ -104,7 +104,7 @@ def words(folder: Path, scratch: Path, questions: list[Question], figures: Figur
 
 def vectors(folder: Path, scratch: Path, questions: list[Question], figures: Figures) -> None:
     """Ours beside exact float32, and where there are enough of them by graph."""
-    makes = {"ours, exact int8": (Vectors, ()), "numpy float32": (Exact, ())}
+    makes: dict[str, tuple[type, tuple[object, ...]]] = {"ours, exact int8": (Vectors, ()), "numpy float32": (Exact, ())}
     if figures.documents >= _GRAPH:
         makes["ours, graph"] = (Vectors, (True,))
     material.write_vectors(folder, figures.documents)

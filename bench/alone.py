@@ -67,19 +67,19 @@ class Cost:
 
 def cost(pids: Iterable[int]) -> Cost:
     """Used up by some processes since they began; ended children's processor time is their parent's."""
-    total = [0.0, 0, 0, 0]
+    worked, written, handed, sleeps = 0.0, 0, 0, 0
     for pid in pids:
         try:
             io = dict(line.split(": ") for line in (PROC / str(pid) / "io").read_text().splitlines())
             ticks = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-            sleeps = sum(_sleeps(task) for task in (PROC / str(pid) / "task").iterdir())
+            slept = sum(_sleeps(task) for task in (PROC / str(pid) / "task").iterdir())
         except OSError:
             continue
-        total[0] += clock(pid) + sum(map(int, ticks[13:15])) / os.sysconf("SC_CLK_TCK")
-        total[1] += int(io["write_bytes"])
-        total[2] += int(io["wchar"])
-        total[3] += sleeps
-    return Cost(*total)
+        worked += clock(pid) + sum(map(int, ticks[13:15])) / os.sysconf("SC_CLK_TCK")
+        written += int(io["write_bytes"])
+        handed += int(io["wchar"])
+        sleeps += slept
+    return Cost(worked, written, handed, sleeps)
 
 
 def _sleeps(task: Path) -> int:

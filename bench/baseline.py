@@ -1,7 +1,7 @@
 """Plain BM25 over whole documents, as a yardstick: Robertson's formula with k1 1.5 and b 0.75 on the shared tokenizer."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from memory_mcp.text import query_terms, terms
@@ -19,7 +19,7 @@ class PlainBm25:
 
     def rank(self, query: str, limit: int) -> list[str]:
         """Keys of the best documents, best first."""
-        scores: Counter[str] = Counter()
+        scores: defaultdict[str, float] = defaultdict(float)
         for term in query_terms(query):
             df = self._frequency.get(term, 0)
             weight = math.log(1 + (len(self._counts) - df + 0.5) / (df + 0.5))

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -183,7 +184,7 @@ class Bm25:
         from memory_mcp.indexes.base import Position
         from memory_mcp.indexes.build import Workshop
 
-        index = _live(home)
+        index = live(home)
         watch, done = Watch(), [0]
 
         def count(added: int) -> None:
@@ -195,7 +196,7 @@ class Bm25:
 
     def open(self, folder: Path, home: Path) -> None:
         del folder
-        index = _live(home)
+        index = live(home)
         index.load(0)
         self._snapshot = index.snapshot
 
@@ -205,7 +206,7 @@ class Bm25:
 
         doc_type = DocType.GRIP if grips else None
         asked = [(query_terms(q.text), Filters(doc_type, project=q.project or None)) for q in questions]
-        times, answers = timed(lambda t=t, f=f: search(self._snapshot, t, f, LIMIT) for t, f in asked)
+        times, answers = timed(partial(search, self._snapshot, t, f, LIMIT) for t, f in asked)
         return replace(
             times, found=[[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers] if told else []
         )
@@ -233,7 +234,7 @@ def numbers(answers: Sequence[Any]) -> list[list[int]]:
     return [[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers]
 
 
-def _live(home: Path) -> Any:
+def live(home: Path) -> Any:
     from memory_mcp.clock import SystemClock
     from memory_mcp.indexes.bm25.kind import Bm25 as Kind
     from memory_mcp.indexes.live import LiveIndex
@@ -309,9 +310,11 @@ class Tantivy:
         index = self._indexes[grips]
         searcher = index.searcher()
         asked = [(_WORD.findall(q.text) if self._own_words else query_terms(q.text), q.project) for q in questions]
-        times, answers = timed(
-            lambda t=t, p=p: searcher.search(self._query(index, t, p), LIMIT, count=self._total) for t, p in asked
-        )
+
+        def found(terms: Sequence[str], project: str) -> Any:
+            return searcher.search(self._query(index, terms, project), LIMIT, count=self._total)
+
+        times, answers = timed(partial(found, terms, project) for terms, project in asked)
         return replace(times, found=[[searcher.doc(d)["number"][0] for _, d in a.hits] for a in answers] if told else [])
 
     def _query(self, index: Any, terms: Sequence[str], project: str) -> Any:
@@ -367,7 +370,11 @@ class Fts5:
         connection = self._connections[grips]
         asked = [_matching(query_terms(q.text), q.project) for q in questions]
         statement = f"SELECT rowid FROM d WHERE d MATCH ? ORDER BY rank LIMIT {LIMIT}"
-        times, answers = timed(lambda m=m: connection.execute(statement, (m,)).fetchall() for m in asked)
+
+        def found(matching: str) -> Any:
+            return connection.execute(statement, (matching,)).fetchall()
+
+        times, answers = timed(partial(found, matching) for matching in asked)
         return replace(times, found=[[(n - 2) // 2 for (n,) in a if n % 2 == 0] for a in answers] if told else [])
 
 

@@ -56,6 +56,11 @@ class Place:
             **(more or {}),
         }
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the commands of this place get in their environment; it can be changed between two of them."""
+        return self._settings
+
     def environment(self) -> dict[str, str]:
         """What a shell would pass on, and the settings of this place."""
         foreign = ("MEMORY_MCP_", "CLAUDE", "XDG_")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ class Vectors:
 
         doc_type = DocType.GRIP if grips else None
         asked = [(self._asked[q.text], Filters(doc_type, project=q.project or None)) for q in questions]
-        times, answers = timed(lambda v=v, f=f: search(self._snapshot, v, f, LIMIT) for v, f in asked)
+        times, answers = timed(partial(search, self._snapshot, v, f, LIMIT) for v, f in asked)
         return replace(
             times, found=[[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers] if told else []
         )
@@ -147,7 +148,7 @@ class Exact:
 
     def ask(self, questions: Sequence[Question], grips: bool, told: bool) -> Asked:
         rows = self._grips if grips else len(self._vectors)
-        times, answers = timed(lambda q=q: self._best(self._asked[q.text], q.project, rows) for q in questions)
+        times, answers = timed(partial(self._best, self._asked[q.text], q.project, rows) for q in questions)
         return replace(times, found=[[int(r) for r in a if r < self._grips] for a in answers] if told else [])
 
     def _best(self, vector: NDArray[np.float32], project: str, rows: int) -> NDArray[np.int64]:

@@ -79,7 +79,7 @@ def commands() -> Iterator[str]:
     yield "Every command takes these; each works while clients are connected."
     yield ""
     yield from _arguments(common())
-    every = _inner(parser)
+    every = commands_of(parser)
     for title, names in GROUPS.items():
         yield ""
         yield f"**{title.capitalize()}**"
@@ -105,11 +105,17 @@ def _command(path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     if parser.epilog:
         yield ""
         yield parser.epilog
-    for name, inner in _inner(parser).items():
+    for name, inner in commands_of(parser).items():
         yield from _command(f"{path} {name}", inner)
 
 
-def _inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Every option that a command takes, as it is written."""
+    return {option for action in parser._actions for option in action.option_strings}
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands below one by their names."""
     found = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return {name: inner for action in found for name, inner in action.choices.items()}
 

@@ -16,6 +16,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,8 @@ _RUN = {
 }
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts:
     """What is said once, in pyproject.toml and in the package."""
 
     name: str

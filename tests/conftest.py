@@ -20,8 +20,8 @@ from tests.fakes import FakeClock
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
-    from memory_mcp.config import StorageSettings
     from memory_mcp.storage.base import Storage
+    from memory_mcp.storage.settings import StorageSettings
 
 pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
@@ -106,7 +106,8 @@ def storage(clock: FakeClock) -> "Iterator[Storage]":
 @pytest.fixture
 def app(clock: FakeClock) -> "Iterator[App]":
     from memory_mcp.app import App
-    from memory_mcp.config import Settings, StorageSettings
+    from memory_mcp.config import Settings
+    from memory_mcp.storage.settings import StorageSettings
 
     opened = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock, in_memory=True)
     yield opened
@@ -141,7 +142,7 @@ def carried_to(request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]
 
 
 def _places(engine: str, request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]":
-    from memory_mcp.config import StorageSettings
+    from memory_mcp.storage.settings import StorageSettings
 
     url = request.getfixturevalue("database") if engine == "postgres" else ""
     return lambda: StorageSettings(timezone="Europe/Berlin", engine=engine, url=url, tenant=f"test-{next(_TENANTS)}")

@@ -35,16 +35,16 @@ class Cluster:
         """Make and start it. `durable`: as it is after installation, for tests that kill it."""
         bin_folder = programs()
         assert bin_folder is not None
-        self._bin = bin_folder
+        self.programs = bin_folder
         # A socket's path may be no longer than 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         self.data = self.folder / "data"
-        self._settings = (*_ALWAYS, *(() if durable else _FAST), *settings)
-        self._as: list[str] = []
+        self.settings = (*_ALWAYS, *(() if durable else _FAST), *settings)
+        self.prefix: list[str] = []
         if os.geteuid() == 0:
             # The server refuses to run as root; Debian's package makes a user for it.
             shutil.chown(self.folder, "postgres", "postgres")
-            self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+            self.prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
         self._count = 0
         self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
         self.start()
@@ -52,13 +52,13 @@ class Cluster:
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
-            [*self._as, str(self._bin / program), *arguments], cwd=self.folder, capture_output=True, text=True, check=False
+            [*self.prefix, str(self.programs / program), *arguments], cwd=self.folder, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        options = " ".join(f"-c {setting}" for setting in (*self._settings, f"unix_socket_directories={self.folder}"))
+        options = " ".join(f"-c {setting}" for setting in (*self.settings, f"unix_socket_directories={self.folder}"))
         self._run("pg_ctl", "-D", str(self.data), "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options, "start")
 
     def stop(self, mode: str = "fast") -> None:
@@ -92,7 +92,7 @@ class Cluster:
     def close(self) -> None:
         """Stop the server, however it is, and remove its folder."""
         subprocess.run(
-            [*self._as, str(self._bin / "pg_ctl"), "-D", str(self.data), "-m", "immediate", "-w", "stop"],
+            [*self.prefix, str(self.programs / "pg_ctl"), "-D", str(self.data), "-m", "immediate", "-w", "stop"],
             cwd=self.folder, capture_output=True, check=False,
         )  # fmt: skip
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -103,10 +103,10 @@ class Standby(Cluster):
 
     def __init__(self, primary: Cluster) -> None:
         """Copy the primary, and follow it from there."""
-        self._bin, self._settings, self._as = primary._bin, primary._settings, primary._as
+        self.programs, self.settings, self.prefix = primary.programs, primary.settings, primary.prefix
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         self.data = self.folder / "data"
-        if self._as:
+        if self.prefix:
             shutil.chown(self.folder, "postgres", "postgres")
         source = ("-h", str(primary.folder), "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
         self._run("pg_basebackup", "-D", str(self.data), *source)

@@ -184,7 +184,8 @@ def test_a_clock_that_is_only_looked_at_is_no_judge(body: str) -> None:
 WORK = """
 import json, sys
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.tier import detect

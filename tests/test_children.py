@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import IO
 
@@ -54,16 +55,17 @@ def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the
     code = "from memory_mcp.children import answering; answering(lambda hello: lambda size: bytes(size))"
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        send(child.stdin, "hello")
-        assert receive(child.stdout) == "ready"
-        send(child.stdin, 300_000)
-        until(lambda: waiting_in(child.stdout) >= 1 << 15)
+        requests, answers = child.stdin, child.stdout
+        assert requests is not None
+        assert answers is not None
+        send(requests, "hello")
+        assert receive(answers) == "ready"
+        send(requests, 300_000)
+        until(lambda: waiting_in(answers) >= 1 << 15)
         for one in (signal.SIGSTOP, signal.SIGCONT):
             child.send_signal(one)
         got: list[object] = []
-        reader = threading.Thread(target=lambda: got.append(receive(child.stdout)), daemon=True)
+        reader = threading.Thread(target=lambda: got.append(receive(answers)), daemon=True)
         reader.start()
         reader.join(PATIENCE)
         if not got:
@@ -76,14 +78,23 @@ def child() -> Iterator[children.Child]:
     """A child that has begun its work and stands still."""
     made = children.Child("memory_mcp.jobs.child", (Calendar("UTC"), None))
     made.begin()
-    made._process.send_signal(signal.SIGSTOP)
+    os.kill(made.pid, signal.SIGSTOP)
     yield made
-    made._process.kill()
+    made.kill()
 
 
-def test_a_child_that_stands_still_while_it_is_written_to_is_ended(child: children.Child) -> None:
+def test_a_child_that_stands_still_while_it_is_written_to_is_ended(
+    child: children.Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
     more_than_a_pipe_holds = bytes(1 << 20)
     asked: list[BaseException] = []
+    pipes: list[IO[bytes]] = []
+
+    def sent(pipe: IO[bytes], value: object) -> None:
+        pipes.append(pipe)
+        send(pipe, value)
+
+    monkeypatch.setattr(children, "send", sent)
 
     def ask() -> None:
         try:
@@ -94,24 +105,32 @@ def test_a_child_that_stands_still_while_it_is_written_to_is_ended(child: childr
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    until(lambda: waiting_in(child._input) >= 1 << 15)
+    until(lambda: pipes and waiting_in(pipes[0]) >= 1 << 15)
     ending = threading.Thread(target=child.end, daemon=True)
     ending.start()
     ending.join(PATIENCE)
-    assert child._process.returncode == -signal.SIGKILL
+    assert child.returncode == -signal.SIGKILL
     asking.join(PATIENCE)
     assert asked
 
 
 def test_all_that_run_are_killed_when_there_is_no_time_to_end_them(child: children.Child) -> None:
     children.kill_all()
-    assert child._process.wait(PATIENCE) == -signal.SIGKILL
-    child.end()
-    assert not children._running
+    until(lambda: child.returncode is not None)
+    assert child.returncode == -signal.SIGKILL
 
 
-def waiting_in(pipe: IO[bytes] | None) -> int:
+def test_a_child_that_has_ended_is_kept_by_nobody() -> None:
+    made = children.Child("memory_mcp.jobs.child", (Calendar("UTC"), None))
+    known = weakref.ref(made)
+    made.end(at_once=True)
+    del made
+    gc.collect()
+    assert known() is None
+
+
+def waiting_in(pipe: IO[bytes]) -> int:
     """Bytes that a pipe holds."""
     count = array.array("i", [0])
-    fcntl.ioctl(pipe, termios.FIONREAD, count)  # type: ignore[arg-type]
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0]

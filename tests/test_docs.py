@@ -74,12 +74,6 @@ def test_the_settings_table_is_generated_from_the_settings() -> None:
     assert f"\n\n{settings_table()}\n\n" in page
 
 
-def inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands of a parser."""
-    found = (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    return {name: one for choices in found for name, one in choices.items()}
-
-
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
     named = {line.lstrip("# ") for line in page if line.startswith("##")}
@@ -88,7 +82,7 @@ def test_every_command_is_documented() -> None:
 
 def below(name: str, parser: argparse.ArgumentParser) -> set[str]:
     """The full names of all commands below one."""
-    found = {f"{name} {word}": command for word, command in inner(parser).items()}
+    found = {f"{name} {word}": command for word, command in reference().commands_of(parser).items()}
     return set(found).union(*(below(full, command) for full, command in found.items()))
 
 
@@ -108,10 +102,11 @@ def test_the_numbers_of_the_readme_can_be_measured_again() -> None:
 
 def unknown_options(words: list[str]) -> set[str]:
     """Options of a written command that the program does not have there."""
-    parser = build_parser()
+    script, parser = reference(), build_parser()
     for word in words:
-        parser = inner(parser).get(word, parser)
-    return {word.partition("=")[0] for word in words if word.startswith("--")} - set(parser._option_string_actions)
+        parser = script.commands_of(parser).get(word, parser)
+    known: set[str] = script.options_of(parser)
+    return {word.partition("=")[0] for word in words if word.startswith("--")} - known
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", *PAGES])
@@ -125,7 +120,7 @@ def test_every_option_of_a_written_command_exists(name: str) -> None:
 def test_every_command_and_setting_that_a_page_names_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     text = text.split("\n## Removed\n")[0]
-    commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
+    commands = reference().commands_of(build_parser())
     named = re.findall(r"(?:^|`|\$ |<code>)memory-mcp ([a-z][a-z-]*)", text, re.M)
     assert [c for c in named if c not in commands] == []
     keys = [key for key, _ in iter_keys()]

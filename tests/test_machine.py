@@ -78,9 +78,8 @@ def test_a_started_process_writes_to_its_log_and_tells_how_it_ended(
     log = tmp_path / "log"
     words = [sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"]
     started = machine.start(words, dict(os.environ), str(log))
-    ends: list[int] = []
-    until(lambda: ends.append(found) or True if (found := started.ended()) is not None else False, "for its end")
-    assert ends == [3]
+    until(lambda: started.ended() is not None, "for its end")
+    assert started.ended() == 3
     assert sorted(log.read_text().split()) == ["err", "out"]
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, draft
 from tests.fakes import FakeClock
 

@@ -95,7 +95,8 @@ def pooled(lexical: Floats, dense: Floats) -> Candidates:
 
 def _log_shares(scores: Floats, sharpness: float) -> Floats:
     odds = np.where(scores > 0, np.exp(sharpness * (scores - scores.max(initial=0.0))), 0.0)
-    return np.log(odds / max(odds[best(odds, TOP)].sum(), 1e-9) + _NOTHING)
+    shares: Floats = np.log(odds / max(odds[best(odds, TOP)].sum(), 1e-9) + _NOTHING)
+    return shares
 
 
 FUSIONS = {"min-max": candidates, "log shares": pooled}

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from memory_mcp.layers.topics import TopicsLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
-    from memory_mcp.policy.engine import Answer, Engine
+    from memory_mcp.policy.engine import Answer
     from memory_mcp.policy.explain import WhyNot
     from memory_mcp.policy.plan import How, Plan
+    from memory_mcp.policy.search import Parts
     from memory_mcp.policy.why_not import Door
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
@@ -98,6 +99,7 @@ class App:
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import Pipeline
+        from memory_mcp.policy.engine import Engine
         from memory_mcp.storage.registry import ENGINES
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.tree import Tree
@@ -116,7 +118,7 @@ class App:
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
-        self.engine = self._engine()
+        self.engine = Engine(self.engine_parts())
         self._watch = self._watched(directory) if callbacks.watches_spool else None
         #: Jobs of this store; whoever keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
@@ -222,16 +224,16 @@ class App:
 
         return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
 
-    def _engine(self) -> "Engine":
+    def engine_parts(self) -> "Parts":
+        """Everything that a policy engine of this memory is made of."""
         from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
         from memory_mcp.layers.successor import Successors
-        from memory_mcp.policy.engine import Engine
         from memory_mcp.policy.search import Parts
 
         teleports = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
         layers: list[Layer] = [self.agentic, *teleports, self.hybrid(), self.topics()]
-        parts = Parts(
+        return Parts(
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree),
             scanner=Scan(self.storage, self.tree, self.shown.holding),
@@ -244,7 +246,6 @@ class App:
             usage_of=self.storage.usage.of,
             successors=Successors(self.storage),
         )
-        return Engine(parts)
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
         """Layer 3 or 4."""

@@ -115,6 +115,16 @@ class Child:
         self.turn = threading.Lock()
         send(self._input, hello)
 
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, a signal as a negative number; None while it runs."""
+        return self._process.poll()
+
     def begin(self) -> None:
         """Wait until it has loaded what it needs: half a second the first time. OSError or EOFError when it has gone."""
         if not self._ready:

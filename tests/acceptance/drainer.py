@@ -3,7 +3,8 @@
 import sys
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
+from memory_mcp.storage.settings import StorageSettings
 
 
 def main(directory: str) -> None:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.storage.settings import StorageSettings
 from tests.topics_material import themed
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-from tests.acceptance.conftest import PATIENCE, SAMPLES, Command
+from tests.acceptance.conftest import SAMPLES, Command
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 TRANSCRIPT = next(SAMPLES.rglob("*.jsonl"))
 QUESTION = "Why did the nightly export write 0 rows, and what did we decide about the cursor?"

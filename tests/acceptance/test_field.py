@@ -47,10 +47,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def test_scope_cross_tenant_absent(place: Place) -> None:
     asked = [
-        (tool, {**QUESTION, **more})
-        for tool, more in (("intelligent_search", {}), ("teleport_search", {}), ("vector_teleport", {}), ("hybrid_search", {}))
+        (tool, QUESTION) for tool in ("intelligent_search", "teleport_search", "vector_teleport", "hybrid_search", "navigate")
     ]
-    asked += [("navigate", QUESTION), ("search_children", {"query": "quokka release"})]
+    asked.append(("search_children", {"query": "quokka release"}))
     other, own = bound(place, BILLING, *asked), bound(place, SHOP, *asked)
     for (tool, _), theirs, ours in zip(asked, other, own, strict=True):
         assert "ninth of March" not in words(theirs), tool

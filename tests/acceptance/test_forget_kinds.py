@@ -80,8 +80,8 @@ def source() -> str:
         lines.append(line(BOILER, session, f"The {SOURCE} valve of the boiler leaks again, case {n}.", f"{day}0:00Z", id=f"b{n}"))
         told = f"We decided that the {SOURCE} valve of the boiler gets a new gasket, case {n}."
         lines.append(line(BOILER, session, told, f"{day}1:00Z", "assistant", id=f"c{n}"))
-    more = {"speaker": f"Ann {SOURCE}", "metadata": {"branch": f"{SOURCE}-branch"}}
-    lines.append(line(BOILER, f"s-{SOURCE}", "A line whose fields tell it, of gulls.", "2026-02-13T07:00:00Z", **more))
+    told, at, branch = "A line whose fields tell it, of gulls.", "2026-02-13T07:00:00Z", {"branch": f"{SOURCE}-branch"}
+    lines.append(line(BOILER, f"s-{SOURCE}", told, at, speaker=f"Ann {SOURCE}", metadata=branch))
     lines.append(line(f"github.com/old/{SOURCE}", "s-old", "A line whose project tells it, of auks.", "2026-02-13T07:10:00Z"))
     return "".join(lines)
 
@@ -89,12 +89,12 @@ def source() -> str:
 def rest() -> str:
     """What stays, and fields of it that tell the other word."""
     at = "2026-02-13T1{}:00:00Z".format
-    named = {"speaker": f"Bo {WORD}", "thread": f"t-{WORD}", "metadata": {f"{WORD}-key": f"{WORD}-value"}}
+    terns, metadata = "A line whose fields tell it, of terns.", {f"{WORD}-key": f"{WORD}-value"}
     return "".join(
         [
             line(PLAIN, "s-plain", ORCHARD, at(0), id="p0"),
             line(PLAIN, "s-plain", CELLAR, at(1), id="p1"),
-            line(PLAIN, "s-terns", "A line whose fields tell it, of terns.", at(2), **named),
+            line(PLAIN, "s-terns", terns, at(2), speaker=f"Bo {WORD}", thread=f"t-{WORD}", metadata=metadata),
             line(PLAIN, f"s-{WORD}", "A line whose session tells it, of rails.", at(3)),
             line(PLAIN, "s-id", "A line whose id tells it, of coots.", at(4), id=f"{WORD}-4"),
             line(f"github.com/acme/{WORD}", "s-crakes", "A line whose project tells it, of crakes.", at(5)),

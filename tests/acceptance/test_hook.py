@@ -16,9 +16,10 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.hook import CLIENTS
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.spooled import left
 from tests.toc.helpers import findings

@@ -51,7 +51,7 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Size]:
 @pytest.fixture
 def opened(sizes: dict[int, Size], tmp_path: Path) -> Iterator[Any]:
     shutil.copytree(sizes[LARGE].home, tmp_path / "index")
-    index = engines._live(tmp_path / "index")
+    index = engines.live(tmp_path / "index")
     index.load(0)
     yield index
     index.close()

@@ -110,7 +110,8 @@ def test_under_kills_a_few_calls_may_be_given_up_and_many_may_not() -> None:
 
 def test_marks_are_counted_by_the_events_that_hold_them(tmp_path: Path) -> None:
     from memory_mcp.app import App
-    from memory_mcp.config import Settings, StorageSettings
+    from memory_mcp.config import Settings
+    from memory_mcp.storage.settings import StorageSettings
     from tests.factories import draft
 
     app = App(Settings(storage=StorageSettings(str(tmp_path / "data"), "UTC")))

@@ -208,7 +208,8 @@ async def others(client: Client) -> dict[str, dict[str, Any]]:
         "strict": {"query": query, "intent": "time_boxed", "limit": 1, "bounds": {"max_nodes_visited": 2, "max_rpc_calls": 2}},
     }
     told = {name: await ask(client, **given, detail="full") for name, given in calls.items()}
-    for name, given in {"soft": {"intent": "answer"}, "hard": {"timeout_ms": 300}}.items():
+    hastes: dict[str, dict[str, Any]] = {"soft": {"intent": "answer"}, "hard": {"timeout_ms": 300}}
+    for name, given in hastes.items():
         told[name] = await call(client, "plan_query", query=hurried, **given)
     for name, given in {"plain": {}, "boxed": {"timeout_ms": 300}}.items():
         told[name] = await call(client, "classify_query", query=query, **given)

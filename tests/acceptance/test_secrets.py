@@ -11,10 +11,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from mcp import Client
 
 from memory_mcp import paths
 from tests.acceptance.conftest import Command
-from tests.acceptance.test_end_to_end import Client, ask, call
+from tests.acceptance.test_end_to_end import ask, call
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.waiting import PATIENCE, until
 

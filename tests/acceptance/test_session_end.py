@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import link, paths
+from memory_mcp import paths
+from memory_mcp.door import connect
 from tests.acceptance.test_hook import LIMIT, ROOT, environment, hook, kept, payload
 from tests.waiting import until
 
@@ -104,4 +105,4 @@ def test_no_daemon_is_started_where_none_may_run_or_for_a_payload_alone(director
     lived(directory, project, "s1", "Please look into the retry queue for me.", "Fixed the retry queue.")
     assert len(kept(directory)) == 4
     with pytest.raises(FileNotFoundError):
-        link.connect(str(directory))
+        connect(str(directory))

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft, ms
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.archive import backup as module
-from memory_mcp.archive.backup import Backup, Pace, backups, files_of, find, wanted
+from memory_mcp.archive.backup import Backup, Pace, SharedFile, backups, files_of, find, wanted
 from memory_mcp.archive.blocks import Archive, rewrite
 from memory_mcp.archive.keeper import held
 from memory_mcp.archive.reading import rows_of, verify
 from memory_mcp.archive.settings import BackupSettings
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable, StorageError
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 
@@ -42,6 +43,13 @@ def events_in(backup: Backup) -> list[int]:
     return sorted(row[0] for part in rows_of(backup) if part.table == "event" for row in part.rows)
 
 
+def files_in(backup: Backup) -> list[SharedFile]:
+    """The shared files that a backup names."""
+    found = files_of(backup)
+    assert found is not None
+    return found
+
+
 def test_a_second_backup_adds_what_came_since_and_shares_the_rest(app: App, clock: FakeClock) -> None:
     first = app.backups.make("test")
     clock.advance(60)
@@ -49,7 +57,7 @@ def test_a_second_backup_adds_what_came_since_and_shares_the_rest(app: App, cloc
     second = app.backups.make("test")
     newest, oldest = backups(first.path.parent)
     assert (newest.path, oldest.path) == (second.path, first.path)
-    shared = {f.name for f in files_of(oldest) or ()} & {f.name for f in files_of(newest) or ()}
+    shared = {f.name for f in files_in(oldest)} & {f.name for f in files_in(newest)}
     assert second.size_bytes - second.added_bytes == sum((first.path.parent / name).stat().st_size for name in shared) > 0
     assert events_in(oldest) == list(range(1, first.last_seq + 1))
     assert events_in(newest) == list(range(1, first.last_seq + 4))
@@ -63,7 +71,7 @@ def test_files_of_events_stay_few(app: App, clock: FakeClock) -> None:
         more(app, 5, f"round {round_}")
         made = app.backups.make("test")
     newest = backups(made.path.parent)[0]
-    assert len(files_of(newest) or ()) <= 8
+    assert len(files_in(newest)) <= 8
     assert events_in(newest) == list(range(1, made.last_seq + 1))
 
 
@@ -78,7 +86,7 @@ def test_one_file_holds_everything(app: App, tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_not_built_upon(app: App, clock: FakeClock) -> None:
     first = app.backups.make("test")
-    file, _ = files_of(backups(first.path.parent)[0]) or ()
+    file, _ = files_in(backups(first.path.parent)[0])
     path = first.path.parent / file.name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -92,7 +100,7 @@ def test_a_damaged_file_is_not_built_upon(app: App, clock: FakeClock) -> None:
 
 def test_what_was_forgotten_in_a_file_is_in_no_later_backup(app: App, clock: FakeClock) -> None:
     first = app.backups.make("test")
-    file, _ = files_of(backups(first.path.parent)[0]) or ()
+    file, _ = files_in(backups(first.path.parent)[0])
     rewrite(first.path.parent / file.name, lambda table, row: None if row.get("seq") == 7 else row)
     assert events_in(find(first.path)) == [n for n in range(1, first.last_seq + 1) if n != 7]
     assert verify(find(first.path)).missing == []
@@ -120,7 +128,7 @@ def test_a_wrong_byte_is_named_by_time_and_source_and_costs_its_block(app: App, 
 def test_a_file_that_is_gone_is_told_with_what_it_held(app: App) -> None:
     made = app.backups.make("test")
     backup = find(made.path)
-    file, _ = files_of(backup) or ()
+    file, _ = files_in(backup)
     (made.path.parent / file.name).unlink()
     [missing] = verify(backup).missing
     assert (missing.rows, missing.sources) == (made.events, {"test": made.events})
@@ -154,7 +162,7 @@ def test_days_and_weeks_are_kept_and_what_nothing_needs_goes(app: App, clock: Fa
     ages = [round((clock.now_ms() - b.at_ms) / DAY) for b in backups(folder)]
     assert ages[:7] == list(range(7))
     assert 8 <= len(ages) <= 11
-    named = {f.name for b in backups(folder) for f in files_of(b) or ()}
+    named = {f.name for b in backups(folder) for f in files_in(b)}
     assert {p.name for p in folder.iterdir()} == named | {b.path.name for b in backups(folder)}
     for backup in backups(folder):
         assert verify(backup).missing == []
@@ -235,7 +243,7 @@ def test_quotations_are_shared_like_events(app: App, clock: FakeClock) -> None:
     first = app.backups.make("test")
     clock.advance(60)
     second = app.backups.make("test")
-    tables = {f.table for f in files_of(find(second.path)) or ()}
+    tables = {f.table for f in files_in(find(second.path))}
     assert tables == {"event", "grip"}
     assert second.rows["grip"] == first.rows["grip"] > 0
     assert verify(find(second.path)).rows["grip"] == first.rows["grip"]
@@ -253,7 +261,7 @@ def test_quotations_that_are_filed_otherwise_are_written_anew(app: App, clock: F
     again = App(app.settings, clock)
     made = find(again.backups.make("test").path)
     again.close()
-    one, two = ([f.name for f in files_of(b) or () if f.table == "grip"] for b in (find(first.path), made))
+    one, two = ([f.name for f in files_in(b) if f.table == "grip"] for b in (find(first.path), made))
     assert one != two
 
 
@@ -271,7 +279,7 @@ def test_a_year_of_backups_with_a_clock_that_jumps(app: App, clock: FakeClock) -
         assert len(left) <= 2 * (7 + 4 + 2)
     steady = [b for b in left if b.at_ms <= clock.now_ms()]
     assert [round((clock.now_ms() - b.at_ms) / DAY) for b in steady[:7]] == list(range(7))
-    named = {f.name for b in left for f in files_of(b) or ()}
+    named = {f.name for b in left for f in files_in(b)}
     assert {p.name for p in folder.iterdir()} == named | {b.path.name for b in left}
     for backup in left:
         assert verify(backup).missing == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import memory_mcp
-from bench import place
+from bench import histories, place
 from bench.speed import __main__ as speed
 from bench.speed import scale
 from bench.speed.run import Options
@@ -43,7 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def history(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("history")
-    speed.histories.write(folder, data, 60)
+    histories.write(folder, data, 60)
     return folder
 
 

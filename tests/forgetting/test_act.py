@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import EmbedderSettings, Settings, StorageSettings
+from memory_mcp.config import Settings
+from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp.indexes import follow
+from memory_mcp.indexes.document import unit_of
 from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
 from memory_mcp.jobs import close_segments, rebuild_toc
 from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
+from memory_mcp.toc.build import derive
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings, frequencies, memory, term_sets, texts
@@ -111,9 +115,9 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
 
         return count
 
-    monkeypatch.setattr(close_segments, "derive", counting("derived", close_segments.derive))
-    monkeypatch.setattr(rebuild_toc, "derive", counting("derived", rebuild_toc.derive))
-    monkeypatch.setattr(follow, "unit_of", counting("indexed", follow.unit_of))
+    monkeypatch.setattr(close_segments, "derive", counting("derived", derive))
+    monkeypatch.setattr(rebuild_toc, "derive", counting("derived", derive))
+    monkeypatch.setattr(follow, "unit_of", counting("indexed", unit_of))
     rebuilt = app.accelerators.keeper("bm25").last_rebuild_secs
     done = Forgetting(app).carry_out(
         Wanted(ranges=[Range(0, 2**50, session="s3"), Range(0, 900, session="s5")]), "person", "test"

@@ -6,15 +6,16 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
+from jsonschema import Draft202012Validator
 from mcp import Client
-from mcp.client.session import ClientSession
 from mcp.types import CallToolResult, Implementation, TextContent
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.fakes import FakeClock
 from tests.waiting import PATIENCE
@@ -25,19 +26,19 @@ T = TypeVar("T")
 ERAS = ("auto", "legacy")
 
 
-_VALIDATORS: dict[str, Any] = {}
-_compile = ClientSession._output_schema_validator
+_CHECKED: set[str] = set()
+_check = Draft202012Validator.check_schema
 
 
-def _compiled_once(self: ClientSession, name: str, output_schema: dict[str, Any]) -> Any:
-    key = json.dumps(output_schema, sort_keys=True)
-    if key not in _VALIDATORS:
-        _VALIDATORS[key] = _compile(self, name, output_schema)
-    return _VALIDATORS[key]
+def _checked_once(schema: dict[str, Any]) -> None:
+    key = json.dumps(schema, sort_keys=True)
+    if key not in _CHECKED:
+        _check(schema)
+        _CHECKED.add(key)
 
 
-# Every connection of the library's client compiles the schema of each tool that it calls, which takes longer than the call.
-ClientSession._output_schema_validator = _compiled_once  # type: ignore[method-assign]
+# Every connection of the library's client checks the schema of each tool that it calls, which takes longer than the call.
+Draft202012Validator.check_schema = _checked_once
 
 
 class Door:

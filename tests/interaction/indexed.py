@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Role
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import FakeClock
 from tests.interaction.conftest import history

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, stdio_client
 from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+from mcp.types import TextResourceContents
 
 from bench.place import Place
 from memory_mcp.app import App
@@ -135,13 +136,15 @@ class Shown:
 
     def show(self, uri: str, tool: str, arguments: dict[str, Any], tools: bool = True, theme: str = "light") -> None:
         html = self._threads.submit(lambda: self._door.run(lambda client: client.read_resource(uri))).result(PATIENCE)
+        [content] = html.contents
+        assert isinstance(content, TextResourceContents)
         told = {
             "capabilities": {"serverTools": {}} if tools else {},
             "context": {"theme": theme},
             "arguments": arguments,
             "result": self.call(tool, arguments),
         }
-        self.page.evaluate("([html, told]) => show(html, told)", [html.contents[0].text, told])
+        self.page.evaluate("([html, told]) => show(html, told)", [content.text, told])
         self.frame.locator("h1, blockquote, .warn").first.wait_for()
 
     def seen(self, method: str) -> list[dict[str, Any]]:

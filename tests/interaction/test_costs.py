@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history
 from tests.fakes import FakeClock
 from tests.interaction.conftest import Door
@@ -86,7 +87,7 @@ def test_an_event_that_arrives_alone_is_filed_at_a_cost_of_its_own(app: App, doo
     """The bars are 20 ms and 100 kB."""
 
     def kept() -> tuple[int, int]:
-        [(deltas, size)] = engine(app)._con.rows("SELECT count(*), sum(octet_length(hashes)) FROM term_delta")
+        [(deltas, size)] = engine(app).connection.rows("SELECT count(*), sum(octet_length(hashes)) FROM term_delta")
         return deltas, size
 
     app.derivation.run()

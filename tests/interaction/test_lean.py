@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,12 +48,12 @@ def said(kind: str) -> list[EventDraft]:
     found = []
     for session in range(8):
         half = "".join(f"{filler}{session}{place} " for place in range(LONG // (2 * len(filler)) + 1))
-        place = {"session": f"{kind}-{session}-" + "7" * 60, "project": (SHOP, BILLING)[session % 2]}
+        own = partial(draft, session=f"{kind}-{session}-" + "7" * 60, project=(SHOP, BILLING)[session % 2])
         at = f"2026-02-{session + 1:02} 10:"
         found += [
-            draft(f"{session} {filler * 3}", at=f"{at}00", role=Role.USER, **place),
-            draft(f"{session} {half}{wanted}{half}", at=f"{at}02", role=role, speaker="Dr. " + "Long" * 10, **place),
-            draft(f"{session} {half}", at=f"{at}04", role=Role.TOOL, **place),
+            own(f"{session} {filler * 3}", at=f"{at}00", role=Role.USER),
+            own(f"{session} {half}{wanted}{half}", at=f"{at}02", role=role, speaker="Dr. " + "Long" * 10),
+            own(f"{session} {half}", at=f"{at}04", role=Role.TOOL),
         ]
     return found
 

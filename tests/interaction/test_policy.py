@@ -1,16 +1,17 @@
 """The policy at work, seen by a client: which layers are asked, when, at once or in turn, and what becomes of the others."""
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Layer, LayerAnswer, LayerName, LayerStatus, Query, Scanner, Slice
+from memory_mcp.layers.base import LayerAnswer, LayerName, LayerStatus, Query, Scanner, Slice
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.policy.engine import Engine
 from tests.factories import draft, ms
 from tests.interaction.conftest import DAYS, Door, open_app
 from tests.requirements import requirement
@@ -23,6 +24,8 @@ QUERY = "single-use refresh tokens with a grace window"
 ACCELERATORS = (LayerName.BM25, LayerName.VECTOR, LayerName.HYBRID)
 
 Work = Callable[[Query, Budget], LayerAnswer]
+State = Callable[[], LayerStatus]
+Before = Callable[[TimeWindow | None], None]
 
 
 @dataclass
@@ -47,7 +50,7 @@ class Played:
     name: LayerName
     diary: Diary
     work: Work
-    state: Callable[[], LayerStatus]
+    state: State
 
     def status(self) -> LayerStatus:
         self.diary.note("status", self.name)
@@ -69,8 +72,8 @@ def opened() -> Iterator[App]:
 
 @pytest.fixture
 def app(opened: App) -> App:
-    """With layers of its own."""
-    opened.engine = opened._engine()
+    """With an engine of its own."""
+    opened.engine = Engine(opened.engine_parts())
     return opened
 
 
@@ -79,25 +82,26 @@ def door(app: App) -> Door:
     return Door(app, "auto")
 
 
-def usable(name: LayerName) -> Callable[[], LayerStatus]:
-    return lambda: LayerStatus(name, enabled=True, healthy=True)
+def usable(name: LayerName, enabled: bool = True, healthy: bool = True) -> State:
+    return lambda: LayerStatus(name, enabled, healthy, reason="" if enabled and healthy else "it rests")
 
 
-def play(app: App, *, state: dict[LayerName, Callable[[], LayerStatus]] | None = None, **work: Work) -> Diary:
-    """Accelerators that are healthy and answer as the tree does, if not said otherwise."""
+def play(app: App, *, state: Mapping[LayerName, State] | None = None, before: Before | None = None, **work: Work) -> Diary:
+    """Accelerators that are healthy and answer as the tree does, if not said otherwise; `before` is called before a scan."""
     diary = Diary()
-    layers = cast("dict[LayerName, Layer]", app.engine._parts.layers)
+    parts = app.engine_parts()
+    layers = dict(parts.layers)
     tree = layers[LayerName.AGENTIC]
     for name in (*ACCELERATORS, LayerName.AGENTIC):
         how = (state or {}).get(name, usable(name))
-        layers[name] = cast("Layer", Played(name, diary, work.get(name.value, tree.search), how))
+        layers[name] = Played(name, diary, work.get(name.value, tree.search), how)
+    scanner = parts.scanner if before is None else Watched(parts.scanner, before)
+    app.engine = Engine(replace(parts, layers=layers, scanner=scanner))
     return diary
 
 
 #: The two indexes for themselves: side by side, a layer stands for those it is made of.
-APART: dict[LayerName, Callable[[], LayerStatus]] = {
-    LayerName.HYBRID: lambda: LayerStatus(LayerName.HYBRID, enabled=False, healthy=False, reason="it rests")
-}
+APART = {LayerName.HYBRID: usable(LayerName.HYBRID, enabled=False, healthy=False)}
 
 
 def nothing(query: Query, budget: Budget) -> LayerAnswer:
@@ -146,7 +150,7 @@ def test_every_layer_is_asked_for_its_status_once_before_any_is_searched(app: Ap
 def test_a_layer_that_is_not_both_enabled_and_healthy_is_never_searched(
     app: App, door: Door, mode: str, enabled: bool, healthy: bool
 ) -> None:
-    off = {n: (lambda n=n: LayerStatus(n, enabled, healthy, reason="it rests")) for n in ACCELERATORS}
+    off = {name: usable(name, enabled, healthy) for name in ACCELERATORS}
     diary = play(app, state=off)
     told = why(door, mode=mode, intent="locate")
     assert set(diary.asked("search")) == {"agentic"}
@@ -336,7 +340,7 @@ class Watched:
     """A scanner whose slices meet before they are read."""
 
     inner: Scanner
-    before: Callable[[TimeWindow | None], None]
+    before: Before
 
     def named(self, query: Query, words: Any) -> Slice | None:
         return self.inner.named(query, words)
@@ -349,8 +353,9 @@ class Watched:
         return self.inner.read(query, words)
 
 
-def watch(app: App, before: Callable[[TimeWindow | None], None]) -> None:
-    object.__setattr__(app.engine._parts, "scanner", Watched(app.engine._parts.scanner, before))
+def watch(app: App, before: Before) -> None:
+    parts = app.engine_parts()
+    app.engine = Engine(replace(parts, scanner=Watched(parts.scanner, before)))
 
 
 @requirement("policy:parallel-safe-time-slices")
@@ -426,8 +431,11 @@ def test_a_scan_reads_the_time_of_the_question_and_no_other(app: App, door: Door
 )
 def test_a_scan_comes_after_agentic_and_never_under_a_deadline(app: App, door: Door, intent: str, reason: str) -> None:
     order: list[str] = []
-    diary = play(app, bm25=nothing, vector=nothing, hybrid=nothing, agentic=nothing)
-    watch(app, lambda _: order.extend(diary.asked("search")))
+
+    def before(_: TimeWindow | None) -> None:
+        order.extend(diary.asked("search"))
+
+    diary = play(app, before=before, bm25=nothing, vector=nothing, hybrid=nothing, agentic=nothing)
     told = why(door, '"ylophonis"', intent=intent)
     assert told.get("scan", {}).get("why", "") == reason
     assert told["tier_used"] == 2

@@ -47,8 +47,8 @@ def test_a_long_call_reports_how_long_it_has_been_at_it(own: Door, monkeypatch: 
 def test_a_quick_call_reports_nothing(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     slowed(own, monkeypatch, lambda: None, 600.0)
 
-    async def hear(*told: object) -> None:
-        raise AssertionError(told)
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        raise AssertionError((progress, total, message))
 
     async def work(client: Client) -> None:
         found = await client.call_tool("intelligent_search", {"query": "anything"}, progress_callback=hear)
@@ -63,8 +63,8 @@ def test_a_client_that_asked_for_no_progress_hears_none(own: Door, monkeypatch: 
     waited = threading.Event()
     slowed(own, monkeypatch, lambda: waited.wait(0.2), 0.02)
 
-    async def hear(*told: object) -> None:
-        heard.append(told)
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
 
     async def work(client: Client) -> None:
         unasked = await client.call_tool("intelligent_search", {"query": "anything"})

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import NodeId
 from memory_mcp.requests.plain import tokens_of
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.toc.refining import LEAST_EVENTS, LEAST_TOKENS
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
@@ -144,7 +146,7 @@ def test_it_keeps_to_its_budget_and_says_what_is_left_out(door: Door, budget: in
     door.app.derivation.run()
     cuts = list(door.app.storage.toc.iter_cuts())
     longest = max(cuts, key=lambda c: c.events).node_id
-    node_id = {"segment": longest, "day": "toc:day:2026-01-20", "year": "toc:year:2026"}[what]
+    node_id = {"segment": longest, "day": NodeId("toc:day:2026-01-20"), "year": NodeId("toc:year:2026")}[what]
     found = door.ok("refine_show", node_id=node_id, token_budget=budget)
     assert tokens_of(found, 1.0) <= budget
     told = found.get("events", []) + found.get("children", [])

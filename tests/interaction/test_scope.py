@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, open_app
 
 #: Each with words that both projects hold, or that only the other one does.
-READS = [
+READS: list[tuple[str, dict[str, Any]]] = [
     ("intelligent_search", {"query": "decided cause", "limit": 50, "token_budget": 20000}),
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 50, "token_budget": 20000}),
     ("browse_toc", {"node_id": "toc:month:2026-01"}),
@@ -25,7 +26,7 @@ FOREIGN = ("billing", "invoice", "Norway", "ledger", "codex")
 
 
 @pytest.mark.parametrize(("tool", "arguments"), READS)
-def test_a_scoped_caller_sees_nothing_of_another_project(shop: Door, tool: str, arguments: dict[str, object]) -> None:
+def test_a_scoped_caller_sees_nothing_of_another_project(shop: Door, tool: str, arguments: dict[str, Any]) -> None:
     found = shop.ok(tool, **arguments)
     text = json.dumps(found, ensure_ascii=False)
     assert not [word for word in FOREIGN if word in text]
@@ -33,7 +34,7 @@ def test_a_scoped_caller_sees_nothing_of_another_project(shop: Door, tool: str, 
 
 
 @pytest.mark.parametrize(("tool", "arguments"), READS)
-def test_scope_all_lifts_it(shop: Door, tool: str, arguments: dict[str, object]) -> None:
+def test_scope_all_lifts_it(shop: Door, tool: str, arguments: dict[str, Any]) -> None:
     if tool == "get_toc_root":
         arguments = {}
     text = json.dumps(shop.ok(tool, **arguments, scope="all"), ensure_ascii=False)
@@ -73,7 +74,7 @@ def test_a_project_is_known_before_its_events_are_in_the_tree(own: Door) -> None
     ("tool", "arguments"), [(t, a) for t, a in READS if t not in ("get_events", "get_toc_root", "search_node")]
 )
 def test_where_the_callers_project_holds_nothing_every_project_is_searched_and_the_answer_says_so(
-    shared_app: object, era: str, tool: str, arguments: dict[str, object]
+    shared_app: object, era: str, tool: str, arguments: dict[str, Any]
 ) -> None:
     door = Door(shared_app, era, "github.com/acme/new")  # type: ignore[arg-type]
     found = door.ok(tool, **arguments)

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ResourceTemplateReference
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests.capturing import ListPaused, PauseCapture, ResumeCapture
@@ -20,6 +20,7 @@ from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import REQUESTS, respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.server.build import build_server
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from memory_mcp import machine
 from memory_mcp.app import App
 from memory_mcp.config import Settings
+from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import BUNDLED
 from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
@@ -251,7 +252,12 @@ def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(own: Do
 
     texts: list[str] = []
     whole = Model2Vec.embed
-    monkeypatch.setattr(Model2Vec, "embed", lambda self, given: texts.extend(given) or whole(self, given))
+
+    def embed(self: Model2Vec, given: Sequence[str]) -> Vectors:
+        texts.extend(given)
+        return whole(self, given)
+
+    monkeypatch.setattr(Model2Vec, "embed", embed)
     meaning = Door(opened(own.app.settings.storage.directory.parent / "meaning", model="bundled"), "auto")
     said = [draft(f"The plover counts shell {n}.", at="2026-02-26 09:00", session="late", source_id=str(n)) for n in range(200)]
     meaning.app.write(said, "jsonl")

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
 from memory_mcp.layers.base import Query
 from memory_mcp.requests.themes import Theme
+from memory_mcp.storage.settings import StorageSettings
 from tests.acceptance.test_policy_table import tokens
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
@@ -20,6 +21,7 @@ from tests.interaction.conftest import Door
 from tests.interaction.test_lean import ANSWER
 from tests.requirements import requirement
 from tests.topics_material import PROJECTS, THEMES, themed
+from tests.waiting import until
 
 OVERVIEW = "What have I been working on?"
 BY_TERMS = TeleportSettings(vector=VectorSettings(enabled=False))
@@ -87,9 +89,9 @@ def filled(place: Path, teleport: TeleportSettings, count: int = 72) -> App:
     app.derivation.run()
     app.accelerators.settle()
     if app.scheduler.run_now("group_topics").counts["begun"]:
-        thread = app.accelerators.topics()._thread  # type: ignore[union-attr]
-        assert thread is not None
-        thread.join()
+        keeper = app.accelerators.topics()
+        assert keeper is not None
+        until(lambda: keeper.status().last_rebuild_secs is not None or keeper.last_error, "for topics")
     return app
 
 

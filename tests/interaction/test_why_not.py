@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.model.event import Role
-from memory_mcp.model.ids import parse_span_grip
+from memory_mcp.layers.base import Query
+from memory_mcp.model.event import Event, Role
+from memory_mcp.model.ids import GripId, parse_span_grip
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.factories import BILLING, SHOP, draft
@@ -91,7 +92,7 @@ def grips_of(app: App, missing: str) -> set[str]:
     return {g.grip_id for own in found.values() for g in own}
 
 
-def saying(app: App, words: str) -> Any:
+def saying(app: App, words: str) -> Event:
     """The event that says something."""
     return next(e.event for batch in app.storage.events.iter_all() for e in batch if words in e.event.text)
 
@@ -99,11 +100,12 @@ def saying(app: App, words: str) -> Any:
 def segment_of(app: App, words: str) -> str:
     grip = grip_of(app, words)
     key = app.storage.grips.get_many([grip])[grip].segment
-    return str(app.storage.toc.segments([key])[key].node_id)
+    return app.storage.toc.segments([key])[key].node_id
 
 
-def grip_of(app: App, words: str) -> Any:
-    return app.storage.grips.of_events([saying(app, words).event_id])[saying(app, words).event_id][0].grip_id
+def grip_of(app: App, words: str) -> GripId:
+    event_id = saying(app, words).event_id
+    return app.storage.grips.of_events([event_id])[event_id][0].grip_id
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,9 @@ def id_of(app: App, missing: str) -> str:
     kind, _, words = missing.partition(":")
     if kind == "toc":
         return missing
-    return str({"segment": segment_of, "grip": grip_of, "event": lambda a, w: saying(a, w).event_id}[kind](app, words))
+    if kind == "event":
+        return saying(app, words).event_id
+    return segment_of(app, words) if kind == "segment" else grip_of(app, words)
 
 
 def told(client: Door, missing: str, call: dict[str, Any]) -> dict[str, Any]:
@@ -272,7 +276,7 @@ def test_a_way_is_found_in_a_few_tries(client: Door, app: App, monkeypatch: pyte
     case, tries = CASES["a segment of another project"], list[object]()
     whole = app.ask
 
-    def counted(query: object, *more: Any, **named: Any) -> Any:
+    def counted(query: Query, *more: Any, **named: Any) -> Any:
         tries.append(query)
         return whole(query, *more, **named)
 

@@ -22,7 +22,8 @@ MATERIAL = Material(NodeId("toc:day:2026-03-02"), "digest", tuple(words for word
 #: Of 100 segments how many hold a term: all know the words of the quotations, and these.
 COMMON = {"the": 0, "user": 60, "project": 50, "code": 60, "implement": 40, "test": 50}
 KNOWN = {project: {t for w, p in WORDS.values() if p == project for t in term_set(w)} for project in (SHOP, BILLING)}
-GOOD = {"text": "Retry on 503 at most 3 times, fail fast on 400 (PaymentGateway).", "grip_ids": ["g1"], "kind": "decision"}
+SAID = "Retry on 503 at most 3 times, fail fast on 400 (PaymentGateway)."
+GOOD = {"text": SAID, "grip_ids": ["g1"], "kind": "decision"}
 
 
 def frequency(term: str, project: str | None) -> int:
@@ -111,7 +112,7 @@ def test_an_answer_that_cannot_be_used_says_why_and_repeats_nothing(answer: str,
 
 
 def test_long_texts_are_cut_and_the_separator_of_titles_is_no_part_of_one() -> None:
-    written = told({**GOOD, "text": GOOD["text"] + " retry" * 100}, title="Retries · " + "PaymentGateway " * 40)
+    written = told({**GOOD, "text": SAID + " retry" * 100}, title="Retries · " + "PaymentGateway " * 40)
     assert len(written.title) <= 122
     assert " · " not in written.title
     assert len(written.bullets[0].text) <= 202

@@ -9,7 +9,7 @@ from memory_mcp.errors import ConfigError
 from memory_mcp.llm.settings import SummarizerSettings
 
 URL = "http://localhost:11434/v1"
-OPENAI = {"provider": "openai", "url": URL, "model": "qwen2.5:7b"}
+OPENAI: dict[str, Any] = {"provider": "openai", "url": URL, "model": "qwen2.5:7b"}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"provider": "gpt"}, "summarizer.provider must be one of extractive, openai, anthropic, command"),
     ({"provider": "openai", "model": "m"}, "needs summarizer.url. Set it to http://localhost:11434/v1"),

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -62,7 +63,7 @@ def test_another_version_name_or_address_would_be_noticed_in_every_file_that_rep
     now = manifests.written(said)
 
     def differing(**other: str) -> set[str]:
-        return {path.name for path, text in manifests.written(said._replace(**other)).items() if text != now[path]}
+        return {path.name for path, text in manifests.written(replace(said, **other)).items() if text != now[path]}
 
     noticed = {key: differing(**{key: value}) for key, value in changed.items()}
     bundle = {"manifest.json", "pyproject.toml"}
@@ -94,7 +95,7 @@ def test_a_release_has_the_checksums_of_what_was_built(tmp_path: Path) -> None:
 
 def test_a_tag_is_released_when_it_is_the_version_and_the_changelog_has_its_date() -> None:
     manifests = script()
-    said = manifests.facts()._replace(version="1.2.3")
+    said = replace(manifests.facts(), version="1.2.3")
     older = "## [1.2.2] - 2026-01-02\n\n- Older.\n"
     assert manifests.notes("v1.2.3", said, f"# Changelog\n\n## [1.2.3] - 2026-02-03\n\n### Fixed\n- It.\n\n{older}") == (
         "### Fixed\n- It.\n"

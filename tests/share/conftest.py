@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.model.event import EventDraft
+from memory_mcp.model.ids import EventId
 from memory_mcp.requests import share
 from memory_mcp.requests.scope import Caller
 from memory_mcp.sharing import run
+from memory_mcp.storage.settings import StorageSettings
 from tests.share.server import Server
 
 ANYONE = Caller("")
@@ -35,7 +37,7 @@ class Laptop:
     def add(self, project: str) -> None:
         share.share_project(self.app, share.ShareProject(project), ANYONE)
 
-    def say(self, *drafts: EventDraft, source: str = "jsonl") -> list[str]:
+    def say(self, *drafts: EventDraft, source: str = "jsonl") -> list[EventId]:
         ids = self.app.write(list(drafts), source).new
         self.app.derivation.run()
         return list(ids)

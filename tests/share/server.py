@@ -19,8 +19,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.team.share_routes import routes
 from memory_mcp.team.who import Grant, Principal, Role
 from tests.waiting import PATIENCE

@@ -11,14 +11,14 @@ from memory_mcp.requests import correct, forget, share
 from memory_mcp.sharing import run
 from memory_mcp.sharing.place import SharePlace
 from tests.factories import BILLING, SHOP, draft
-from tests.share.conftest import ANYONE, Make
+from tests.share.conftest import ANYONE, Laptop, Make
 from tests.share.server import Server
 
 CAUSE = "The cause of the slow invoices was a missing index on the ledger table."
 
 
-def forgot(laptop: object, **what: str) -> None:
-    forget.forget(laptop.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)  # type: ignore[attr-defined]
+def forgot(laptop: Laptop, **what: str) -> None:
+    forget.forget(laptop.app, forget.Forget(dry_run=False, by=forget.PERSON, **what), ANYONE)
 
 
 def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_who_said_it(laptop: Make) -> None:

@@ -77,9 +77,9 @@ def test_the_key_may_come_by_the_environment_of_the_command(make: Make, server: 
     place = make("first")
     say(place, "Something.")
     # The background process runs already, without it.
-    place._settings["MEMORY_MCP_SHARE_KEY"] = "alice-writer"
+    place.settings["MEMORY_MCP_SHARE_KEY"] = "alice-writer"
     assert json.loads(place.ok("share", "to", server.url, "--json"))["member"] == "alice"
-    del place._settings["MEMORY_MCP_SHARE_KEY"]
+    del place.settings["MEMORY_MCP_SHARE_KEY"]
     assert "alice-writer" not in place.ok("share", "status") + place.ok("config", "show")
     refused = place.run("share", "remove", "nothing")
     assert (refused.returncode, "is not shared" in refused.stderr) == (2, True)
@@ -97,9 +97,9 @@ def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make,
     killed = first if point == "share.sent" else second
     if killed is second:
         first.ok("share", "now")
-    killed._settings[VARIABLE] = point
+    killed.settings[VARIABLE] = point
     assert killed.run("share", "now").returncode != 0
-    del killed._settings[VARIABLE]
+    del killed.settings[VARIABLE]
     for place in (first, second, first, second):
         place.ok("share", "now")
     assert held(first) == held(second) == ["One.", "Three.", "Two."]
@@ -115,7 +115,7 @@ def test_a_page_that_was_stored_and_not_noted_is_taken_once(make: Make, server: 
     first.ok("share", "now")
     second.ok("share", "to", server.url, "--key", "bob-writer")
     assert second.run("share", "now").returncode != 0
-    del second._settings[VARIABLE]
+    del second.settings[VARIABLE]
     second.ok("share", "now")
     assert held(second) == ["One.", "Two."]
     # What came is nobody's to publish again, however it was interrupted.

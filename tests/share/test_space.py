@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.events.log import EventLog
 from memory_mcp.model.event import Event, carried
 from memory_mcp.requests.sharing import Member, changes, receive, standing
 from memory_mcp.sharing.wire import told
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import FakeClock
 

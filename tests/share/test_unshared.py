@@ -10,6 +10,7 @@ from memory_mcp.model.project import GUESS, PERSON, Alias, Split
 from memory_mcp.requests import share
 from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject, alias_project, split_project, undo_project
 from memory_mcp.sharing.client import Client
+from memory_mcp.sharing.run import place_of
 from tests.factories import BILLING, SHOP, draft
 from tests.share.conftest import ANYONE, Laptop, Make
 from tests.share.server import Server
@@ -153,7 +154,7 @@ def test_a_project_that_is_unshared_between_two_batches_leaves_no_further(
 
     def publish(client: Client, space: str, batch: dict[str, object]) -> dict[str, object]:
         answer = whole(client, space, batch)
-        if share.run.place_of(one.app).sharing().projects:
+        if place_of(one.app).sharing().projects:
             share.unshare_project(one.app, share.UnshareProject(SHOP), ANYONE)
         return answer
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import StorageSettings
 from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import GripId, NodeId, TopicId
 from memory_mcp.model.project import Alias, Split
@@ -17,6 +16,7 @@ from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, TableRows
 from memory_mcp.storage.duckdb import SCHEMA
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import SHOP, a_small_history, draft
 from tests.toc.helpers import engine, findings, memory, one, rebuild, run_sql, term_sets
 
@@ -200,7 +200,7 @@ def test_rows_of_another_schema_find_their_columns(kept_in: Where) -> None:
 
 
 def test_what_is_left_out_are_tables() -> None:
-    rows = engine(memory())._con.rows("SELECT table_name FROM duckdb_tables() WHERE NOT internal")
+    rows = engine(memory()).connection.rows("SELECT table_name FROM duckdb_tables() WHERE NOT internal")
     assert {row[0] for row in rows} >= DERIVED
 
 

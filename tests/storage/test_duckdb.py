@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -413,8 +414,8 @@ def test_compaction_gives_back_the_space_of_what_is_gone(data_dir: Path) -> None
     store = open_storage(data_dir, "Europe/Berlin")
     assert isinstance(store, DuckStorage)
     store.events.append([event(random.Random(i).randbytes(1000).hex(), at=i) for i in range(3000)])
-    store._con.run("CHECKPOINT")
-    with store._con.writing() as con:
+    store.connection.run("CHECKPOINT")
+    with store.connection.writing() as con:
         con.execute("DELETE FROM event WHERE seq > 10")
     # As DuckDB leaves it where a copy took more memory than it may use.
     (data_dir / (FILE + ".tmp")).mkdir()
@@ -545,23 +546,23 @@ def test_a_query_that_needs_too_much_memory_says_so_and_the_store_goes_on() -> N
 )
 def test_no_query_reaches_outside_the_store(storage: DuckStorage, sql: str) -> None:
     with pytest.raises(StorageError):
-        storage._con.rows(sql)
+        storage.connection.rows(sql)
 
 
 def test_a_variable_of_ours_is_no_table(storage: DuckStorage) -> None:
     secrets = [1]  # noqa: F841
     with pytest.raises(StorageError):
-        storage._con.rows("SELECT * FROM secrets")
+        storage.connection.rows("SELECT * FROM secrets")
 
 
-def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage) -> None:
-    def fails() -> None:
-        with storage._con.writing():
-            storage._numbers.take_events(10)
-            raise KeyboardInterrupt
+def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(point: str) -> None:
+        raise KeyboardInterrupt(point)
 
-    with pytest.raises(KeyboardInterrupt):
-        fails()
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_mcp.storage.duckdb.events.failpoint", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="before_commit"):
+            storage.events.append([event("a"), event("b")])
     storage.events.append([event("a")])
     assert storage.events.after(0, 5)[0].seq == 1
 
@@ -639,15 +640,18 @@ def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch:
     store = open_storage(data_dir)
     assert isinstance(store, DuckStorage)
     seen: list[int] = []
-    copied = Connection._copy
+    reading, here = Connection.reading, threading.current_thread()
 
-    def copy(self: Connection, fresh: Path) -> None:
-        copied(self, fresh)
-        reader = threading.Thread(target=lambda: seen.append(len(store.events.after(0, 100))))
-        reader.start()
-        reader.join(PATIENCE)
+    @contextmanager
+    def copying(self: Connection) -> Iterator[duckdb.DuckDBPyConnection]:
+        with reading(self) as cursor:
+            yield cursor
+            if threading.current_thread() is here and (data_dir / (FILE + ".compact")).exists():
+                reader = threading.Thread(target=lambda: seen.append(len(store.events.after(0, 100))))
+                reader.start()
+                reader.join(PATIENCE)
 
-    monkeypatch.setattr(Connection, "_copy", copy)
+    monkeypatch.setattr(Connection, "reading", copying)
     store.compact()
     assert seen == [50]
     store.close()

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memory_mcp.app import App
-from memory_mcp.config import StorageSettings
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.project import Alias
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import KnownTopic, TopicLabel
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Erased
 from memory_mcp.toc.terms import refit_all
 from tests.factories import SHOP, a_small_history, draft

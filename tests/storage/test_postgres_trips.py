@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import _pipeline_base
+from psycopg.generators import pipeline_communicate
 
 from memory_mcp.errors import StorageError
 from memory_mcp.storage.postgres import migrations
@@ -16,9 +17,8 @@ from memory_mcp.storage.postgres.database import Database, Statement, run
 from memory_mcp.storage.postgres.memories import TEAM, make_space, make_tenant
 from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.storage.values import Batch, Build, Request
-from tests.factories import event, ms
+from tests.factories import event, ms, node
 from tests.postgres import programs
-from tests.storage.suite import node
 
 pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it")
 
@@ -84,11 +84,10 @@ def test_what_several_callers_record_is_appended_in_two_round_trips(one: Databas
 
 def test_the_statements_of_a_round_trip_are_sent_together(one: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
-    communicate = _pipeline_base.pipeline_communicate
 
     def counted(connection: Any, commands: Any) -> Any:
         sent.append(len(commands))
-        return communicate(connection, commands)
+        return pipeline_communicate(connection, commands)
 
     monkeypatch.setattr(_pipeline_base, "pipeline_communicate", counted)
     with one.lent() as raw:

@@ -148,7 +148,7 @@ def test_what_else_was_known_is_kept(tmp_path: Path) -> None:
     store = open_storage(directory)
     assert told > 0
     assert (store.timezone, store.stats().store_id) == ("Asia/Tokyo", number)
-    assert len(store._con.rows("SELECT * FROM superseded")) == 1  # type: ignore[attr-defined]
+    assert len(store.superseded.recorded()) == 1
     # Importing again brings back what is missing: nothing says that it was read.
     assert store.outbox.marks("import:") == {}
     store.close()

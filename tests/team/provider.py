@@ -31,7 +31,8 @@ class Signer:
     def public(self) -> dict[str, Any]:
         """As the provider publishes it."""
         key: Any = self.private.public_key()
-        made = {"RS": RSAAlgorithm, "PS": RSAAlgorithm, "ES": ECAlgorithm, "Ed": OKPAlgorithm}[self.algorithm[:2]].to_jwk(key)
+        kinds: dict[str, type[RSAAlgorithm | ECAlgorithm | OKPAlgorithm]] = {"ES": ECAlgorithm, "Ed": OKPAlgorithm}
+        made = kinds.get(self.algorithm[:2], RSAAlgorithm).to_jwk(key)
         return {**json.loads(made), "kid": self.kid, "use": "sig", "alg": self.algorithm}
 
     def pem(self) -> bytes:

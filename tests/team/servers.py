@@ -66,7 +66,7 @@ class Server:
         return Caller(self.url, key, project, more={"Memory-Space": space} if space else {})
 
     def get(self, path: str, **headers: str) -> tuple[int, str]:
-        status, _, body = Caller(self.url, "").send("GET", path, **headers)
+        status, _, body = Caller(self.url, "").send("GET", path, None, **headers)
         return status, body.decode()
 
 

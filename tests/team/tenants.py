@@ -14,7 +14,7 @@ from memory_mcp.config import load
 from memory_mcp.events.log import EventLog
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.ids import GripId, TopicId, digest, encode, span_grip_id
+from memory_mcp.model.ids import GripId, NodeId, TopicId, digest, encode, span_grip_id
 from memory_mcp.model.project import Alias
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import TopicLabel
@@ -177,7 +177,7 @@ def _filled(storage: PostgresStorage, owner: Owner, name: str, ids: dict[str, Ow
     events = [stored.event.event_id for stored in storage.events.after(0, 1000)]
     span, none = span_grip_id(events[0], 0, 9), replace(nobodys(), owner=owner)
     cuts = sorted(storage.toc.iter_cuts(), key=lambda cut: cut.session_id)
-    segments = [cut.node_id for cut in cuts] or [none.node]
+    segments = [cut.node_id for cut in cuts] or [NodeId(none.node)]
     grips = [grip.grip_id for batch in storage.grips.iter_all() for grip in batch] or [span]
     topic = TopicId(f"topic:{encode(digest('topic', *map(str, owner), bits=60), 12).lower()}")
     _curate(storage, owner, [segments[0], grips[-1], topic])
@@ -228,8 +228,9 @@ def _drafts(owner: Owner) -> Iterator[EventDraft]:
 
 def _talk(owner: Owner) -> Iterator[EventDraft]:
     """So many short sessions that topics are looked for."""
-    names = {"project": f"github.com/acme/{word('p', owner)}", "agent": word("a", owner), "speaker": word("k", owner)}
+    project, agent, speaker = f"github.com/acme/{word('p', owner)}", word("a", owner), word("k", owner)
     for draft in themed(_SESSIONS):
         session = f"{word('s', owner)}-{draft.session_id}"
         text = f"{draft.text} This is about {word('v', owner)}."
-        yield replace(draft, **names, session_id=session, text=text, source_id=f"{word('i', owner)}-{draft.source_id}")
+        named = replace(draft, project=project, agent=agent, speaker=speaker)
+        yield replace(named, session_id=session, text=text, source_id=f"{word('i', owner)}-{draft.source_id}")

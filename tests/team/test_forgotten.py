@@ -41,6 +41,11 @@ def say(caller: Caller) -> None:
     assert caller.ok("ingest_events", events=events)["stored"] == len(events)
 
 
+def wait_for_the_index(caller: Caller, cache: Path) -> None:
+    until(lambda: tells(results(caller)), "for a search")
+    until(lambda: holding(cache), "for files of the index")
+
+
 def holding(folder: Path) -> list[str]:
     """Files below a folder that hold the value, or a name of it."""
     found = []
@@ -95,12 +100,9 @@ def test_what_is_forgotten_on_one_server_is_gone_from_every_file_and_answer_of_t
         say(here)
         caches = [tmp_path / name / "data" / "cache" for name in ("a", "b")]
         for caller, cache in ((here, caches[0]), (there, caches[1])):
-            until(lambda c=caller: tells(results(c)), "for a search")
-            until(
-                lambda c=caller: tells(c.call("get_node", node_id="toc:day:2026-01-01", scope="all", detail="full")),
-                "for the tree",
-            )
-            until(lambda f=cache: holding(f), "for files of the index")
+            wait_for_the_index(caller, cache)
+        day = {"node_id": "toc:day:2026-01-01", "scope": "all", "detail": "full"}
+        until(lambda: all(tells(caller.call("get_node", **day)) for caller in (here, there)), "for the tree")
         before = answers(there)
         assert {name for name in ("intelligent_search", "exact", "get_events", "toc:day:2026-01-01") if tells(before[name])} == {
             "intelligent_search", "exact", "get_events", "toc:day:2026-01-01",
@@ -132,8 +134,7 @@ def test_it_is_gone_from_files_of_memories_that_are_closed_or_whose_server_was_a
         with serving(tmp_path / "c", team.url, MORE) as third:
             for server, cache in ((first, caches[0]), (second, caches[1]), (third, caches[2])):
                 caller = server.caller(key, "team")
-                until(lambda c=caller: tells(results(c)), "for a search")
-                until(lambda f=cache: holding(f), "for files of the index")
+                wait_for_the_index(caller, cache)
         second.caller(key, "project_shop").call("intelligent_search", query="anything", scope="all")
         until(lambda: 'team_spaces{state="closed"} 0' not in second.get("/metrics")[1], "for the space to be closed")
         assert holding(caches[1])

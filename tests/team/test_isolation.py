@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -63,8 +64,8 @@ class World:
     def watched(self, tenant: int, key: str = "", space: str = "", project: str = "", mine: Iterable[int] = (1,)) -> Watched:
         """A member of a tenant who sees these of its spaces."""
         more = {"Memory-Space": space} if space else {}
-        mine = frozenset({(tenant, 26), *((tenant, number) for number in mine)})
-        return Watched(self.server.url, key or self.tenants.admins[tenant], project, "", more, self.tenants, mine)
+        owned = frozenset({(tenant, 26), *((tenant, number) for number in mine)})
+        return Watched(self.server.url, key or self.tenants.admins[tenant], project, "", more, self.tenants, owned)
 
     def of(self, owner: Owner) -> Handles:
         return self.tenants.handles[owner]
@@ -120,10 +121,12 @@ def find_topics(world: World, owner: Owner) -> None:
     caller = world.server.caller(key, world.of(owner).space_name)
     until(lambda: not caller.call("rebuild_index", index_type="topics")["isError"], "for topics")
     topics: list[str] = []
-    until(
-        lambda: topics.extend(t["topic_id"] for t in caller.ok("get_top_topics", scope="all", fine=True)["topics"]) or topics,
-        "for topics",
-    )
+
+    def found() -> bool:
+        topics.extend(topic["topic_id"] for topic in caller.ok("get_top_topics", scope="all", fine=True)["topics"])
+        return bool(topics)
+
+    until(found, "for topics")
     world.tenants.ids.update(dict.fromkeys((topic.removeprefix("topic:") for topic in topics), owner))
     world.tenants.handles[owner] = replace(world.of(owner), topic=topics[0])
     caller.ok("label_topic", topic_id=topics[0], label=word("l", owner))
@@ -132,8 +135,12 @@ def find_topics(world: World, owner: Owner) -> None:
 
 def ready(caller: Caller, own: Handles) -> None:
     """Wait until the caller's own words are found in the indexes."""
+
+    def finds(tool: str) -> bool:
+        return own.text in json.dumps(caller.call(tool, query=own.text, scope="all"))
+
     for tool in ("teleport_search", "vector_teleport"):
-        until(lambda tool=tool: own.text in json.dumps(caller.call(tool, query=own.text, scope="all")), f"for {tool}")
+        until(partial(finds, tool), f"for {tool}")
 
 
 def schemas(caller: Caller) -> Mapping[str, Mapping[str, Any]]:
@@ -278,7 +285,7 @@ def keys(world: World) -> dict[Role, str]:
 
 def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: World, keys: Mapping[Role, str]) -> None:
     nobody, before = nobodys(), world.kept((0, 0))
-    for role, key in {**keys, None: world.tenants.readers[FIRST]}.items():
+    for role, key in [*keys.items(), (None, world.tenants.readers[FIRST])]:
         caller = world.watched(FIRST, key)
         for tool in schemas(caller):
             needed = LOWEST[ACTS.get(tool, ACTS["get_node"])]
@@ -394,21 +401,25 @@ def test_tokens_of_other_issuers_audiences_and_tenants_open_nothing(world: World
     world.team.admin.add_member(SECOND, "Ada", f"{provider.issuer}|ada")
     world.team.admin.grant(SECOND, f"{provider.issuer}|ada", "team", Role.READER)
     good = {"org": tenant, "scope": "memory:admin"}
-    caller = world.watched(SECOND, provider.token(**good))
+
+    def token(of: Provider = provider, **changed: Any) -> str:
+        return of.token(None, None, **(good | changed))
+
+    caller = world.watched(SECOND, token())
     assert world.of((SECOND, 1)).text in json.dumps(caller.ok("get_events", scope="all"))
     refused = {
-        "issuer": (401, stranger.token(**good)),
-        "issuer's name": (401, stranger.token(**good, iss=provider.issuer)),
-        "audience": (401, provider.token(**good, aud="https://other.example/mcp")),
-        "expired": (401, provider.token(**good, exp=1)),
-        "tenant": (403, provider.token(**{**good, "org": word("t", (FIRST, 26))})),
-        "nobody's tenant": (403, provider.token(**{**good, "org": word("t", (7000, 26))})),
-        "member": (403, provider.token(**good, sub="m")),
-        "nobody": (403, provider.token(**good, sub="n")),
+        "issuer": (401, token(stranger)),
+        "issuer's name": (401, token(stranger, iss=provider.issuer)),
+        "audience": (401, token(aud="https://other.example/mcp")),
+        "expired": (401, token(exp=1)),
+        "tenant": (403, token(org=word("t", (FIRST, 26)))),
+        "nobody's tenant": (403, token(org=word("t", (7000, 26)))),
+        "member": (403, token(sub="m")),
+        "nobody": (403, token(sub="n")),
     }
     told = {}
-    for what, (status, token) in refused.items():
-        other = world.watched(SECOND, token)
+    for what, (status, refusing) in refused.items():
+        other = world.watched(SECOND, refusing)
         found, headers, body = other.send("POST", "/mcp", b"{}")
         told[what] = (plain(headers), body.replace(b"'m'", b"'n'"))
         assert found == status, what

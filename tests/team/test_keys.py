@@ -1,6 +1,7 @@
 """Texts of API keys."""
 
 import hmac
+from collections.abc import Callable
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_key_that_is_logged_keeps_its_secret() -> None:
         lambda _: "",
     ],
 )
-def test_a_text_that_is_not_quite_a_key_is_none(change) -> None:  # type: ignore[no-untyped-def]
+def test_a_text_that_is_not_quite_a_key_is_none(change: Callable[[str], str]) -> None:
     assert keys.read(change(str(keys.make(12)))) is None
 
 
@@ -52,7 +53,7 @@ def test_only_the_secret_proves_a_key_and_nothing_is_compared_byte_by_byte(monke
         asked.append((len(left), len(right)))
         return real(left, right)
 
-    monkeypatch.setattr(keys.hmac, "compare_digest", compare)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     assert [key.proves(key.hash), key.proves(other.hash), key.proves(None)] == [True, False, False]
     # A key that is not there costs what a wrong one does.
     assert asked == [(32, 32)] * 3

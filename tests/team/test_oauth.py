@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_the_servers_own_address_is_an_audience(provider: Provider, tokens: Toke
 @pytest.mark.parametrize(
     "given", [{"scope": None, "scp": ["memory:read"]}, {"scope": None, "scp": "memory:read"}, {"scope": "memory:read"}], ids=str
 )
-def test_scopes_are_read_as_providers_write_them(provider: Provider, tokens: Tokens, given: dict[str, object]) -> None:
+def test_scopes_are_read_as_providers_write_them(provider: Provider, tokens: Tokens, given: dict[str, Any]) -> None:
     assert tokens.check(provider.token(**given)).scopes == ("memory:read",)
 
 

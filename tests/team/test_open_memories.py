@@ -28,11 +28,11 @@ from tests.waiting import until
 
 
 @contextmanager
-def server_of(team: Team, root: Path, more: Mapping[str, str] | None = None, **limits: int) -> Iterator[TeamServer]:
+def server_of(team: Team, root: Path, more: Mapping[str, str] | None = None) -> Iterator[TeamServer]:
     """The parts of a server in this process, without its address and its workers."""
     own = {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"}
     settings = load({}, {**own, **(more or {})})
-    alone = replace(settings.team.server, workers=0, **limits)
+    alone = replace(settings.team.server, workers=0)
     server = TeamServer(replace(settings, team=replace(settings.team, server=alone)))
     try:
         yield server
@@ -72,9 +72,9 @@ def remember(host: TeamHost, caller: Served, text: str) -> None:
 
 def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_again(tmp_path: Path, team: Team) -> None:
     spaces = [f"space{n}" for n in range(30)]
-    team.member("acme", "ann", **dict.fromkeys(spaces, Role.ADMIN))
+    team.member("acme", "ann", ("memory:admin",), **dict.fromkeys(spaces, Role.ADMIN))
     ann = principal(team, "acme", "ann")
-    with server_of(team, tmp_path, open_spaces=5) as server:
+    with server_of(team, tmp_path, {"team.server.open_spaces": "5"}) as server:
         for n, space in enumerate(spaces):
             remember(server.host, as_caller(ann, space), f"Fruit number {n} is a pomegranate.")
             assert len(server.opened.all()) <= 5
@@ -87,7 +87,7 @@ def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_a
 def test_what_is_in_use_stays_open_beyond_the_bounds_and_is_closed_with_its_last_user(tmp_path: Path, team: Team) -> None:
     team.member("acme", "ann", a=Role.ADMIN, b=Role.ADMIN)
     tenant = team.admin.tenant("acme").tenant
-    with server_of(team, tmp_path, open_spaces=1) as server, server.opened.lent(Place(tenant, 1)) as first:
+    with server_of(team, tmp_path, {"team.server.open_spaces": "1"}) as server, server.opened.lent(Place(tenant, 1)) as first:
         with server.opened.lent(Place(tenant, 2)) as second:
             server.opened.trim()
             assert [memory.place.space for memory in server.opened.all()] == [1, 2]
@@ -211,5 +211,8 @@ def test_what_another_process_commits_reaches_the_indexes_of_this_one(tmp_path: 
         with here.opened.lent(Place(ann.tenant, 1)) as memory:
             memory.app.derivation.run()
         [memory] = there.opened.all()
-        counts = lambda: memory.app.accelerators.statuses()["bm25"].counts["grip"]  # noqa: E731
+
+        def counts() -> int:
+            return memory.app.accelerators.statuses()["bm25"].counts["grip"]
+
         until(lambda: counts() == 1, "for the index of the other server")

@@ -1,6 +1,7 @@
 """Whoever may only read is answered by every reading tool, whatever waits to be derived: reading writes nothing as the reader."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,12 @@ def say(caller: Caller, own: Handles, number: int) -> None:
 
 def ask_everything(caller: Caller, own: Handles) -> dict[str, str]:
     """Of every reading tool that failed, the error's first sentence; once the indexes, which each server makes, are there."""
+
+    def answers(tool: str) -> bool:
+        return not caller.call(tool, **honest(own)[tool]).get("isError")
+
     for tool in ("teleport_search", "vector_teleport"):
-        until(lambda tool=tool: not caller.call(tool, **honest(own)[tool]).get("isError"), f"for the index of {tool}")
+        until(partial(answers, tool), f"for the index of {tool}")
     failed = {}
     tools = {tool["name"] for tool in caller.ask("tools/list")["tools"]}
     readable = {tool for tool in tools if LOWEST[ACTS.get(tool, ACTS["get_node"])] is Role.READER} & set(honest(own))

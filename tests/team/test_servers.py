@@ -43,9 +43,7 @@ def test_what_is_written_on_one_server_is_found_on_the_other_at_once(tmp_path: P
         grip = there.ok("intelligent_search", query="zebra crossing", scope="all")["results"][0]["grip"]
         assert told_of(here.ok("expand_grip", grip_id=grip), "painted on Thursdays")
         # Filed by whichever server was free, and both see it.
-        for caller in (here, there):
-            until(lambda caller=caller: told_of(caller.ok("browse_toc"), "children"), "for the tree")
-            until(lambda caller=caller: caller.ok("browse_toc").get("children"), "for a year of the tree")
+        until(lambda: all(caller.ok("browse_toc").get("children") for caller in (here, there)), "for a year of the tree")
 
 
 def test_a_client_of_the_older_revision_is_answered_by_any_server(tmp_path: Path, team: Team) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.model.event import Event
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 
 ROOT = Path(__file__).parents[3]

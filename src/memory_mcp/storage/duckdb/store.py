@@ -353,6 +353,11 @@ class DuckStorage:
             else:
                 self._mark.reseal(now)
 
+    @property
+    def connection(self) -> Connection:
+        """What every statement about this store goes through."""
+        return self._con
+
     def close(self) -> None:
         """See Storage."""
         if self._closed:
