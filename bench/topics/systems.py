@@ -180,7 +180,7 @@ def _once(material: Material) -> tuple[list[dict[int, float]], Places, float]:
     from memory_mcp.indexes.topics import grouping
 
     links = grouping._links(material.rows())
-    grouping._follow(links, material.before)
+    grouping.link_neighbours(links, material.before)
     count = len(links)
     return links, *grouping._bounded(links, min(grouping._FINENESS * count ** (1 / 3), count / grouping._LINKS))
 

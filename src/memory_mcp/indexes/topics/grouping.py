@@ -52,14 +52,19 @@ def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
         return np.full(count, -1, dtype=np.int32)
     links = _links(rows)
     if before is not None:
-        strengths = [strength for own in links for strength in own.values()]
-        more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
-        for n, other in enumerate(before):
-            if other >= 0:
-                links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
+        link_neighbours(links, before)
     _, fineness = _bounded(links, min(_FINENESS * count ** (1 / 3), count / _LINKS))
     found, _ = _bounded(_agreed(links, fineness), fineness)
     return _settled(rows, found)
+
+
+def link_neighbours(links: Links, before: Sequence[int]) -> None:
+    """Strengthen the link of each segment to the one before it in its session (index, -1 for none), in place."""
+    strengths = [strength for own in links for strength in own.values()]
+    more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
+    for n, other in enumerate(before):
+        if other >= 0:
+            links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
 
 
 def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
