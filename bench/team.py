@@ -171,7 +171,7 @@ class Day:
             payload = {
                 "session_id": f"day-{self._seed}-{agent}",
                 "hook_event_name": "UserPromptSubmit",
-                "cwd": f"/work/project-{agent % 10:02d}",
+                "cwd": f"/home/agent/project-{agent % 10:02d}",
                 "prompt": text,
             }
             began = time.monotonic()
