@@ -1,7 +1,7 @@
 """Two hundred tenants on one server: of what one asks, nothing of another's is in any answer, error, header, metric or log."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -147,7 +147,11 @@ def schemas(caller: Caller) -> Mapping[str, Mapping[str, Any]]:
     return {tool["name"]: tool["inputSchema"].get("properties", {}) for tool in caller.ask("tools/list")["tools"]}
 
 
-def ask_honestly(world: World, tenant: int) -> Watched:
+#: Topics of a space are grouped a minute after somebody has first read it.
+_OF_TOPICS = {"get_top_topics", "topics_by_query", "get_toc_nodes_for_topic", "get_related_topics"}
+
+
+def ask_honestly(world: World, tenant: int, may_be_silent: Collection[str] = ()) -> Watched:
     """Everything about a caller's own memory that changes nothing."""
     caller, own = world.watched(tenant), world.of((tenant, 1))
     ready(caller, own)
@@ -160,7 +164,7 @@ def ask_honestly(world: World, tenant: int) -> Watched:
             silent |= {tool} if caller.own == before else set()
     for probe in PROBES:
         probe.ask(caller, own)
-    assert silent == set()
+    assert silent <= set(may_be_silent)
     return caller
 
 
@@ -257,7 +261,7 @@ def test_cursors_and_counts_of_a_members_spaces_have_no_part_in_the_one_beside_t
 @pytest.mark.slow
 @pytest.mark.parametrize("tenant", range(1, COUNT + 1))
 def test_every_tenant_asks_for_what_the_next_one_has(world: World, tenant: int) -> None:
-    assert ask_honestly(world, tenant).leaks == []
+    assert ask_honestly(world, tenant, _OF_TOPICS).leaks == []
     assert attack(world, world.watched(tenant), (tenant, 1), (tenant % COUNT + 1, 1)).leaks == []
 
 
