@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises InvalidQuery."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise InvalidQuery: what is wrong, the nearest known word or all of them, and where to read on."""
+        """Raise InvalidQuery with the mistake, the nearest known word or all of them, and the help to read."""
         see = f"See: {self.prog} --help"
         if choice := _CHOICE.search(message):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])

@@ -226,7 +226,7 @@ def run_compact(args: argparse.Namespace) -> int:
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
-    """Record that a person knows of the loss, and restart the high-water mark from what is there."""
+    """Record that a person has seen the loss, and set the high-water mark to the events that remain."""
     from memory_mcp.model.audit import Act
 
     is_person = render.is_persons(["admin", "acknowledge-loss"])

@@ -258,7 +258,7 @@ def project_here(app: "App") -> str:
 
 
 def project_typed(app: "App", name: str) -> str:
-    """Return a project's name; a relative path stands for the project of that directory."""
+    """Return a project's name; a relative path is resolved to the project of its directory."""
     from pathlib import Path
 
     from memory_mcp.scope import caller_project

@@ -81,7 +81,7 @@ def _chosen(source: Path, at: str) -> "Backup":
 
 
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
-    """Build the store in a folder of its own; return the folder and what it holds."""
+    """Build the store in a new folder; return the folder and its contents."""
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
     from memory_mcp.archive.reading import rows_of

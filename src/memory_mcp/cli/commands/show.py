@@ -19,7 +19,7 @@ _WHERE = "Ids stand in square brackets behind what ask, timeline and search prin
 
 
 class Shown(NamedTuple):
-    """What an id stands for, and the lines that show it."""
+    """The response to a request about one id, and the lines to print for it."""
 
     kind: str
     data: dict[str, Any]
