@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_mcp.derive.grips import MAX_EXCERPT, spans_of
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, named
-from memory_mcp.grips import MAX_EXCERPT, spans_of
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Contents, seal
 from memory_mcp.indexes.vector import stored

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memory_mcp import spoolfile
+from memory_mcp.client import spoolfile
 
 
 def left(spool: Path | str, payload: bytes, client: str = "claude-code") -> str:

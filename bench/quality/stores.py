@@ -15,11 +15,11 @@ import memory_mcp
 from bench.quality.corpora import Message
 from memory_mcp import config
 from memory_mcp.app import App
-from memory_mcp.jobs.derivation import Place
+from memory_mcp.derive.derivation import Place
 
 _PACKAGE = Path(memory_mcp.__file__).parent
 #: What decides what a store holds, and what its indexes hold.
-_STORE_CODE = ("model", "text.py", "storage", "events", "segments.py", "grips.py", "summarize", "toc", "ingest", "jobs")
+_STORE_CODE = ("model", "text.py", "storage", "events", "derive", "summarize", "toc", "ingest", "jobs")
 _INDEX_CODE = ("text.py", "indexes", "embed")
 #: Settings that leave a tier.
 TIERS: Mapping[int, Mapping[str, object]] = {

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_mcp import link
+    from memory_mcp.client import link
 
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
@@ -87,7 +87,7 @@ def main() -> int:
     """Run one command; the exit status."""
     argv = sys.argv[1:]
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
-        from memory_mcp import hook
+        from memory_mcp.client import hook
 
         return hook.main(argv[1:])
     if argv[:2] == ["daemon", "run"]:
@@ -117,7 +117,7 @@ def _pump(asked: _Asked) -> int | None:
     wanted = _wanted(asked)
     if wanted is None:
         return None
-    from memory_mcp import pump
+    from memory_mcp.client import pump
 
     return pump.run(wanted)
 
@@ -126,7 +126,7 @@ def _forward(asked: _Asked, argv: list[str]) -> int | None:
     wanted = _wanted(asked)
     if wanted is None:
         return None
-    from memory_mcp import forward
+    from memory_mcp.client import forward
 
     return forward.run(wanted, argv)
 
@@ -150,7 +150,8 @@ def _daemon(argv: "Sequence[str]") -> int:
 
 def _wanted(asked: _Asked) -> "link.Wanted | None":
     """The daemon to use; None where there is none to be used."""
-    from memory_mcp import link, paths
+    from memory_mcp import paths
+    from memory_mcp.client import link
 
     config = asked.named["--config"]
     # What is wrong with them the command line explains.

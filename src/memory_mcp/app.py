@@ -12,13 +12,14 @@ from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings, config_path
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.ingest.sources import all_importers, captured, follower, importer_named, syncing
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.sources import all_importers, captured, follower, importer_named, syncing
 
 if TYPE_CHECKING:
-    from memory_mcp.accelerators import Accelerators
+    from memory_mcp.derive.derivation import Derivation
     from memory_mcp.events.log import Write
+    from memory_mcp.indexes.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
     from memory_mcp.indexes.shown import Shown
     from memory_mcp.indexes.topics.keeper import TopicKeeper
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.pipeline import Source
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.ingest.watch import Watch
-    from memory_mcp.jobs.derivation import Derivation
     from memory_mcp.jobs.improve_summaries import Hands
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
@@ -126,12 +126,12 @@ class App:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
     def _derivation(self) -> "Derivation":
-        from memory_mcp.jobs.close_segments import CloseSegments
-        from memory_mcp.jobs.derivation import Derivation
-        from memory_mcp.jobs.workers import DeriveWorkers
+        from memory_mcp.derive.close_segments import CloseSegments
+        from memory_mcp.derive.derivation import Derivation
+        from memory_mcp.derive.rollup import RollUps
+        from memory_mcp.derive.workers import DeriveWorkers
         from memory_mcp.toc.noticed import Contradictions
         from memory_mcp.toc.projects import Projects
-        from memory_mcp.toc.rollup import RollUps
 
         self.storage.superseded.notice(Contradictions(self.storage, self.calendar))
         return Derivation(
@@ -165,14 +165,14 @@ class App:
         return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
 
     def _accelerators(self, directory: Path | None) -> "Accelerators":
-        from memory_mcp.accelerators import Accelerators
+        from memory_mcp.indexes.accelerators import Accelerators
 
         settings, callbacks = self.settings, self._callbacks
         beside = (self.storage, directory, self.clock, callbacks.give_way, callbacks.tends_indexes)
         return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *beside)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
-        from memory_mcp.jobs.derivation import Depth
+        from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.registry import JOBS, Parts
         from memory_mcp.jobs.render_briefings import BriefingSettings
         from memory_mcp.jobs.scheduler import Scheduler
@@ -202,7 +202,7 @@ class App:
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
     def _hands(self, directory: Path | None) -> "Hands":
-        from memory_mcp.jobs.derivation import Depth
+        from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.improve_summaries import Hands
 
         def publishing(publish: Callable[[], bool]) -> bool:

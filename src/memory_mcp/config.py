@@ -19,6 +19,7 @@ from typing import Any
 from memory_mcp import paths
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
+from memory_mcp.derive.segments import SegmentSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
@@ -27,7 +28,6 @@ from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.policy.rank import RankingSettings
-from memory_mcp.segments import SegmentSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.team_settings import TeamSettings
 

@@ -103,7 +103,7 @@ def is_repository(path: str) -> bool:
 def _gone(path: str, remote: str, branch: str) -> str:
     """The identity of a directory that is not on this machine."""
     # Most places are there: who asks for one of them loads no rules for the others.
-    from memory_mcp import worktrees
+    from memory_mcp.model import worktrees
 
     if named := normalise_remote(remote, path) if remote else "":
         return named

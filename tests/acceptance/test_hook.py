@@ -16,9 +16,9 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App
+from memory_mcp.client.hook import CLIENTS
 from memory_mcp.config import Settings
 from memory_mcp.failpoints import VARIABLE
-from memory_mcp.hook import CLIENTS
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.spooled import left
@@ -27,7 +27,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60
-IN_PROCESS = "import sys; from memory_mcp.hook import main; sys.exit(main(sys.argv[1:]))"
+IN_PROCESS = "import sys; from memory_mcp.client.hook import main; sys.exit(main(sys.argv[1:]))"
 #: Both ways in: the function, and the shipped program.
 WAYS = {"function": ["-c", IN_PROCESS], "program": ["-m", "memory_mcp", "hook"]}
 #: Each point of a drain that may be killed, and at which visit.
@@ -238,7 +238,7 @@ def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> 
 
 
 def test_a_payload_of_many_megabytes_is_read_to_its_end_and_bounded(directory: Path) -> None:
-    from memory_mcp.hook import CUT_KEPT, MAX_PAYLOAD
+    from memory_mcp.client.hook import CUT_KEPT, MAX_PAYLOAD
 
     given = payload("PostToolUse", tool_name="Read", tool_response="x" * (MAX_PAYLOAD + 3_000_000))
     assert hook(directory, given).stderr == b""

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import handing, link, paths, spoolfile
+from memory_mcp import paths
+from memory_mcp.client import handing, link, spoolfile
+from memory_mcp.client.hook import CUT_KEPT, MAX_PAYLOAD
 from memory_mcp.failpoints import VARIABLE
-from memory_mcp.hook import CUT_KEPT, MAX_PAYLOAD
 from tests.acceptance.test_hook import IN_PROCESS, LIMIT, PROMPT, ROOT, Done, environment, hook, kept, loaded, payload, stored
 from tests.daemon.places import needs_proc
 from tests.ingest.secret_kinds import KINDS, remains
@@ -60,7 +61,7 @@ def daemon(directory: Path) -> Iterator[int]:
 
 def patient(directory: Path, given: bytes) -> set[str]:
     """What a hook loads that waits for the daemon for as long as a busy machine may need."""
-    code = f"import sys; from memory_mcp import handing; handing.PATIENCE = {LIMIT}; from memory_mcp import hook; "
+    code = f"import sys; from memory_mcp.client import handing; handing.PATIENCE = {LIMIT}; from memory_mcp.client import hook; "
     code += "hook.main(['claude-code']); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=given, env=environment(directory), capture_output=True, timeout=LIMIT, check=True,
@@ -172,7 +173,14 @@ def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(directory: Path) ->
     tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 5000})
     fresh = patient(directory, tool)
     ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
-    assert ours == {"memory_mcp", "memory_mcp.hook", "memory_mcp.paths", "memory_mcp.handing", "memory_mcp.spoolfile"}
+    assert ours == {
+        "memory_mcp",
+        "memory_mcp.client",
+        "memory_mcp.client.hook",
+        "memory_mcp.paths",
+        "memory_mcp.client.handing",
+        "memory_mcp.client.spoolfile",
+    }
     bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
     heavy = {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse", "base64"}
     assert not (fresh - set(bare.stdout.split())) & heavy
@@ -220,7 +228,7 @@ def test_a_request_that_is_none_is_refused(broken: dict[str, Any], directory: Pa
 
 
 def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(directory: Path, daemon: int) -> None:
-    code = "import sys; from memory_mcp import handing; handing.METHOD = 'hook/none'; from memory_mcp import hook; "
+    code = "import sys; from memory_mcp.client import handing; handing.METHOD = 'hook/none'; from memory_mcp.client import hook; "
     code += "hook.main(['claude-code']); print('memory_mcp.ingest.payloads' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=SECRET, env=environment(directory), capture_output=True, timeout=LIMIT, check=True

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memory_mcp import paths
-from memory_mcp.door import connect
+from memory_mcp.client.door import connect
 from tests.acceptance.test_hook import LIMIT, ROOT, environment, hook, kept, payload
 from tests.waiting import until
 

@@ -4,7 +4,7 @@ from memory_mcp.app import App
 from memory_mcp.cli.checks import store
 from memory_mcp.cli.checks.base import Opened
 from memory_mcp.config import load
-from memory_mcp.jobs.derivation import Depth
+from memory_mcp.derive.derivation import Depth
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 AT = 1_772_442_000_000

@@ -69,7 +69,7 @@ finally:
 #: What a command line needs before any command is known.
 _ROOMS = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render errors model model.sentinel"
 FRONT = {"memory_mcp", *(f"memory_mcp.{name}" for name in _ROOMS.split())}
-LIGHT = {"memory_mcp.paths", "memory_mcp.door", "memory_mcp.machine"}
+LIGHT = {"memory_mcp.paths", "memory_mcp.client.door", "memory_mcp.machine"}
 #: What looks through every line that is printed; on the standard library alone.
 FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
 
@@ -80,7 +80,7 @@ FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
         ("--help", set()),
         ("--version", set()),
         ("config --help", {"memory_mcp.cli.commands.config"}),
-        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.link", *LIGHT, *FENCE}),
+        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.client", "memory_mcp.client.link", *LIGHT, *FENCE}),
     ],
 )
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, stdio_client
 
 from bench.place import VISIBLE, Place
-from memory_mcp import link
+from memory_mcp.client import link
 from tests.waiting import PATIENCE, until
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp import link
+from memory_mcp.client import link
 from memory_mcp.requests.registry import REQUESTS, WRITING
 from tests.daemon.places import needs_proc, said
 from tests.interaction.test_tool_list import SNAPSHOT, WRITES

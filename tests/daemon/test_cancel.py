@@ -15,8 +15,8 @@ from mcp import Client
 
 from bench import corpus
 from bench.place import Place
-from memory_mcp import link
 from memory_mcp.cli.browser.asking import There
+from memory_mcp.client import link
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.fakes import FakeClock

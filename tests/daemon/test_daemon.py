@@ -14,7 +14,8 @@ import duckdb
 import pytest
 
 from bench.place import Place
-from memory_mcp import link, paths
+from memory_mcp import paths
+from memory_mcp.client import link
 from memory_mcp.storage.lock import file_system_of
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.waiting import PATIENCE, until

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp import door, paths
+from memory_mcp import paths
+from memory_mcp.client import door
 from tests.daemon.places import DAEMON, look, needs_proc
 
 pytestmark = needs_proc

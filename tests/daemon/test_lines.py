@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place, wait_for
-from memory_mcp import lines, link
+from memory_mcp.client import lines, link
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 

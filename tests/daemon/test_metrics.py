@@ -11,9 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from memory_mcp import gauges, metrics
+from memory_mcp import metrics
 from memory_mcp.app import App
-from memory_mcp.jobs.close_segments import CloseSegments
+from memory_mcp.daemon import gauges
+from memory_mcp.derive.close_segments import CloseSegments
 from memory_mcp.layers.base import Query
 from memory_mcp.model.ids import event_id, span_grip_id
 from memory_mcp.server.build import assemble
@@ -305,7 +306,7 @@ def test_the_memory_of_the_process_is_told(app: App) -> None:
 WORK = """
 import sys
 from memory_mcp.app import App
-from memory_mcp.jobs.close_segments import CloseSegments
+from memory_mcp.derive.close_segments import CloseSegments
 from memory_mcp.config import Settings
 from memory_mcp.layers.base import Query
 from tests.factories import a_small_history
@@ -367,7 +368,7 @@ def test_without_a_configured_library_a_span_costs_next_to_nothing() -> None:
     """Sixty calls were counted, which take 7 microseconds."""
     from opentelemetry import trace
 
-    from memory_mcp.tracing import span
+    from memory_mcp.metrics import span
 
     def search() -> None:
         with span("search"):

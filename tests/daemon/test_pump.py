@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place, resident, wait_for
-from memory_mcp import link
+from memory_mcp.client import link
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 

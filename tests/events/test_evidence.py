@@ -2,9 +2,9 @@
 
 import pytest
 
+from memory_mcp.derive.grips import cut_grips
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.events.evidence import Evidence
-from memory_mcp.grips import cut_grips
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip
 from memory_mcp.model.ids import span_grip_id

@@ -10,16 +10,16 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
+from memory_mcp.derive import close_segments, rebuild_toc
+from memory_mcp.derive.build import derive
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp.indexes import follow
 from memory_mcp.indexes.document import unit_of
 from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
-from memory_mcp.jobs import close_segments, rebuild_toc
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.build import derive
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings, frequencies, memory, term_sets, texts

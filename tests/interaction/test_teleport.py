@@ -721,7 +721,7 @@ def test_the_engine_is_declared_and_has_a_room_of_its_own() -> None:
 def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_for(
     own: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from memory_mcp.gauges import exposition
+    from memory_mcp.daemon.gauges import exposition
 
     def errors() -> float:
         [line] = [x for x in exposition(own.app).splitlines() if x.startswith("bm25_commit_errors_total ")]
@@ -810,7 +810,7 @@ def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkey
 @requirement("bm25:metric-bm25_search_latency_seconds", "bm25:metric-bm25_commit_latency_seconds")
 @requirement("bm25:metric-bm25_index_operations_total", "bm25:metric-bm25_rebuild_duration_seconds")
 def test_the_metrics_follow_what_an_index_does(own: Door) -> None:
-    from memory_mcp.gauges import exposition
+    from memory_mcp.daemon.gauges import exposition
 
     def read() -> dict[str, float]:
         lines = [x.rsplit(" ", 1) for x in exposition(own.app).splitlines() if x.startswith("bm25_")]

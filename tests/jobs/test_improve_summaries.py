@@ -11,8 +11,8 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
-from memory_mcp.jobs.derivation import Depth
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.event import EventDraft

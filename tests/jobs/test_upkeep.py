@@ -13,8 +13,8 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.clock import SystemClock
 from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
-from memory_mcp.jobs.derivation import Depth
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.registry import JOBS
 from memory_mcp.jobs.schedule import SchedulerSettings

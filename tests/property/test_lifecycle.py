@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.jobs.derivation import Depth
+from memory_mcp.derive.derivation import Depth
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar

@@ -276,7 +276,7 @@ def test_a_session_that_begins_below_another_name_is_told_of_the_project(app: Ap
 
 
 def test_rebuilding_the_tree_changes_nothing_of_it(app: App) -> None:
-    from memory_mcp.jobs.rebuild_toc import RebuildToc
+    from memory_mcp.derive.rebuild_toc import RebuildToc
 
     ask(app, AliasProject(BILLING, SHOP))
     before = shown(app)

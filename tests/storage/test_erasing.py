@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memory_mcp.app import App
+from memory_mcp.derive.terms import refit_all
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import GripId, topic_id
@@ -12,7 +13,6 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Erased
-from memory_mcp.toc.terms import refit_all
 from tests.factories import SHOP, a_small_history, draft
 from tests.storage.test_archive import tables_of
 from tests.toc.helpers import findings, frequencies, memory, rebuild

@@ -9,8 +9,8 @@ import anyio
 import psycopg
 from anyio import wait_all_tasks_blocked
 
-from memory_mcp import sources
 from memory_mcp.errors import InvalidQuery, NotFound, QuotaExceeded
+from memory_mcp.ingest import sources
 from memory_mcp.team.host import SERVED
 from memory_mcp.team.intake import Intake, Payload, Taken
 from memory_mcp.team.who import Role

@@ -6,7 +6,7 @@ import numpy as np
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
-from memory_mcp.jobs.rebuild_toc import RebuildReport, RebuildToc
+from memory_mcp.derive.rebuild_toc import RebuildReport, RebuildToc
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.duckdb.store import DuckStorage

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_mcp import link, machine, paths
+from memory_mcp import machine, paths
 from memory_mcp.app import App
 from memory_mcp.children import few_collections
 from memory_mcp.cli.failures import ours
+from memory_mcp.client import link
 from memory_mcp.config import Settings
 from memory_mcp.errors import LayerUnavailable
-from memory_mcp.sources import all_importers, importer_named
+from memory_mcp.ingest.sources import all_importers, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
@@ -111,7 +112,7 @@ class Here:
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """See Memory; an index follows when it is next used."""
-        from memory_mcp.jobs.derivation import Place
+        from memory_mcp.derive.derivation import Place
 
         left = self._app.derivation.pending()
 

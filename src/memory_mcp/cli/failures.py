@@ -1,6 +1,6 @@
 """Converts error replies of the daemon to exceptions of this package."""
 
-from memory_mcp import link
+from memory_mcp.client import link
 from memory_mcp.errors import MemoryMcpError
 
 

@@ -5,8 +5,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_mcp import link
 from memory_mcp.cli import render
+from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
 if TYPE_CHECKING:

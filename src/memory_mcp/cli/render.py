@@ -191,7 +191,7 @@ def can_ask() -> bool:
 
 def is_persons(argv: Sequence[str]) -> bool:
     """Whether a person at a terminal says that what the command says is their own word; see `forward.QUESTIONS`."""
-    from memory_mcp.forward import question_of
+    from memory_mcp.client.forward import question_of
 
     terminal = TERMINAL.get()
     if terminal is not None:

@@ -21,7 +21,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp import lines, metrics
+from memory_mcp import metrics
+from memory_mcp.client import lines
 from memory_mcp.daemon.security import Refusal, send_json
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller

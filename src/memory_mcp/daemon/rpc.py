@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 import anyio.from_thread
 
-from memory_mcp import lines
+from memory_mcp.client import lines
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 
 if TYPE_CHECKING:

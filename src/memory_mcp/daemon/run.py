@@ -19,13 +19,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import __version__, door, metrics, paths
+from memory_mcp import __version__, metrics, paths
 from memory_mcp.children import few_collections, kill_all
+from memory_mcp.client import door
+from memory_mcp.client.handing import METHOD
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
 from memory_mcp.daemon.clients import Client, Clients, resident_bytes
 from memory_mcp.errors import MemoryMcpError
-from memory_mcp.handing import METHOD
 from memory_mcp.storage.highwater import damage_met
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 
@@ -277,7 +278,7 @@ class _Daemon:
         return {"clients": len(self._clients), "events_to_file": self._service.pending}
 
     def _metrics(self) -> str:
-        from memory_mcp.gauges import exposition
+        from memory_mcp.daemon.gauges import exposition
 
         return exposition(self._service.host.app())
 
@@ -301,7 +302,7 @@ class _Daemon:
 
     def status(self) -> dict[str, Any]:
         """What `daemon status` tells."""
-        from memory_mcp.gauges import spooled
+        from memory_mcp.daemon.gauges import spooled
         from memory_mcp.policy.stopping import at_work
 
         host = self._service.host

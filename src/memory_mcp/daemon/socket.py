@@ -17,10 +17,11 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from memory_mcp import __version__, lines, paths
+from memory_mcp import __version__, paths
+from memory_mcp.client import lines
+from memory_mcp.client.door import demand
 from memory_mcp.daemon.clients import Client, Clients
 from memory_mcp.daemon.rpc import Conversation, Lines
-from memory_mcp.door import demand
 from memory_mcp.scope import caller_project
 from memory_mcp.server.caller import CALLER, Caller
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp import link
+from memory_mcp.client import link
 from memory_mcp.config import load
 from memory_mcp.errors import MemoryMcpError
 

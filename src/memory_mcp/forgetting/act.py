@@ -21,17 +21,17 @@ from typing import Any
 from memory_mcp import machine
 from memory_mcp.app import App
 from memory_mcp.archive.outgoing import own_folders
+from memory_mcp.derive.derivation import Place
+from memory_mcp.derive.rebuild_toc import RebuildToc
+from memory_mcp.derive.terms import refit_all
 from memory_mcp.errors import IndexNotReady
 from memory_mcp.failpoints import failpoint
 from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
-from memory_mcp.jobs.derivation import Place
-from memory_mcp.jobs.rebuild_toc import RebuildToc
 from memory_mcp.model.audit import Act
 from memory_mcp.storage.values import Erased
-from memory_mcp.toc.terms import refit_all
 
 log = logging.getLogger(__name__)
 

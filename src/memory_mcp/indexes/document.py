@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from memory_mcp.derive.build import pieces
 from memory_mcp.events.evidence import said_of
 from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
@@ -17,7 +18,6 @@ from memory_mcp.model.grip import Grip, Said, quote_of
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.toc.build import pieces
 
 #: Version of what is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 3

@@ -13,8 +13,8 @@ from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.follow import BULK, Member, follow, follow_aside, named, rebuild
 from memory_mcp.indexes.live import TAIL, LiveIndex
 from memory_mcp.indexes.turns import BUILDS
+from memory_mcp.metrics import span
 from memory_mcp.storage.base import Storage
-from memory_mcp.tracing import span
 
 log = logging.getLogger(__name__)
 

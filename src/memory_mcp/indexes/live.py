@@ -24,7 +24,7 @@ from memory_mcp.indexes.merging import Merging
 from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, outdated, part_of
 from memory_mcp.indexes.shelf import Built, Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
-from memory_mcp.tracing import span
+from memory_mcp.metrics import span
 
 log = logging.getLogger(__name__)
 

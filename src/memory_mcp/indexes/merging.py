@@ -11,7 +11,7 @@ from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.part import Kind, LivePart, Part, merged
 from memory_mcp.indexes.shelf import Built, Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
-from memory_mcp.tracing import span
+from memory_mcp.metrics import span
 
 B = TypeVar("B")
 

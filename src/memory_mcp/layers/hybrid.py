@@ -13,7 +13,7 @@ from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING
 from memory_mcp.layers.teleport import DEPTH, Found, Side, Teleported, TeleportLayer, Wanted, as_layer
-from memory_mcp.tracing import span
+from memory_mcp.metrics import span
 
 #: Least number of documents requested from each side: the other side's best may rank low here.
 _DEPTH = 100

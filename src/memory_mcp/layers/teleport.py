@@ -21,13 +21,13 @@ from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, Layer
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
 from memory_mcp.layers.showing import Showing
+from memory_mcp.metrics import span
 from memory_mcp.model.event import EventType
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import probe, query_terms, terms
 from memory_mcp.toc.tree import Tree
-from memory_mcp.tracing import span
 
 #: A search of one or both indexes for messages.
 Jump = Callable[["Wanted"], "Teleported"]

@@ -15,12 +15,12 @@ from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.teleport import Switch, best_tool
+from memory_mcp.metrics import span
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
-from memory_mcp.tracing import span
 
 if TYPE_CHECKING:
     from memory_mcp.indexes.keeper import Rebuilt

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from memory_mcp.model.ids import EventId, GripId, digest, grip_id_from, key_of
 
-#: Rules that choose spans (grips.py); part of a grip's identity.
+#: Rules that choose spans (derive/grips.py); part of a grip's identity.
 GRIP_CUTTER_VERSION = 1
 #: Between the two halves of a quotation that runs from a tool call into its result.
 JOINT = "\n⤷ "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget, StopConditions, leave_out
+from memory_mcp.metrics import span
 from memory_mcp.policy import relevance
 from memory_mcp.policy.execute import Execution
 from memory_mcp.policy.explain import Explanation
@@ -15,7 +16,6 @@ from memory_mcp.policy.plan import How, Known, Plan, make_plan, pool_of
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.search import Parts, Search
 from memory_mcp.question.intent import Intent
-from memory_mcp.tracing import span
 
 #: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
 #: it is asked; one that has come is used a moment later.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.text import placed_terms, query_terms, term_hash
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
-    from memory_mcp.toc.terms import Frequencies
+    from memory_mcp.derive.terms import Frequencies
 
 #: Marks a cut.
 ELLIPSIS = "…"

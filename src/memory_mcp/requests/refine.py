@@ -10,10 +10,12 @@ from itertools import islice
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.derive.build import salience_of, segment_title, with_others
+from memory_mcp.derive.derivation import Depth
+from memory_mcp.derive.rollup import period_name
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.jobs.derivation import Depth
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -29,9 +31,7 @@ from memory_mcp.summarize.keywords import MAX_KEYWORDS, keywords_of
 from memory_mcp.summarize.kinds import cues_of, kind_of
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.toc.build import salience_of, segment_title, with_others
 from memory_mcp.toc.refining import Refining
-from memory_mcp.toc.rollup import period_name
 
 #: Longest texts, characters, and most bullets of a node and grips of a bullet.
 MAX_TITLE, MAX_TEXT, MAX_KEYWORD = 200, 2000, 60

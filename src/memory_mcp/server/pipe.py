@@ -16,7 +16,8 @@ from mcp import types
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from memory_mcp import lines, machine
+from memory_mcp import machine
+from memory_mcp.client import lines
 from memory_mcp.server.guard import MemoryServer
 
 _CHUNK = 1 << 16

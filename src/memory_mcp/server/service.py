@@ -13,15 +13,15 @@ from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
+from memory_mcp.derive.derivation import Depth, Place
+from memory_mcp.derive.deriver import Deriver, Patience, Waiting
 from memory_mcp.forgetting.act import resume
 from memory_mcp.ingest import handover
-from memory_mcp.jobs.derivation import Depth, Place
-from memory_mcp.jobs.deriver import Deriver, Patience, Waiting
 from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
 
 if TYPE_CHECKING:
-    from memory_mcp.jobs.derivation import Derivation
+    from memory_mcp.derive.derivation import Derivation
     from memory_mcp.storage.lock import DirectoryLock
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from memory_mcp.accelerators import NAMES
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.indexes.accelerators import NAMES
 from memory_mcp.storage.postgres.database import Bound, Database, Listener
 from memory_mcp.team.host import connection_of
 from memory_mcp.team.opened import Memory, Opened, Place

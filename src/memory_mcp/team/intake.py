@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 import anyio
 import anyio.to_thread
 
-from memory_mcp import spoolfile
 from memory_mcp.app import App
+from memory_mcp.client import spoolfile
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
 from memory_mcp.events.log import Write
 from memory_mcp.ingest.base import ImportReport

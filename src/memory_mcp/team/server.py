@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from memory_mcp import metrics, sources
+from memory_mcp import metrics
 from memory_mcp.app import App, Callbacks
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
@@ -27,6 +27,7 @@ from memory_mcp.daemon.routes import Connection
 from memory_mcp.daemon.security import Guard as HostGuard
 from memory_mcp.daemon.security import Rules
 from memory_mcp.errors import ConfigError
+from memory_mcp.ingest import sources
 from memory_mcp.model.event import EventDraft
 from memory_mcp.server.build import assemble
 from memory_mcp.server.ending import signals_of_end

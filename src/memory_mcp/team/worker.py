@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from memory_mcp import metrics
+from memory_mcp.derive.derivation import Depth
+from memory_mcp.derive.derivation import Place as Where
 from memory_mcp.errors import MemoryMcpError, NotFound
 from memory_mcp.forgetting.act import Forgetting
-from memory_mcp.jobs.derivation import Depth
-from memory_mcp.jobs.derivation import Place as Where
 from memory_mcp.jobs.schedule import Daily, next_due
 from memory_mcp.llm.settings import OFF
 from memory_mcp.storage.postgres.connection import EVENTS

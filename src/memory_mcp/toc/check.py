@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from memory_mcp.derive.build import hashes_of
+from memory_mcp.derive.terms import children_of, from_bytes, read_sets, union, without
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, rollup_targets, sources_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip, quote_hash, quote_of
@@ -17,8 +19,6 @@ from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.build import hashes_of
-from memory_mcp.toc.terms import children_of, from_bytes, read_sets, union, without
 
 #: What is found of a period that is not rolled up yet: the only rule that mere waiting mends.
 FRESHNESS = "freshness"

@@ -8,6 +8,9 @@ Invariants
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from memory_mcp.derive.build import salience_of, segment_title, source_of_children, source_of_events, with_text_of
+from memory_mcp.derive.rollup import RollUps, period_name
+from memory_mcp.derive.terms import Frequencies, children_of
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.llm.answer import Rarity, Written
 from memory_mcp.llm.material import Material, of_period, of_segment
@@ -19,9 +22,6 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.text import term_hash
-from memory_mcp.toc.build import salience_of, segment_title, source_of_children, source_of_events, with_text_of
-from memory_mcp.toc.rollup import RollUps, period_name
-from memory_mcp.toc.terms import Frequencies, children_of
 
 #: A segment or day is settled after this time, a longer period a day after its last event (ms).
 _RESTS, _RESTS_LONG = 3_600_000, 86_400_000

@@ -11,8 +11,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from memory_mcp import worktrees
 from memory_mcp.clock import Clock
+from memory_mcp.derive.terms import EMPTY, Hashes, frequency, read_sets
+from memory_mcp.model import worktrees
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import digest
 from memory_mcp.model.project import GUESS, Alias, Names
@@ -21,7 +22,6 @@ from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.scope import is_gone, project_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.terms import EMPTY, Hashes, frequency, read_sets
 
 #: Segments filed again in one transaction.
 _CHUNK = 200

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from memory_mcp.grips import covering
+from memory_mcp.derive.grips import covering
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.event import Event, Role, Trust, is_recap
 from memory_mcp.model.grip import Grip

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
+from memory_mcp.derive.rollup import period_name, roll_up
+from memory_mcp.derive.segments import overlap
+from memory_mcp.derive.terms import Frequencies, Hashes, from_bytes, read_sets, union
 from memory_mcp.errors import NotFound
 from memory_mcp.model.calendar import (
     EVERY_DAY,
@@ -29,13 +32,10 @@ from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
-from memory_mcp.segments import overlap
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope, Tally
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.outline import Outline
-from memory_mcp.toc.rollup import period_name, roll_up
-from memory_mcp.toc.terms import Frequencies, Hashes, from_bytes, read_sets, union
 
 T = TypeVar("T")
 #: Build number, rows of terms, last of them: see TocStore.stamps.

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import gauges, metrics
+from memory_mcp import metrics
 from memory_mcp.app import App
+from memory_mcp.daemon import gauges
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.layers import topics as layering

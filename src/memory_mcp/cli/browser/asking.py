@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_mcp import link
 from memory_mcp.cli.failures import ours
+from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from memory_mcp import __version__, link
+from memory_mcp import __version__
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 from memory_mcp.cli.checks.inside import RESTART, running
+from memory_mcp.client import link
 
 
 def checks(look: Look) -> Iterator[Check]:

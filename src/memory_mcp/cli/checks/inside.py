@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp import link
 from memory_mcp.cli.checks import registry
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
+from memory_mcp.client import link
 from memory_mcp.errors import MemoryMcpError, SchemaTooOld, StorageLocked
 from memory_mcp.storage import highwater
 

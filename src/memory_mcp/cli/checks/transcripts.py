@@ -8,7 +8,7 @@ from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
 from memory_mcp.config import Settings
 from memory_mcp.ingest.following import agreed
 from memory_mcp.ingest.rescue import Fate, fates
-from memory_mcp.sources import all_importers
+from memory_mcp.ingest.sources import all_importers
 
 
 def checks(opened: Opened) -> Iterator[Check]:

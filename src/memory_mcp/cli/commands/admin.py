@@ -84,7 +84,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 def run_rebuild(args: argparse.Namespace) -> int:
     """Derive everything again."""
-    from memory_mcp.jobs.rebuild_toc import RebuildToc
+    from memory_mcp.derive.rebuild_toc import RebuildToc
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
@@ -207,7 +207,7 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
 
 def _run_prometheus(args: argparse.Namespace) -> int:
     """Print what `/metrics` serves; counters of another process are not in it."""
-    from memory_mcp.gauges import exposition
+    from memory_mcp.daemon.gauges import exposition
 
     with opened(args, catch_up=False) as app:
         text = exposition(app)

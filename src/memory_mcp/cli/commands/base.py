@@ -13,9 +13,9 @@ from memory_mcp.errors import ConfigError, InvalidQuery
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory_mcp import link
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
+    from memory_mcp.client import link
     from memory_mcp.config import Settings
     from memory_mcp.model.calendar import Calendar
     from memory_mcp.requests.scope import Scoped
@@ -165,7 +165,7 @@ def named_project(args: argparse.Namespace) -> str:
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
     """Return what identifies the daemon of this command: data directory, settings and project."""
-    from memory_mcp import link
+    from memory_mcp.client import link
 
     profile = flags_of(args).get("server.profile")
     directory = str(settings_of(args).storage.directory.absolute())
@@ -177,8 +177,8 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 @contextmanager
 def filling(args: argparse.Namespace) -> "Iterator[Memory]":
     """Yield the memory of a bulk command: the daemon's, or opened here where no daemon is used."""
-    from memory_mcp import link
     from memory_mcp.cli import bulk
+    from memory_mcp.client import link
 
     settings = settings_of(args)
     if settings.server.daemon and link.usable():

@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _asking(args: argparse.Namespace) -> "Iterator[Asking]":
     """What answers: the daemon, or where there is to be none, the memory opened here."""
-    from memory_mcp import link
     from memory_mcp.cli.browser.asking import Here, There
+    from memory_mcp.client import link
 
     if settings_of(args).server.daemon and link.usable():
         yield There(wanted(args))

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp import link, machine, paths
+from memory_mcp import machine, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, print_result, settings_file, wanted
+from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
 #: Longer than a daemon may take to end (seconds).

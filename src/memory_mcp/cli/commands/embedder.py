@@ -166,8 +166,8 @@ def _what_follows(settings: "Settings", restarted: bool) -> str:
 
 def _restart(args: argparse.Namespace) -> bool:
     """Have a daemon that runs begin anew with the settings of now; whether one ran."""
-    from memory_mcp import link
     from memory_mcp.cli.commands.daemon import reach, stop
+    from memory_mcp.client import link
 
     if not link.usable() or not settings_of(args).server.daemon:
         return False

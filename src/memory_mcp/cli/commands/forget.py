@@ -71,8 +71,8 @@ def _asked() -> str:
 
 def _there(args: argparse.Namespace) -> int | None:
     """Have the daemon do it, which has the memory open; None where there is none to be had."""
-    from memory_mcp import forward, link
     from memory_mcp.cli.commands.base import settings_of
+    from memory_mcp.client import forward, link
 
     if not settings_of(args).server.daemon or not link.usable():
         return None

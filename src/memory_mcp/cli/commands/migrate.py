@@ -37,9 +37,9 @@ def add(parsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Copy, derive, check."""
     from memory_mcp.archive import moving
+    from memory_mcp.derive.derivation import Place
+    from memory_mcp.derive.rebuild_toc import RebuildToc
     from memory_mcp.failpoints import failpoint
-    from memory_mcp.jobs.derivation import Place
-    from memory_mcp.jobs.rebuild_toc import RebuildToc
     from memory_mcp.model.audit import Act
     from memory_mcp.toc.check import check
 

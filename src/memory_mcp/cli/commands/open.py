@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 
-from memory_mcp import link
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.cli.failures import ours
+from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
 _ASIDE = (

@@ -115,7 +115,7 @@ def _parsed(text: str) -> object:
 
 def _forwarded(args: argparse.Namespace, text: str) -> int | None:
     """Return the exit status of the command run in the daemon; None without a daemon."""
-    from memory_mcp import forward, link
+    from memory_mcp.client import forward, link
 
     if not settings_of(args).server.daemon or not link.usable():
         return None

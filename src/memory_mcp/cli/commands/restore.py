@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp import link
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
 from memory_mcp.cli.commands.backup import lines_of, place_of, shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
+from memory_mcp.client import link
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
     from memory_mcp.archive.reading import rows_of
+    from memory_mcp.derive.derivation import Place
+    from memory_mcp.derive.rebuild_toc import RebuildToc
     from memory_mcp.ingest.tombstones import Tombstones
-    from memory_mcp.jobs.derivation import Place
-    from memory_mcp.jobs.rebuild_toc import RebuildToc
     from memory_mcp.model.audit import Act
     from memory_mcp.storage.duckdb import SCHEMA, open_storage
 

@@ -52,11 +52,11 @@ def _serve_here(args: argparse.Namespace) -> int:
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
-    from memory_mcp import link
+    from memory_mcp.client import link
 
     settings = settings_of(args)
     if link.usable() and not args.held:
-        from memory_mcp import pump
+        from memory_mcp.client import pump
 
         status = pump.run(wanted(args), start=False)
         if status is not None:

@@ -22,7 +22,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write, read, say what came."""
-    from memory_mcp.sources import exchange
+    from memory_mcp.ingest.sources import exchange
 
     with opened(args, catch_up=False) as app:
         named = args.folder or app.settings.sync.directory

@@ -129,13 +129,13 @@ def _data_dir(kept: Path | None) -> Iterator[Path]:
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
     """Import and derive; return the report, with "_questions" and the names of possible indexes as "_indexed"."""
-    from memory_mcp import link
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.cli.commands.import_ import AUTO, build, read_share, shares_at
     from memory_mcp.cli.commands.questions import derive_questions
     from memory_mcp.cli.import_report import report_shape
+    from memory_mcp.client import link
     from memory_mcp.config import load
     from memory_mcp.ingest.base import ImportReport
 
@@ -172,8 +172,8 @@ def _ask(
     args: argparse.Namespace, directory: Path, questions: "Sequence[Question]", indexed: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Start the server as a client does, and ask it; raise StorageError with its last output when it fails."""
-    from memory_mcp import link
     from memory_mcp.cli.commands.daemon import stop
+    from memory_mcp.client import link
 
     environment = {name: value for name, value in os.environ.items() if name.startswith(("MEMORY_MCP_", "PYTHON", "TZ"))}
     environment[DATA_DIR] = str(directory)

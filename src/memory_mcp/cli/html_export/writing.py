@@ -236,7 +236,7 @@ def _above(days: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _name_of(node_id: str) -> str:
+    from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
-    from memory_mcp.toc.rollup import period_name
 
     return period_name(NodeId(node_id))

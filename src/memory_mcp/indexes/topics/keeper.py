@@ -38,11 +38,11 @@ from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, read
 from memory_mcp.indexes.turns import GROUPINGS
 from memory_mcp.indexes.units import READ, is_segment
+from memory_mcp.metrics import span
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
-from memory_mcp.tracing import span
 
 log = logging.getLogger(__name__)
 

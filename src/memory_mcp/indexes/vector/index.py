@@ -18,9 +18,9 @@ from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
 from memory_mcp.indexes.vector.search import candidates, rated, search
+from memory_mcp.metrics import span
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
-from memory_mcp.tracing import span
 
 #: Events not indexed yet whose vectors are cached.
 _REMEMBERED = 512

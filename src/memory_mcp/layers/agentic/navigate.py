@@ -20,6 +20,7 @@ from itertools import islice
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
+from memory_mcp.derive.terms import EMPTY
 from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.calibrate import calibrated
 from memory_mcp.layers.agentic.match import Weighted, below
@@ -31,6 +32,7 @@ from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, Layer
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
 from memory_mcp.layers.standing import with_standing
+from memory_mcp.metrics import span
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
@@ -39,9 +41,7 @@ from memory_mcp.question.timehints import TimeHint, find_time
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import terms
-from memory_mcp.toc.terms import EMPTY
 from memory_mcp.toc.tree import Tree
-from memory_mcp.tracing import span
 
 #: A node with at most this many segments below is compared segment by segment instead of level by level.
 SWEEP = 48

@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memory_mcp.derive.build import searchable
 from memory_mcp.events.evidence import Evidence, quotes_in
 from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
@@ -19,7 +20,6 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import term_set
-from memory_mcp.toc.build import searchable
 from memory_mcp.toc.tree import Tree
 
 #: Most messages of one segment that become hits.

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from memory_mcp.derive.terms import EMPTY
 from memory_mcp.layers.agentic.match import Weighted, below, weigh
 from memory_mcp.layers.base import Weighed
 from memory_mcp.model.ids import NodeId
 from memory_mcp.text import query_terms, term_hash
-from memory_mcp.toc.terms import EMPTY
 from memory_mcp.toc.tree import Tree
 
 

@@ -135,7 +135,8 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
 
     `told` may name what the payload does not say: "project_dir" and "cwd" of whoever sent it.
     """
-    from memory_mcp import handing, paths, spoolfile
+    from memory_mcp import paths
+    from memory_mcp.client import handing, spoolfile
 
     name = spoolfile.name_of(client, payload)
     if handing.hand(directory, name, payload, told):
@@ -166,7 +167,7 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
         if text:
             import json
 
-            from memory_mcp.spoolfile import write_all
+            from memory_mcp.client.spoolfile import write_all
 
             inner = {"hookEventName": event, "additionalContext": _bounded(text)}
             write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
@@ -198,7 +199,7 @@ def _have_filed(directory: str, config: str) -> None:
 
     if paths.setting("server", "daemon", True, file=config) is not True or len(_waiting(directory)) < _WORTH_A_DAEMON:
         return
-    from memory_mcp import door, link
+    from memory_mcp.client import door, link
 
     if not link.usable():
         return
@@ -260,8 +261,8 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     prompt = prompt.rpartition("</hook_context>")[2] if isinstance(prompt, str) else ""
     if not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
         return ""
-    from memory_mcp import link
-    from memory_mcp.handing import stop_after
+    from memory_mcp.client import link
+    from memory_mcp.client.handing import stop_after
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
     asked = {"prompt": prompt, "project": _project(told, config), "session_id": str(told.get("session_id", ""))}
@@ -296,7 +297,7 @@ def _bounded(text: str) -> str:
 def _complain(text: str) -> None:
     """One line on standard error, if there is one."""
     line = " ".join(text.split())[:500]
-    from memory_mcp.spoolfile import write_all
+    from memory_mcp.client.spoolfile import write_all
 
     try:
         write_all(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))

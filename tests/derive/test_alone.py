@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
-from memory_mcp.jobs.derivation import Depth
-from memory_mcp.jobs.deriver import Patience
+from memory_mcp.config import Settings
+from memory_mcp.derive.derivation import Depth
+from memory_mcp.derive.deriver import Patience
 from memory_mcp.jobs.schedule import Every
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
@@ -19,6 +19,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
 from tests.toc.helpers import findings
 from tests.waiting import until

@@ -11,7 +11,7 @@ Invariants
 import os
 
 from memory_mcp import __version__, paths
-from memory_mcp.spoolfile import quoted
+from memory_mcp.client.spoolfile import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _second_line(sock: "_socket.socket") -> bytes:
 def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
     import binascii
 
-    from memory_mcp import link
+    from memory_mcp.client import link
 
     asked = {"name": name, "told": dict(told), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
     try:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from memory_mcp.grips import covering, cut_grips, span_grip
+from memory_mcp.derive.grips import covering, cut_grips, span_grip
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip

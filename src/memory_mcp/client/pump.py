@@ -18,7 +18,8 @@ import sys
 import time
 from typing import Any
 
-from memory_mcp import lines, link, machine
+from memory_mcp import machine
+from memory_mcp.client import lines, link
 
 #: Set in a call's `_meta`; see the server's side for what it does.
 KEY = "memory-mcp/key"
@@ -333,7 +334,7 @@ class Pump:
 
     def _look(self) -> None:
         """Go over from the one that stands in to a daemon, where one can be had by now."""
-        from memory_mcp import standin
+        from memory_mcp.client import standin
 
         now = time.monotonic()
         held = machine.lives(standin.alone(self._wanted.directory))
@@ -383,7 +384,7 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
         if not start or str(error).startswith("INVALID_ARGUMENT"):
             return None
         sys.stderr.write(f"memory-mcp: {error}\n")
-        from memory_mcp import standin
+        from memory_mcp.client import standin
 
         unusable = isinstance(error, link.Unusable)
         stands_in = unusable or bool("is in use by" in str(error) and standin.alone(wanted.directory))

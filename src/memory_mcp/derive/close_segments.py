@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_mcp import metrics
+from memory_mcp.derive.build import Derived, Work, derive
+from memory_mcp.derive.segments import SegmentSettings, assign, recap_of, size_of
+from memory_mcp.derive.terms import Filed, TermBook, refit_all
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, is_recap
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
-from memory_mcp.segments import SegmentSettings, assign, recap_of, size_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.toc.build import Derived, Work, derive
-from memory_mcp.toc.terms import Filed, TermBook, refit_all
 
 DeriveBatch = Callable[[Sequence[Work]], list[Derived]]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from memory_mcp.children import Child
+from memory_mcp.derive.build import Derived, Work, derive
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.toc.build import Derived, Work, derive
 
 #: Segments below which sending them away costs more than it saves; aside, while no child lives yet: one takes a fifth of a second
 #: of a processor to begin, and eleven are derived in 30 ms.
@@ -58,7 +58,7 @@ class DeriveWorkers:
         # No more children than frames: a further one would start for nothing.
         while len(self._children) < min(self._wanted, batch_work.left):
             try:
-                self._children.append(Child("memory_mcp.jobs.child", (self._calendar, self._summarizer)))
+                self._children.append(Child("memory_mcp.derive.child", (self._calendar, self._summarizer)))
             except OSError:
                 self._wanted = len(self._children)
         for child in [*self._children]:

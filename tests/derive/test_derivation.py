@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memory_mcp.app import App, Callbacks
-from memory_mcp.config import Settings, StorageSettings
-from memory_mcp.jobs import derivation as module
-from memory_mcp.jobs.derivation import Depth, Place
+from memory_mcp.config import Settings
+from memory_mcp.derive import derivation as module
+from memory_mcp.derive.derivation import Depth, Place
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings

@@ -15,10 +15,10 @@ from enum import Enum, Flag, auto
 
 from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock
-from memory_mcp.jobs.close_segments import CloseSegments
-from memory_mcp.jobs.workers import DeriveWorkers
-from memory_mcp.toc.build import Derived, Work
-from memory_mcp.toc.rollup import RollUps
+from memory_mcp.derive.build import Derived, Work
+from memory_mcp.derive.close_segments import CloseSegments
+from memory_mcp.derive.rollup import RollUps
+from memory_mcp.derive.workers import DeriveWorkers
 
 #: Events of one step beside a serving process: its commit delays callers only briefly.
 _STEP = 1000

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from memory_mcp.derive.build import keep_refinement, salience_of, source_of_children
+from memory_mcp.derive.terms import children_of
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
@@ -18,8 +20,6 @@ from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode, written_fro
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, Freshness, Tally
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.toc.build import keep_refinement, salience_of, source_of_children
-from memory_mcp.toc.terms import children_of
 
 #: Bullets of a period.
 BULLETS = 10

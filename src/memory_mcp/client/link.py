@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from memory_mcp import __version__, machine, paths
-from memory_mcp.door import connect
+from memory_mcp.client.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
 START_PATIENCE, _POLL = 20.0, 0.01

@@ -300,7 +300,7 @@ WORDS = ("go on", "yes", "run the tests", "deploy to staging")
 def a_session(rng: random.Random) -> list[Message]:
     """Clusters of messages with few different words, ten minutes and more apart; now and then one of them says more."""
     at = ms("2026-01-12 09:00")
-    messages = []
+    messages: list[Message] = []
     for _ in range(rng.randrange(1, 4)):
         at += rng.choice([10, 29, 31, 600]) * MINUTE
         begin = at

@@ -10,17 +10,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memory_mcp.derive.build import Derived, Work, derive
+from memory_mcp.derive.rollup import RollUps
+from memory_mcp.derive.segments import CUTTER_VERSION, SegmentSettings, recap_of, recut
+from memory_mcp.derive.terms import Hashes, frequency, from_bytes, refit, union
 from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, recap_of, recut
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, TermDelta
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.toc.build import Derived, Work, derive
-from memory_mcp.toc.rollup import RollUps
-from memory_mcp.toc.terms import Hashes, frequency, from_bytes, refit, union
 
 _CHUNK = 200
 #: Streams cut again in one transaction.

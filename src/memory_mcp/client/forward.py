@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from memory_mcp import link
+from memory_mcp.client import link
 
 _INTERRUPTED = 130
 _NOT_NOW = 3

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from memory_mcp import segments
 from memory_mcp.app import App
+from memory_mcp.derive import segments
+from memory_mcp.derive.build import source_of_events
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet, llm_author, shown_author
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.build import source_of_events
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.toc.helpers import findings, memory, one, rebuild, run_sql, texts
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from memory_mcp.children import answering
+from memory_mcp.derive.build import Work, derive
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.toc.build import Work, derive
 
 
 def _begin(hello: object) -> Callable[[object], object]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_mcp.grips import MAX_EXCERPT, covering, cut_grips, span_grip, spans_of
+from memory_mcp.derive.grips import MAX_EXCERPT, covering, cut_grips, span_grip, spans_of
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip, quote_hash, quote_of
 from tests.factories import event

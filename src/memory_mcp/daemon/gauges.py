@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from memory_mcp import metrics, paths
-from memory_mcp.accelerators import NAMES
 from memory_mcp.app import App
+from memory_mcp.indexes.accelerators import NAMES
 from memory_mcp.model.calendar import TocLevel
 
 #: Levels whose nodes are few; segments are counted by the store.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import worktrees
+from memory_mcp.model import worktrees
 from memory_mcp.scope import project_of
 
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from memory_mcp import link, machine
+from memory_mcp import machine
+from memory_mcp.client import link
 
 
 def alone(directory: str) -> int:

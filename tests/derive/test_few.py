@@ -7,9 +7,9 @@ import pytest
 
 from memory_mcp import children
 from memory_mcp.app import App
+from memory_mcp.derive import workers
+from memory_mcp.derive.derivation import Place
 from memory_mcp.indexes import build
-from memory_mcp.jobs import workers
-from memory_mcp.jobs.derivation import Place
 from memory_mcp.model.calendar import EVERY_DAY
 from tests.factories import a_day_of_drafts
 from tests.fakes import FakeClock
@@ -50,4 +50,4 @@ def test_more_of_them_are_worth_one_child_and_not_two(app: App, begun: list[str]
     monkeypatch.setattr(build, "_FEW", 0)
     app.derivation.run(place=Place.ASIDE)
     assert app.accelerators.keeper("bm25").rebuild().documents > 1
-    assert begun == ["memory_mcp.jobs.child", "memory_mcp.indexes.child"]
+    assert begun == ["memory_mcp.derive.child", "memory_mcp.indexes.child"]
