@@ -386,8 +386,7 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
         sys.stderr.write(f"memory-mcp: {error}\n")
         from memory_mcp.client import standin
 
-        unusable = isinstance(error, link.Unusable)
-        stands_in = unusable or bool("is in use by" in str(error) and standin.alone(wanted.directory))
+        stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(wanted.directory) > 0)
         # A pair of sockets is nobody's stdin on Windows.
         if stands_in and (machine.WINDOWS or standin.reads_only(wanted.directory)):
             return None
