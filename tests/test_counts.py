@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.counts import ROOT, count, private_uses
+from tools.counts import ROOT, count, private_uses, sample
 
 _MODULE = '''"""A module."""
 
@@ -43,6 +43,14 @@ def test_a_module_is_counted(tmp_path: Path) -> None:
     assert counts.lambdas_per_1000 == 1 / 0.012
     assert (counts.with_docstring_percent, counts.raising, counts.raising_documented) == (50, 2, 1)
     assert (counts.with_arrays, counts.arrays_with_shape) == (1, 1)
+
+
+def test_a_sample_shows_functions_without_their_bodies(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(_MODULE)
+    told = "\n".join(sample(tmp_path, 4, seed=1))
+    assert "load(rows: np.ndarray, name: str) -> int\n    Return the number of rows" in told
+    assert "_once(number: int) -> int\n    (no docstring)" in told
+    assert "raise" not in told
 
 
 def test_private_attributes_of_others_are_counted_in_tests(tmp_path: Path) -> None:

@@ -1,6 +1,11 @@
 """Counts of the source and its tests beside those of projects that read well, whose wheels are fetched from the package index.
 
     python tools/counts.py [--alone] [--json]
+    python tools/counts.py --sample 30 --seed 1
+
+The second form prints functions drawn by chance, each with its signature and docstring and without its body, for somebody
+who has not seen the code: who can say of each what it takes, does and gives has understood it. The numbers of lines let
+another look up whether that is so.
 
 Nothing here is a verdict: a helper that is used once may be worth its name. The counts show where to look.
 """
@@ -8,6 +13,7 @@ Nothing here is a verdict: a helper that is used once may be worth its name. The
 import argparse
 import ast
 import json
+import random
 import re
 import subprocess
 import sys
@@ -180,12 +186,33 @@ def table(rows: Sequence[Counts]) -> str:
     return "\n".join(lines)
 
 
+def sample(folder: Path, number: int, seed: int) -> Iterator[str]:
+    """Yield functions drawn by chance from the Python files below a folder, without their bodies."""
+    found = [
+        (path, owner.name + "." if isinstance(owner, ast.ClassDef) else "", node)
+        for path in sorted(folder.rglob("*.py"))
+        for owner in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.iter_child_nodes(owner)
+        if isinstance(node, _FUNCTIONS) and not node.name.endswith("__")
+    ]
+    for path, owner, node in random.Random(seed).sample(found, number):
+        told = ast.get_docstring(node) or "(no docstring)"
+        returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        place = f"{path.relative_to(folder.parent).as_posix()}:{node.lineno}"
+        yield f"{place}\n    {owner}{node.name}({ast.unparse(node.args)}){returned}\n    " + told.replace("\n", "\n    ")
+
+
 def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--alone", action="store_true", help="fetch nothing: this project alone")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--sample", type=int, metavar="N", help="print N functions drawn by chance instead")
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.sample:
+        print("\n\n".join(sample(ROOT / "src" / "memory_mcp", arguments.sample, arguments.seed)))
+        return
     rows = [count("memory-mcp", ROOT / "src" / "memory_mcp"), count("its tests", ROOT / "tests")]
     root_modules = len(list((ROOT / "src" / "memory_mcp").glob("*.py")))
     private = private_uses(ROOT / "tests")
