@@ -70,7 +70,7 @@ class CloseSegments:
         """Derive everything pending, or `steps` steps of it, of `size` events each.
 
         What is stored meanwhile waits for the next run, but for what fits into the last batch.
-        `derive_batch` may spread the pure part over processes; it must give what `toc.build.derive` gives.
+        `derive_batch` may spread the pure part over processes; it must give what `derive.build.derive` gives.
         """
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         changed = False
