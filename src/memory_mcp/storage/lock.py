@@ -1,4 +1,4 @@
-"""One owner per data directory: an OS lock, and a note beside it that says who holds it."""
+"""One owner for each data directory: a lock of the operating system, and a note beside it that says who holds it."""
 
 import json
 import os
@@ -19,10 +19,10 @@ DAEMON, ALONE = "daemon", "alone"
 
 
 class DirectoryLock:
-    """Held from construction to `release`; the operating system lets go of it when the process dies.
+    """The lock of a data directory, held from construction to `release`, and released by the system when the process dies.
 
-    Makes the directory where it is missing. StorageLocked when another process holds it for longer than `wait` seconds;
-    StorageError when it cannot be written, or lies on another machine.
+    Makes the directory where it is missing. Raises StorageLocked when another process holds it for longer than `wait`
+    seconds; StorageError when it cannot be written, or lies on another machine.
     """
 
     def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
@@ -42,15 +42,16 @@ class DirectoryLock:
 
     @property
     def in_place(self) -> bool:
-        """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
+        """Whether the directory is still the one that was locked: one that was removed and made anew belongs to somebody else."""
         return _identity(self._file) == self._held
 
     def release(self) -> None:
-        """Let go; releasing twice is nothing."""
+        """Release the lock; a second call does nothing."""
         self._lock.release()
 
 
 def _identity(file: Path) -> tuple[int, int]:
+    """Return device and inode of a file, (0, 0) where there is none."""
     try:
         found = file.stat()
     except OSError:
@@ -59,10 +60,10 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 class LookingLock:
-    """The lock of a directory that is only looked at: held from construction to `release`, and nothing is written for it.
+    """The lock of a directory that is only read: held from construction to `release`, without a write.
 
-    StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to hold, and where the
-    platform has no such lock, the engine's own tells.
+    Raises StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to
+    hold, and where the platform has no such lock, the engine's own lock decides.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -79,14 +80,14 @@ class LookingLock:
             raise locked(directory) from None
 
     def release(self) -> None:
-        """Let go; releasing twice is nothing."""
+        """Release the lock; a second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def locked(directory: Path) -> StorageLocked:
-    """What is said while another process holds the directory."""
+    """Return the error for a directory that another process holds, naming that process."""
     note = owner(directory)
     holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
     return StorageLocked(
@@ -96,7 +97,7 @@ def locked(directory: Path) -> StorageLocked:
 
 
 def owner(directory: Path) -> dict[str, object]:
-    """Who holds the directory, or held it last: pid, command and kind; empty when nobody wrote that down."""
+    """Return pid, command and kind of who holds the directory, or held it last; {} when that was not noted."""
     try:
         note = json.loads((directory / "owner.json").read_text(encoding="utf-8"))
         return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
@@ -105,9 +106,9 @@ def owner(directory: Path) -> dict[str, object]:
 
 
 def prepare(directory: Path) -> None:
-    """The directory, made when it is missing, for this user alone; the mode of one that is there is its owner's business.
+    """Make the directory where it is missing, for this user alone; the mode of an existing one is left as it is.
 
-    ConfigError when it is a folder of something else, StorageError when it cannot be used.
+    Raises ConfigError when it is a folder of something else, StorageError when it cannot be used.
     """
     if why := paths.foreign(str(directory)):
         raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
@@ -129,14 +130,14 @@ def prepare(directory: Path) -> None:
 
 
 def read_only(directory: Path | None) -> bool:
-    """Whether a data directory is there and this process may only read it."""
+    """Return whether a data directory exists and this process may only read it."""
     return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
 def refuse_links(directory: Path, is_written: bool = True) -> None:
-    """ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
+    """Raise ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
 
-    What is only looked at may share its files with another directory, as snapshots made of hard links do.
+    What is only read may share its files with another directory, as snapshots made of hard links do.
     """
     odd, kind = paths.planted(str(directory))
     if odd and (is_written or kind != paths.HARD_LINK):
@@ -148,7 +149,7 @@ def _why(directory: Path, error: OSError) -> str:
 
 
 def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
-    """The kind of file system that holds a directory, by lines of /proc/self/mountinfo; "" where it cannot be told."""
+    """Return the kind of file system of a directory from lines of /proc/self/mountinfo; "" where they do not say."""
     place = str(directory.resolve())
     best, kind = "", ""
     for line in mounts:

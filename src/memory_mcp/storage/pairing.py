@@ -1,4 +1,4 @@
-"""The same message told twice, by a client's hook and by its transcript: which two events they are, and which is shown.
+"""Finds messages that both a client's hook and its transcript recorded, and says which of the two events is shown.
 
 Invariants
 1. A pair is one event of a hook and one of another source, in one session; no event is in two pairs.
@@ -24,7 +24,7 @@ SUMMARY = RECAP
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event as far as pairing looks at it."""
+    """What pairing compares of one event."""
 
     key: int
     time_ms: int
@@ -45,7 +45,7 @@ class Told:
 
 
 def told_of(event: Event) -> Told:
-    """Return what pairing looks at of an event that is stored now."""
+    """Return what pairing compares of an event that is being stored."""
     return Told(
         key=event_key(event.event_id),
         time_ms=event.timestamp,
@@ -62,15 +62,15 @@ def told_of(event: Event) -> Told:
 
 
 def escaped(text: str) -> str:
-    """Return a value as it stands between the quotes of stored metadata."""
+    """Return a text as it stands between quotes in stored metadata."""
     return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
 
 
 def stored_before(row: Sequence[Any]) -> Told:
-    """Return the same of a stored event.
+    """Return what pairing compares of an event that is stored, from a row.
 
-    A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it is a
-    summary, and the text.
+    A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it
+    is a summary, and the text.
     """
     key, ms, session, thread, role, kind, source, source_id, tool_use_id, summary, text = row
     return Told(
@@ -90,9 +90,9 @@ def stored_before(row: Sequence[Any]) -> Told:
 
 
 def pairs(told: Sequence[Told]) -> Iterator[tuple[Told, Told]]:
-    """Which of these, in order of arrival, are the same message: the one that is not shown, and the one that is. Pure.
+    """Yield the pairs among events given in order of arrival: first the event that is not shown, then the one that is.
 
-    Events that were stored before pair with fresh ones only: had they belonged together, they would be a pair already.
+    Stored events pair with fresh ones only: had two of them belonged together, they would be a pair already.
     """
     place = {t.key: n for n, t in enumerate(told)}
     free = set(place)
@@ -105,7 +105,7 @@ def pairs(told: Sequence[Told]) -> Iterator[tuple[Told, Told]]:
 
 
 def _same_call(told: Told) -> Hashable:
-    """A call and its result carry the same id, and roles tell them apart."""
+    """Return what the events of one tool call have in common; a call and its result carry the same id, roles tell them apart."""
     return (told.session, told.tool_use_id, told.role) if told.tool_use_id else None
 
 
@@ -118,6 +118,7 @@ def _same_words(told: Told) -> Hashable:
 
 
 def _grouped(told: Iterable[Told], same: Callable[[Told], Hashable]) -> Iterable[list[Told]]:
+    """Return the events that have `same` in common; those for which it is None are left out."""
     found: dict[Hashable, list[Told]] = {}
     for one in told:
         if (key := same(one)) is not None:
@@ -126,7 +127,10 @@ def _grouped(told: Iterable[Told], same: Callable[[Told], Hashable]) -> Iterable
 
 
 def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told, Told]]:
-    """Hooks' events with others', one to one, the nearest in time first."""
+    """Yield pairs of an event of a hook with one of another source, the nearest in time first.
+
+    `window`: at most so far apart (ms).
+    """
     hooks, others = [t for t in several if t.hook], [t for t in several if not t.hook]
     near = [(abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o) for h in hooks for o in others if _may_be(h, o, window)]
     used: set[int] = set()
@@ -137,6 +141,7 @@ def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told
 
 
 def _may_be(hook: Told, other: Told, window: int | None) -> bool:
+    """Return whether two events with something in common may be the same message."""
     if hook.stored and other.stored:
         return False
     if window is None:

@@ -1,7 +1,7 @@
-"""Pairs of a store: the same message told by a client's hook and by its transcript (see `storage.pairing`).
+"""Pairs of a store: events of a hook and of a transcript that are the same message (see `storage.pairing`).
 
 Invariants
-1. Both events stay, and a pair is never taken back.
+1. Both events stay, and a pair is never removed but by forgetting.
 2. A store that no hook writes to pays nothing.
 """
 
@@ -34,7 +34,7 @@ SHOWN = "event_id NOT IN (SELECT event_id FROM duplicate)"
 
 
 class Duplicates:
-    """The pairs of a store. Deciding happens inside an append's transaction."""
+    """The pairs of a store. They are found inside the transaction of an append."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -45,7 +45,7 @@ class Duplicates:
         self._sessions: tuple[set[str], set[str]] | None = None
 
     def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
-        """Write the pairs that `fresh`, stored in this very transaction, makes among themselves and with older events."""
+        """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events."""
         hooked, others = self._told(con)
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         met, mixed = ({e.session_id for e in fresh} & told for told in (hooked, others))
@@ -64,14 +64,14 @@ class Duplicates:
             con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
 
     def _told(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
-        """Sessions that hooks and that others told of; a session too many, after a rollback, is harmless."""
+        """Return the sessions that hooks, and that other sources recorded; a session too many, after a rollback, is harmless."""
         if self._sessions is None:
             rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
             self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
         return self._sessions
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Pairs in which one of `ids` takes part: the event that is not shown, and the one that is."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         keys = [event_key(i) for i in ids] if self.any else []
         if not keys:
             return {}
@@ -79,7 +79,7 @@ class Duplicates:
 
 
 def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Told], hook: bool) -> list[Told]:
-    """Events stored before, of hooks or of the others, that may be the other half of one of `fresh`."""
+    """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

@@ -1,8 +1,8 @@
-"""Pairs of a memory: the same message told by a client's hook and by its transcript (see `storage.pairing`).
+"""Pairs of a memory: events of a hook and of a transcript that are the same message (see `storage.pairing`).
 
 Invariants
-1. Both events stay, and a pair is never taken back.
-2. Pairs are decided with the memory's head locked: of two processes that store the halves one sees the other's.
+1. Both events stay, and a pair is never removed but by forgetting.
+2. Pairs are found with the memory's head locked: of two processes that store the halves one sees the other's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,9 +48,9 @@ class Duplicates:
         self._con = con
 
     def decide(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
-        """Write the pairs that `fresh`, about to be stored, makes among itself and with older events.
+        """Store the pairs that `fresh`, about to be stored, makes within itself and with older events.
 
-        `sources`: rows of `sources_of` at this moment, for all sessions of `fresh` at least.
+        `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least.
         """
         met = {session for session, source in sources if source.startswith(HOOK)}
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
@@ -66,7 +66,7 @@ class Duplicates:
         writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Pairs in which one of `ids` takes part: the event that is not shown, and the one that is."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         keys = uuids_of(event_key(i) for i in ids)
         if not keys:
             return {}
@@ -74,12 +74,12 @@ class Duplicates:
 
 
 def sources_of(events: Iterable[Event]) -> Statement:
-    """Return the question which sources the sessions of some events have."""
+    """Return the query for the sources of the sessions of some events."""
     return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
 def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:
-    """Return events stored before, of hooks or of the others, that may be the other half of one of `fresh`."""
+    """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]
