@@ -1,8 +1,8 @@
-"""An HTTP request in; the same request with its `Principal`, or a refusal with the next step, out. One layer around all routes.
+"""Finds out who sent an HTTP request, and answers those that nobody known sent. One layer around all routes.
 
 Invariants
-1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is anybody's.
-2. A refusal tells nothing about tenants, members or keys that its caller did not prove to be their own.
+1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is public.
+2. A refusal says nothing about tenants, members or keys that its caller did not prove to be their own.
 3. A session of the protocol belongs to the member and key that began it (the library asks `scope["user"]`).
 """
 
@@ -51,7 +51,7 @@ class Door:
     def __init__(
         self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
     ) -> None:
-        """`joining`: makes members of those whom the provider vouches for, where the settings allow it."""
+        """`joining` makes members of those whom the provider vouches for, where the settings allow it."""
         self._settings, self._directory, self._joining = settings, directory, joining
         self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
         self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
@@ -62,11 +62,9 @@ class Door:
     async def enter(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Return who sent a request with these headers.
 
-        Raises:
-            Unauthenticated: there is no token or key that counts.
-            PermissionDenied: it is of nobody who is a member, or its scopes are about something else.
-            ProviderUnavailable, StorageError: it cannot be found out now.
-
+        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of nobody who is a
+        member or its scopes are about something else, ProviderUnavailable or StorageError when it cannot be found out
+        now.
         """
         bearer = _bearer(headers)
         if keys.is_key(bearer):
@@ -116,7 +114,7 @@ class Door:
 
 
 class Guard:
-    """The layer around the routes."""
+    """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
 
     def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
         self._app, self._door, self._settings = app, door, settings
@@ -183,7 +181,7 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
 
 
 def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request; Unauthenticated where there is none, or more than one."""
+    """Return the bearer token of a request. Raises Unauthenticated where there is none, or more than one header."""
     given = [value for name, value in headers if name.lower() == b"authorization"]
     kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
     if len(given) > 1:

@@ -47,7 +47,7 @@ _PATIENCE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the server answers on the routes that are not the protocol's."""
+    """The functions that answer the routes outside the protocol."""
 
     take_hook: Callable[[Payload], Awaitable[Taken]]
     #: Raises where the database does not answer; returns why the server is not ready, "" where it is.
@@ -57,7 +57,7 @@ class Asked:
 
 
 def route_of(path: str) -> str:
-    """A path as it is counted: few different ones, whatever is asked for."""
+    """Return the name under which a path is counted: few different ones, whatever is asked for."""
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
     return next(
@@ -76,12 +76,21 @@ def default_space(principal: Principal, project: str) -> Grant | None:
 
 
 def space_of(principal: Principal, named: str, project: str) -> Grant | None:
-    """Return the space of a request; NotFound where it names one that the caller may not see."""
+    """Return the space of a request, None where the caller has none.
+
+    Raises NotFound where it names one that the caller may not see.
+    """
     return see(principal, named) if named else default_space(principal, project)
 
 
 def routes(server: MCPServer[Any], asked: Asked, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
-    """Return what is behind the door, which has put the `Principal` into the scope; `more` routes choose spaces themselves."""
+    """Return the application behind the door, which has put the `Principal` into the scope.
+
+    `more` routes choose spaces themselves.
+
+    Its endpoint for hooks raises InvalidQuery for a key that is too long, and a 404 for a name that cannot be a
+    client's.
+    """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
     @asynccontextmanager
@@ -156,7 +165,10 @@ class _Known:
 
 
 def _named(scope: Scope) -> str:
-    """Return the space that a request names, by its path or else its header; "" for none."""
+    """Return the space that a request names, by its path or else its header; "" for none.
+
+    Raises InvalidQuery where it names two.
+    """
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]
     if len(given) > 1 or (by_path and given and given[0] != by_path):
@@ -170,7 +182,7 @@ def _refusal(error: Exception, scope: Scope) -> Refusal:
 
 
 async def _plain(_: Request, error: Exception) -> Response:
-    """A route that does not exist, or not so."""
+    """Return the response for a route that does not exist, or not with this method."""
     assert isinstance(error, HTTPException)
     known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
     if error.status_code == 405:
@@ -181,7 +193,10 @@ async def _plain(_: Request, error: Exception) -> Response:
 
 
 class Front:
-    """Answers health and metrics; the rest passes on to the checks. Programs that look after servers know no host's name."""
+    """Answers health and metrics, and passes on the rest.
+
+    Programs that watch servers know no host's name, so nothing is checked.
+    """
 
     def __init__(self, app: ASGIApp, asked: Asked) -> None:
         self._app, self._asked = app, asked

@@ -1,4 +1,4 @@
-"""A team server from its start to its end: many tenants and spaces over one database, with nothing of theirs kept but indexes.
+"""A team server from its start to its end: many tenants and spaces over one database, with only their indexes on its own disk.
 
 Invariants
 1. What it acknowledged is committed; killed at any moment it loses nothing, and others finish its work.
@@ -64,7 +64,7 @@ _SWITCH = 0.0005
 
 
 class TeamServer:
-    """The parts of one server."""
+    """The parts of one server, and its life."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect to the database, whose tables are made or brought up to date; see `migrations.bring_up`."""
@@ -112,7 +112,7 @@ class TeamServer:
             return App(own, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record."""
+        """Count what a caller is about to record. Raises QuotaExceeded for too much."""
         caller = SERVED.get()
         if caller is None:
             return
@@ -122,7 +122,7 @@ class TeamServer:
         self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
     def _allow(self, tool: str) -> None:
-        """See `allow`; a search is counted."""
+        """Check that the caller may use a tool, and count searches; see `allow`."""
         allow(tool)
         if tool in SEARCHES:
             self.quotas.search(served().principal)
@@ -231,7 +231,7 @@ class TeamServer:
 
 
 def serve(settings: Settings, told: Callable[[str], None]) -> int:
-    """Serve a team until a signal comes; the exit status. `told` is called with the server's address."""
+    """Serve a team until a signal comes, then end this process with status 0; `told` is called with the server's address."""
     check(settings)
     directory = settings.storage.directory.absolute()
     lock = DirectoryLock(directory, kind=KIND)
@@ -250,7 +250,10 @@ def serve(settings: Settings, told: Callable[[str], None]) -> int:
 
 
 def check(settings: Settings) -> None:
-    """ConfigError where the settings name no team, or an address without the names by which it is reached."""
+    """Check that settings name a database, a way to prove who calls, and the names by which the server is reached.
+
+    Raises ConfigError where they do not.
+    """
     if settings.storage.engine != "postgres" or not settings.team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)

@@ -22,7 +22,7 @@ import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor
 
-from memory_mcp.errors import Busy, StorageAway, StorageError
+from memory_mcp.errors import Busy, StorageAway, StorageError, no_such_space
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.postgres.database import (
     CHANNEL,
@@ -37,7 +37,7 @@ from memory_mcp.storage.postgres.database import (
     sql,
     translated,
 )
-from memory_mcp.storage.postgres.head import HEAD, Head, head_of, no_such_space, put
+from memory_mcp.storage.postgres.head import HEAD, Head, head_of, put
 
 Row = tuple[Any, ...]
 #: Of cursors of the database's, which have names.

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.errors import NotFound
 from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.keys import uuid_of
 
@@ -39,11 +38,6 @@ class Head:
     def stamp(self) -> tuple[int, int]:
         """A value that changes with every change of the tree and every reset."""
         return self.last_change, self.resets
-
-
-def no_such_space() -> NotFound:
-    """Return the error for a member to whom the database does not show a memory."""
-    return NotFound("there is no such space", "Ask for the spaces you may see.")
 
 
 def head_of(row: Sequence[Any]) -> Head:
