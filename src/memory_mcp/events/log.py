@@ -1,7 +1,7 @@
-"""Turn drafts into stored events: the one place that sets their ids and their trust.
+"""Turns drafts into stored events: the one place that sets their ids and their trust.
 
 Invariants
-1. The id follows from source time and source id, never from the time of arrival; twice changes nothing.
+1. The id follows from source time and source id, never from the time of arrival; appending twice changes nothing.
 2. Without a source id it follows from session, time, role, text and how often that combination came before it
    in the same append.
 3. Trust comes from the write path (`trust`), never from the payload; an event of another store keeps the one it had there.
@@ -35,7 +35,7 @@ class Write:
 
 
 class EventLog:
-    """Append side of layer 0."""
+    """The writing side of layer 0."""
 
     def __init__(self, store: EventStore, clock: Clock, before: Callable[[Sequence[EventDraft]], None] = lambda _: None) -> None:
         """Call `before` with the drafts of each write; its errors go to the caller, and nothing is stored."""
@@ -44,9 +44,9 @@ class EventLog:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Store drafts of one source kind, in one transaction.
+        """Store drafts of one source kind, in one transaction; return the ids in input order, new and known.
 
-        `trust` None means a transcript: each event carries its role's own. Ids come back in input order, new and known.
+        `trust` None means a transcript: each event gets the trust of its role.
         """
         self._before(drafts)
         stored = self._store.append(self.as_events(drafts, source, trust), request)
