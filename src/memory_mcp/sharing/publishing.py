@@ -1,7 +1,7 @@
-"""What is new in shared projects handed over to their space, and with it what was forgotten and corrected here.
+"""Sends what is new in shared projects to their space, and with it what was forgotten and corrected here.
 
 Invariants
-1. How far everything was looked at is kept behind what was acknowledged: killed anywhere, a run sends once more what the
+1. How far everything was looked at is stored after it was acknowledged: killed anywhere, a run sends once more what the
    server may have, which knows it by its id.
 2. Of what was forgotten here only ids leave, and only of events that are there.
 3. What came from the space is not sent back to it, unless something of it was forgotten here.
@@ -32,7 +32,7 @@ _REFUSALS = 20
 
 @dataclass(slots=True)
 class Publishing:
-    """One space's part of a run."""
+    """The publishing half of a run with one space."""
 
     app: App
     place: SharePlace
@@ -52,7 +52,7 @@ class Publishing:
         self._mark = mark_of(self._sharing.url, self.space)
 
     def run(self) -> None:
-        """Send what is new; raises what the client does."""
+        """Send what is new. Raises what the client raises."""
         storage = self.app.storage
         kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
         before = Position.parse(kept)
@@ -74,7 +74,7 @@ class Publishing:
         return position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
 
     def _events(self, seq: int) -> int:
-        """Send the events behind a number; up to which number everything was looked at."""
+        """Send the events numbered above `seq`; return up to which number everything was looked at."""
         if not seq:
             self.progress.kept_back.clear()
         while not self.should_stop() and (found := self.app.storage.events.after(seq, MAX_EVENTS)):
@@ -101,7 +101,7 @@ class Publishing:
             self._send(batch)
 
     def _leaving(self) -> Leaving:
-        """By what is shared at this moment."""
+        """Return the decider for what is shared at this moment."""
         self._sharing = self.place.sharing()
         return Leaving.to(self.app, self._sharing, self.space)
 
@@ -129,14 +129,14 @@ class Publishing:
         self.sent += len(new)
 
     def _gone(self, gone: Sequence[EventId]) -> None:
-        """Tell which of the events there were forgotten here."""
+        """Send the ids of events there that were forgotten here."""
         still = self.app.storage.events.get_many(gone) if gone else {}
         there = [found for one in gone if one not in still and (found := self._ledger.there(one)) is not None]
         for start in range(0, len(there), MAX_IDS):
             self._handed_over({"gone": there[start : start + MAX_IDS]})
 
     def _said(self) -> None:
-        """Tell which statements of events there were corrected or retracted."""
+        """Send corrections and retractions of statements of events that are there."""
         recorded = self.app.storage.superseded.recorded()
         if not recorded:
             return
