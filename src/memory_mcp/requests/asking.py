@@ -1,4 +1,4 @@
-"""Arguments of intelligent_search in, the query and options for the policy out."""
+"""Parses the arguments of intelligent_search into the query and the options that the policy takes."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ ScopeOf = Callable[[str, str], Scoped]
 
 
 def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> ParsedSearch:
-    """Parse the given arguments of a call; raise InvalidQuery for an invalid one."""
+    """Return the parsed arguments of a call. Raises InvalidQuery for an invalid one."""
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
@@ -148,6 +148,7 @@ class Trying:
         return self._shown(asked)
 
     def _left_ms(self) -> float:
+        """Return how many milliseconds are left for all changed calls together."""
         first = self._first
         if first is None:
             return float(self._app.settings.retrieval.bounds.timeout_ms)

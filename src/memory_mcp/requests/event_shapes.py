@@ -1,4 +1,4 @@
-"""Stored events in, the events that get_events shows out: lean, or with their origin, size and quotations."""
+"""Turns stored events into the events that get_events shows: lean, or with their origin, size and quotations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,6 +73,7 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
 
 
 def _part(text: str, offset: int, most: int) -> str:
+    """Return up to `most` characters (0: all) of a text behind the first `offset`."""
     return text[offset : offset + most] if most else text[offset:]
 
 

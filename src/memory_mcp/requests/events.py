@@ -1,4 +1,4 @@
-"""Events in order of time: get_events."""
+"""get_events: events in order of time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _EVENT_TOKENS = 60
 
 @dataclass(frozen=True, slots=True)
 class GetEvents:
-    """All of a session, of a segment or of a span of time; or one event and its neighbours."""
+    """Request for the events of a session, of a segment or of a span of time; or for one event and its neighbours."""
 
     since: str = ""
     until: str = ""
@@ -57,13 +57,7 @@ class Events(Recalled):
 
 
 def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
-    """Return a page of events.
-
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        NotFound: there is no such segment or event.
-
-    """
+    """Return a page of events. Raises InvalidQuery for an invalid argument, NotFound for an unknown segment or event."""
     own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
     if request.event_id:

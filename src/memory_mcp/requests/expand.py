@@ -96,12 +96,9 @@ class ExpandResponse(Recalled):
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
-    """Show a citation's words in their place.
+    """Return a citation's words in their place, within a token budget.
 
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        NotFound: there is no such citation.
-
+    Raises InvalidQuery for an invalid argument, NotFound for an unknown citation.
     """
     before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
@@ -124,7 +121,7 @@ def _filed_under(app: App, event: Event) -> str:
 
 
 class _Fitting:
-    """Cuts one citation to a token budget."""
+    """Cuts one citation and its surroundings to a token budget."""
 
     def __init__(
         self,

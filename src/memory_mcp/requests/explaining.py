@@ -1,4 +1,4 @@
-"""Why an answer is what it is: the policy's explanation as both doors show it, lean or whole. Pure."""
+"""The policy's explanation of an answer as both doors show it, lean or whole. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -93,7 +93,7 @@ def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanatio
 
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
-    """Everything that was decided."""
+    """Return everything that was decided."""
     used = why.used
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
     return FullExplanation(
@@ -135,6 +135,7 @@ def _step(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _brief(made: Explanation, tried: Collection[str]) -> Explanation:
+    """Return an explanation with less in it, as far as it is longer than `LEAN_TOKENS`."""
     if tokens_of(made, 1.0) <= LEAN_TOKENS:
         return made
     skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)

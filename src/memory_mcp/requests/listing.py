@@ -1,4 +1,4 @@
-"""A node in, a page of its children out: at most so many, each with what it was about and how much there was of it.
+"""Pages of a node's children, each with what it was about and how much there was of it.
 
 Invariants
 1. Every child is on one of the pages, or on one of those that open what is folded; none is on two.
@@ -57,11 +57,7 @@ class Listing:
 def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
     """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
 
-    With `full`, all is said of each.
-
-    Raises:
-        InvalidQuery: the cursor is damaged, or of another question.
-
+    With `full`, all is said of each. Raises InvalidQuery for a cursor that is damaged, or of another question.
     """
     below = app.tree.children(opened.node_id, scoped.project)
     heads = app.storage.toc.heads(below)

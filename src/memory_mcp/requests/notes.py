@@ -1,4 +1,4 @@
-"""Store a statement as an event: what `remember` stores, and what replaces a corrected statement."""
+"""Stores a statement as an event: what `remember` stores, and what replaces a corrected statement."""
 
 import uuid
 from collections.abc import Mapping
@@ -39,9 +39,7 @@ def is_notes(session_id: str) -> bool:
 def keep(app: App, note: Note) -> tuple[EventId, GripId]:
     """Store a note, once per key, and return its event and the grip that quotes it.
 
-    Raises:
-        NotFound: it was stored under this key before, and was forgotten since.
-
+    Raises NotFound when it was stored under this key before and was forgotten since.
     """
     now = app.clock.now_ms()
     source_id = note.source_id or f"note:{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""What a status page shows beside the retrieval status: get_overview."""
+"""get_overview: what a status page shows beside the retrieval status."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ _INDEXES = ("bm25", "vector", "topics")
 
 @dataclass(frozen=True, slots=True)
 class GetOverview:
-    """Everything."""
+    """Request for the whole overview."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class Overview:
 
 
 def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
-    """Return the state of the memory; every project has part in it, so a bound caller is refused."""
+    """Return the state of the memory. Raises InvalidQuery for a caller that is bound to one project, as it is about all."""
     caller.refuse_all(app, "the overview")
     now = app.clock.now_ms()
     capture, loss = app.gate.capture, app.storage.loss

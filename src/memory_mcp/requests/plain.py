@@ -1,4 +1,4 @@
-"""A response as JSON values, and its size in bytes and tokens: one form for both doors. Pure."""
+"""Turns responses into JSON values, and measures them in bytes and tokens: one form for both doors. Pure."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ _PLAIN = (str, int, float, bool)
 
 @cache
 def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Return name, whether it is required, and default of each field of a dataclass."""
+    """Return of each field of a dataclass its name, whether it is required, and its default."""
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 

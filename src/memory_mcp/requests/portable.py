@@ -1,4 +1,4 @@
-"""What a copy for reading is made of: days of a project or a period, what the tree says of them, and what was said.
+"""Gives the days of a project or a period, their summaries and their events, to the command that writes a copy for reading.
 
 No tool and no command asks these by name: `export --html` does, in its own process, and writes its file.
 """
@@ -28,7 +28,7 @@ _CHARS = 2 * 1024 * 1024
 def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the local days that hold something of a project, an agent, a time, each with its week, month and year.
 
-    What is stored and not in the tree yet is filed first. InvalidQuery for an unknown project or time.
+    Events that are not in the tree yet are filed first. Raises InvalidQuery for an unknown project or time.
     """
     if app.derivation.pending() and not read_only(app.directory):
         app.derivation.run()
@@ -46,7 +46,7 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the tree says of some periods, `ids`, of a project; of none that holds more than was asked for."""
+    """Return title, summary and bullets of the periods `ids` of a project; of none that holds more than was asked for."""
     scope = _scope(app, asked)
     span = app.storage.events.span(Scope(project=scope.project))
     held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.window(i).meet(span))]

@@ -98,13 +98,7 @@ class SearchResponse(Recalled):
 
 
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
-    """Answer a question.
-
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        NotFound: `why_not` names nothing that is stored.
-
-    """
+    """Answer a question. Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored."""
     began = time.monotonic()
     TOKENS.check(request.token_budget or 0, "token_budget")
     given = request.given()
@@ -128,7 +122,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
 
 
 def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
-    """Return what each result of a call names, and the event that it quotes."""
+    """Return for each result of a call the ids that it names, with the event that it quotes."""
     response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))

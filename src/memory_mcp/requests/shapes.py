@@ -1,4 +1,4 @@
-"""Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
+"""Turns stored things into the parts that responses are made of; times are ISO, on the calendar of the request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -239,7 +239,7 @@ def event(value: domain.Event, calendar: Calendar) -> Event:
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a filter by time; None for none."""
+    """Return a span of time as responses show it; None for none."""
     if value is None:
         return None
     since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""

@@ -1,4 +1,4 @@
-"""What the language model that improves summaries and names topics was asked, what that cost, and what is still due."""
+"""get_spend: what the language model that improves summaries and names topics was asked, what that cost, and what is due."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from memory_mcp.toc.improve import by_level
 
 @dataclass(frozen=True, slots=True)
 class GetSpend:
-    """The last `days` local days, today among them."""
+    """Request for the last `days` local days, today among them."""
 
     days: int = DAYS.default
 
@@ -70,7 +70,7 @@ class Spend:
 
 
 def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
-    """Return what was spent and what for."""
+    """Return what was spent, and what for."""
     del caller
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.local(now).date()

@@ -1,4 +1,4 @@
-"""What the memory can do now: get_retrieval_status."""
+"""get_retrieval_status: what the memory can do now."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -84,7 +84,7 @@ class Status:
 
 
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
-    """Return what works, and what would enable the rest."""
+    """Return which layers work, and what would enable the rest."""
     full = choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
     statuses = app.engine.statuses()
@@ -122,6 +122,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 
 
 def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
+    """Yield sentences about what a user has to know: no room, a read-only directory, pauses, a language model in use."""
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):
@@ -184,6 +185,6 @@ def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
 
 
 def _underived(app: App, bound: str) -> int:
-    """Events of a project that are in no segment yet."""
+    """Return how many events of a project are in no segment yet."""
     stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
     return max(0, stored - app.tree.tally(bound).events)

@@ -83,12 +83,9 @@ class TeleportResponse(Recalled):
 
 
 def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
-    """Jump by an index.
+    """Return what an index finds.
 
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        LayerUnavailable: the index cannot be used.
-
+    Raises InvalidQuery for an invalid argument, LayerUnavailable for an index that cannot be used.
     """
     scoped = scope_of(app, request.project, request.scope, caller)
     detail = choice(Detail, "detail", request.detail)
@@ -116,6 +113,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
 
 
 def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
+    """Return what the index of a request finds. Raises InvalidQuery for a similarity outside 0 to 1."""
     query, limit = words(request.query), RESULTS.check(request.limit)
     if isinstance(request, HybridSearch):
         return app.hybrid().teleport(query, filters, limit)

@@ -1,4 +1,4 @@
-"""Where each project was left off, and what each client recorded in the last 24 hours: get_today."""
+"""get_today: where each project was left off, and what each client recorded in the last 24 hours."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _SESSIONS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class GetToday:
-    """`limit` projects, the latest first."""
+    """Request for `limit` projects, the latest first."""
 
     limit: int = PROJECTS.default
     project: str = ""
@@ -109,12 +109,7 @@ class Today(Recalled):
 
 
 def get_today(app: App, request: GetToday, caller: Caller) -> Today:
-    """Return where work was left off.
-
-    Raises:
-        InvalidQuery: the limit is out of range, or the project is unknown.
-
-    """
+    """Return where work was left off. Raises InvalidQuery for a limit out of range or an unknown project."""
     limit = PROJECTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     now = app.clock.now_ms()
@@ -197,12 +192,12 @@ def _next_step(newest: Stretch, left: Sequence[Statement]) -> Statement | None:
 
 
 def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said, str]]]) -> list[Statement]:
-    """Return what is found in each segment."""
+    """Return the statements that `find` finds in each segment."""
     return [_statement(one, said, label) for one in told for said, label in find(one)]
 
 
 def _first(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the first statements, each once."""
+    """Return the first statements, each text once."""
     found: dict[str, Statement] = {}
     for one in statements:
         if len(found) < _MOST:
