@@ -71,7 +71,7 @@ class RetrievalSettings:
     token_factor: float = field(default=1.0, metadata={"help": "Multiplies estimated tokens wherever a budget is kept."})
 
     def __post_init__(self) -> None:
-        """Refuse a factor that leaves no room or knows no bound."""
+        """Raise ConfigError for a factor that leaves no room or knows no bound."""
         if not 0.1 <= self.token_factor <= 10:
             raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
 
@@ -123,7 +123,7 @@ class ServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Known words and possible numbers only."""
+        """Raise ConfigError for unknown words and impossible numbers."""
         if self.idle_exit_secs < 1:
             raise ConfigError("server.idle_exit_secs must be at least 1")
         if not 0 <= self.http_port <= 65535:
@@ -156,12 +156,12 @@ class Settings:
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the settings file is looked for: MEMORY_MCP_CONFIG, else the platform's configuration directory."""
+    """Return where the settings file is: MEMORY_MCP_CONFIG, else in the platform's configuration directory."""
     return Path(paths.config_file(environ))
 
 
 def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """The settings in force; ConfigError names what is wrong and the nearest known key.
+    """Return the settings in force. Raises ConfigError, which names what is wrong and the nearest known key.
 
     `flags` are dotted keys with values, such as {"storage.data_dir": "/srv/memory"}.
     """
@@ -177,12 +177,12 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
 
 
 def variables() -> dict[str, str]:
-    """The variables of the environment that stand for a setting, with its dotted name; the one that wins comes last."""
+    """Return the environment variables that stand for a setting, with its dotted name; the one that wins comes last."""
     return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
 
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Settings given as variables; ConfigError for a variable with our prefix that is none."""
+    """Return settings given as variables, by dotted name. Raises ConfigError for a variable with our prefix that is none."""
     known = variables()
     given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
     found = {key: given[name] for name, key in known.items() if name in given}
@@ -211,7 +211,7 @@ def _unknown_variable(name: str, known: list[str]) -> ConfigError:
 def store(path: Path, key: str, value: str) -> None:
     """Write one setting into a file, which keeps everything else it says; it is made where there is none.
 
-    ConfigError when the file cannot be read or written.
+    Raises ConfigError when the file cannot be read or written.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -318,7 +318,7 @@ def _unknown(key: str) -> ConfigError:
 
 
 def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Every setting's dotted name with its field (default, help)."""
+    """Yield every setting's dotted name with its field (default, help)."""
     hints = typing.get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[item.name]):
@@ -339,7 +339,7 @@ def without_password(text: str) -> str:
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """The value in force of a dotted name."""
+    """Return the value in force of a dotted name."""
     found: Any = settings
     for part in key.split("."):
         found = getattr(found, part)
