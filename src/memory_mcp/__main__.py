@@ -16,35 +16,9 @@ if TYPE_CHECKING:
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
     {
-        *(
-            "ask",
-            "search",
-            "navigate",
-            "query",
-            "today",
-            "timeline",
-            "show",
-            "teleport",
-            "topics",
-            "retrieval",
-            "admin",
-            "scheduler",
-            "watch",
-            "spend",
-            "projects",
-            "agents",
-            "activity",
-            "project",
-            "correct",
-            "retract",
-            "backup",
-            "pause",
-            "resume",
-            "exclude",
-            "sync",
-            "share",
-        ),
-        *("embedder status", "refine due", "refine show"),
+        *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval", "admin"),
+        *("scheduler", "watch", "spend", "projects", "agents", "activity", "project", "correct", "retract", "backup"),
+        *("pause", "resume", "exclude", "sync", "share", "embedder status", "refine due", "refine show"),
     }
 )
 #: Of those, what is done in a database that many use, without a daemon.

@@ -167,7 +167,10 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
     """
     env = os.environ if environ is None else environ
     path = file or config_path(env)
-    values = _read(path) if path.exists() else {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path} cannot be read: {e}", "Check it with: memory-mcp config check") from e
     for key, text in _of_environment(env).items():
         _put(values, key.split("."), text)
     for key, value in (flags or {}).items():
@@ -189,23 +192,15 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
     for name, text in given.items():
         plain = name.removeprefix(PREFIX)
         key = plain.lower().replace("__", ".")
-        if _was_removed(key):
+        if any(key == gone or key.startswith(gone + ".") for gone in REMOVED):
             found[key] = text
         elif name not in known and plain not in paths.VARIABLES:
-            raise _unknown_variable(name, [*known, *(PREFIX + v for v in paths.VARIABLES)])
+            # One underscore for two is the mistake made most: without them the words are compared.
+            words = {one.replace("__", "_"): one for one in (*known, *(PREFIX + v for v in paths.VARIABLES))}
+            near = difflib.get_close_matches(name.replace("__", "_"), words, n=1, cutoff=0.7)
+            hint = f"Did you mean {words[near[0]]}?" if near else "memory-mcp config show lists all settings."
+            raise ConfigError(f"unknown variable: {name}", hint)
     return found
-
-
-def _was_removed(key: str) -> bool:
-    return any(key == gone or key.startswith(gone + ".") for gone in REMOVED)
-
-
-def _unknown_variable(name: str, known: list[str]) -> ConfigError:
-    # One underscore for two is the mistake made most: without them the words are compared.
-    plain = {one.replace("__", "_"): one for one in known}
-    near = difflib.get_close_matches(name.replace("__", "_"), plain, n=1, cutoff=0.7)
-    hint = f"Did you mean {plain[near[0]]}?" if near else "memory-mcp config show lists all settings."
-    return ConfigError(f"unknown variable: {name}", hint)
 
 
 def store(path: Path, key: str, value: str) -> None:
@@ -237,13 +232,6 @@ def store(path: Path, key: str, value: str) -> None:
     except (OSError, TOMLKitError, UnicodeError, TypeError) as e:
         beside.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise ConfigError(f"{path} cannot be read: {e}", "Check it with: memory-mcp config check") from e
 
 
 def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
@@ -283,16 +271,13 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise TypeError
         return kind(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{key} must be {_named(kind)}, not {value!r}", _meaning(key)) from None
+        named = {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
+        raise ConfigError(f"{key} must be {named}, not {value!r}", _meaning(key)) from None
 
 
 def _meaning(key: str) -> str:
     item = next((item for name, item in iter_keys() if name == key), None)
     return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
-
-
-def _named(kind: Any) -> str:
-    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
 
 
 def _bool(value: Any, key: str) -> bool:

@@ -113,20 +113,14 @@ def _gone(path: str, remote: str, branch: str) -> str:
         return project_of(root, "", branch)
     if root and _find_git(root):
         return _identity(root)
-    left = _what_is_left(path)
+    left, above = path, os.path.dirname(path)
+    while not os.path.isdir(left) and left != above:
+        left, above = above, os.path.dirname(above)
     tree = _find_git(left)
     if tree and not worktrees.is_collection(tree[0]):
         return _identity(left)
     owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
     return _identity(owner) if owner else worktrees.pooled(path)[1] or path
-
-
-def _what_is_left(path: str) -> str:
-    """Return the nearest folder above a path that exists."""
-    place, above = path, os.path.dirname(path)
-    while not os.path.isdir(place) and place != above:
-        place, above = above, os.path.dirname(above)
-    return place
 
 
 def _registered(path: str, left: str) -> str:

@@ -193,16 +193,12 @@ def _take_apart(raw: str) -> Iterator[str]:
         runs = _CJK_RUN.findall(raw)
         if runs:
             for run in runs:
-                yield from _bigrams(run)
+                yield from [run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1))
             rest = _CJK_RUN.sub(" ", raw)
             for piece in _RAW.findall(rest):
                 yield from _latin(piece)
             return
     yield from _latin(raw)
-
-
-def _bigrams(run: str) -> list[str]:
-    return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
 
 
 def _latin(raw: str) -> Iterator[str]:

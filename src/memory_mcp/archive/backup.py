@@ -88,7 +88,7 @@ class Pace:
 
 def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
     """Write everything into one file. Raises StorageError when it cannot be written, DeadlineExceeded when `pace` stops it."""
-    with _told(target), storage.archive.snapshot() as snapshot:
+    with _reported(target), storage.archive.snapshot() as snapshot:
         rows = _batches(part for table in SHARED for part in snapshot.behind(table, 0))
         rest = _batches(chain(snapshot.others(), beside))
         heads = blocks.write(target, chain(rows, rest), _about(snapshot, now_ms, why, storage, []), pace.step)
@@ -101,7 +101,7 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
 
     Raises StorageError when it cannot be written, DeadlineExceeded when `pace` stops it.
     """
-    with _told(folder), storage.archive.snapshot() as snapshot:
+    with _reported(folder), storage.archive.snapshot() as snapshot:
         store = snapshot.store_id[:8]
         latest = files_of(found[0]) if (found := in_order(own_of(folder, store), now_ms)) else None
         files, before = [], 0
@@ -123,7 +123,7 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
     return Made(folder / name, counts.pop("event"), snapshot.last_seq, counts, max(size - before, 0), size)
 
 
-class _told:  # noqa: N801 - a context manager, written as one
+class _reported:  # noqa: N801 - a context manager, written as one
     """Raises an OSError of the block as StorageError or DiskFull that names the place."""
 
     def __init__(self, place: Path) -> None:

@@ -54,7 +54,9 @@ def write(
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        _remove_unfinished(path)
+        # What writers of this file left that were killed.
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            left.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600), "wb") as file:
             heads = _write(file, batches, dict(about), give_way)
             file.flush()
@@ -65,12 +67,6 @@ def write(
         aside.unlink(missing_ok=True)
         raise
     return heads
-
-
-def _remove_unfinished(path: Path) -> None:
-    """Remove what writers of this file left that were killed."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        left.unlink(missing_ok=True)
 
 
 def _write(file: BinaryIO, batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
@@ -154,7 +150,9 @@ class Archive:
             return
         for place, head in self._places:
             yield from self._placed(place, head)
-        yield from self._behind()
+        # The last bytes of the file say where the index is.
+        if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
+            yield Damaged("the last bytes of the file", lost=False)
 
     # by the index
 
@@ -201,11 +199,6 @@ class Archive:
         if head.table:
             yield Block(head, rows)
 
-    def _behind(self) -> Iterator[Damaged]:
-        """Yield damage of the last bytes of the file, which say where the index is."""
-        if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
-            yield Damaged("the last bytes of the file", lost=False)
-
     def _rows(self, place: int, head: Head) -> list[Row] | None:
         body = self._bytes(place, head.size)
         if hashlib.sha256(body).hexdigest() != head.sha256:
@@ -247,9 +240,6 @@ class Archive:
             before, expected = head, head.number + 1
             # What is damaged may hide the beginning of the next one.
             at = place + (head.size if rows is not None else 0)
-        yield from self._end_of(before)
-
-    def _end_of(self, before: Head | None) -> Iterator[Damaged]:
         if self._last(INDEX) < 0:
             yield Damaged("the end of the file, with whatever lay there", between=(before, None))
 

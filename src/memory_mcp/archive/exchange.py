@@ -13,7 +13,7 @@ Invariants
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,8 @@ class Exchange:
             try:
                 self._there()
                 own = Outgoing(self._storage, self._data_dir, self._folder, self._clean)
-                others = [place for place in self._machines() if place.name != own.machine]
+                there = [p for p in sorted(self._folder.iterdir()) if p.name.startswith(MACHINE)]
+                others = [p for p in there if p.is_dir() and not p.is_symlink() and p.name != own.machine]
                 marks = self._marks(own)
                 gone = marks.keys() - {place.name for place in others}
                 done.written, written = own.write(anew=bool(gone))
@@ -87,11 +88,6 @@ class Exchange:
                 text = f"the shared folder {self._folder} is not there"
                 raise StorageError(text, "Connect the disk or start the program that brings it; nothing is lost meanwhile.")
             self._folder.mkdir(mode=0o700)
-
-    def _machines(self) -> Iterator[Path]:
-        for place in sorted(self._folder.iterdir()):
-            if place.name.startswith(MACHINE) and place.is_dir() and not place.is_symlink():
-                yield place
 
     def _mark(self, own: Outgoing, machine: str = "") -> str:
         return f"{READ_ELSEWHERE}{own.machine}:{machine}"

@@ -55,7 +55,10 @@ class BackupKeeper:
         if self.folder is None or self._directory is None:
             raise InvalidQuery("a memory without a directory has no backups")
         pace = Pace(self._give_way, should_stop)
-        _refuse_link(self._directory, self.folder)
+        if self.folder.parent == self._directory and self.folder.is_symlink():
+            # Nobody chose to write where a link in the data directory leads.
+            hint = "Remove the link, or name the folder it leads to: memory-mcp config set backup.directory FOLDER"
+            raise StorageError(f"{self.folder} is a link", hint)
         with self._turn:
             more = beside.rows(self._directory, self._storage.tombstones)
             if target is not None and target.suffix == SUFFIX and not target.is_dir():
@@ -63,25 +66,15 @@ class BackupKeeper:
             folder = target or self.folder
             made = write_folder(self._storage, folder, self._clock.now_ms(), why, pace, more)
             if folder == self.folder:
-                self._prune(folder, made.path)
+                store = next(b.store for b in backups(folder) if b.path == made.path)
+                day_of, keep = Calendar(self._storage.timezone).day_of, self._settings
+                prune(folder, store, keep.keep_days, keep.keep_weeks, day_of, self._clock.now_ms())
             return made
 
     def before(self, what: str) -> None:
         """Make a backup before something is done that a mistake would make worse than a lost day; none where backups are off."""
         if self.enabled:
             self.make(f"before {what}")
-
-    def _prune(self, folder: Path, made: Path) -> None:
-        store = next(b.store for b in backups(folder) if b.path == made)
-        day_of = Calendar(self._storage.timezone).day_of
-        prune(folder, store, self._settings.keep_days, self._settings.keep_weeks, day_of, self._clock.now_ms())
-
-
-def _refuse_link(directory: Path, folder: Path) -> None:
-    """Raise StorageError where a link stands in the place of the folder in the data directory: nobody chose to write there."""
-    if folder.parent == directory and folder.is_symlink():
-        hint = "Remove the link, or name the folder it leads to: memory-mcp config set backup.directory FOLDER"
-        raise StorageError(f"{folder} is a link", hint)
 
 
 def held(folder: Path) -> Held:

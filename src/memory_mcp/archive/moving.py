@@ -10,7 +10,7 @@ Invariants
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -102,7 +102,9 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
     """Mark the target as a copy of this source. Raises InvalidQuery where it holds something else."""
     mark = _mark_of(target)
     if not mark:
-        if _holds_something(target):
+        with target.archive.snapshot() as there:
+            holds = there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
+        if holds:
             raise InvalidQuery("there is a memory already", _ELSEWHERE)
         target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
         return
@@ -115,11 +117,6 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
     target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
 
 
-def _holds_something(target: Storage) -> bool:
-    with target.archive.snapshot() as there:
-        return there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
-
-
 def _held(target: Storage) -> str:
     """Return a digest of every row of a store, but for those that change while it is merely open."""
     with target.archive.snapshot() as there:
@@ -127,12 +124,9 @@ def _held(target: Storage) -> str:
         sums: Counter[str] = Counter()
         for part in there.others():
             if part.table not in _RESTLESS:
-                sums[part.table] += sum(_number(row) for row in part.rows)
+                rows = (repr(list(row)).encode("utf-8", "surrogatepass") for row in part.rows)
+                sums[part.table] += sum(int.from_bytes(hashlib.sha256(row).digest()) for row in rows)
     return hashlib.sha256(json.dumps([told, sums], sort_keys=True).encode()).hexdigest()
-
-
-def _number(row: Sequence[object]) -> int:
-    return int.from_bytes(hashlib.sha256(repr(list(row)).encode("utf-8", "surrogatepass")).digest())
 
 
 def _common(snapshot: Snapshot, target: Storage) -> int:

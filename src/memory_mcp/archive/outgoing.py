@@ -68,7 +68,9 @@ class Outgoing:
 
     def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
         self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
-        self._tombstones = _size(data_dir / paths.TOMBSTONES)
+        self._tombstones = 0
+        with suppress(OSError):
+            self._tombstones = (data_dir / paths.TOMBSTONES).stat().st_size
         self._shelf = Shelf(str(folder))
         self.machine = self._mine()
 
@@ -161,7 +163,9 @@ class Outgoing:
         def batches() -> Iterator[Batch]:
             nonlocal new
             for old in joined if after else ():
-                yield from self._rows_of(old)
+                with Archive(self._own / old) as archive:
+                    whole = (part for part in archive if isinstance(part, Block))
+                    yield from (Batch(part.head.table, part.head.columns, part.rows) for part in whole)
             for part in snapshot.behind("event", after):
                 rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
                 new += len(rows)
@@ -178,12 +182,6 @@ class Outgoing:
         failpoint("sync.noted")
         self._tidy()
         return new
-
-    def _rows_of(self, name: str) -> Iterator[Batch]:
-        with Archive(self._own / name) as archive:
-            for part in archive:
-                if isinstance(part, Block):
-                    yield Batch(part.head.table, part.head.columns, part.rows)
 
     def _row(self, columns: Sequence[str], row: Sequence[Any]) -> Sequence[Any] | None:
         """Return a row of the table of events as it may go out; None when it may not."""
@@ -262,9 +260,3 @@ def _new_machine(data_dir: Path) -> str:
     place = data_dir / _ID
     machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))
     return f"{MACHINE}{made}"
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):
-        return path.stat().st_size
-    return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.archive.backup import Backup, SharedFile, backups
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Block, Damaged, Head
+from memory_mcp.archive.frames import Block, Damaged
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.storage.archive import TableRows
 
@@ -136,10 +136,6 @@ def _missing(file: str, damaged: Damaged) -> Missing:
     if head is not None:
         return Missing(file, damaged.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))
     before, behind = damaged.between
-    table = _table(before, behind)
+    # Between blocks of two tables it can be either's.
+    table = before.table if before and behind and before.table == behind.table else ""
     return Missing(file, damaged.why, table, -1, before.to_ms if before else 0, behind.from_ms if behind else 0)
-
-
-def _table(before: Head | None, behind: Head | None) -> str:
-    """Return the table of what lies between two blocks; "" where it can be several."""
-    return before.table if before and behind and before.table == behind.table else ""

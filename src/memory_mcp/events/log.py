@@ -79,8 +79,10 @@ class EventLog:
                 continue
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
             time_ms = _time_of(known) if known else filled
-            notes = _time_notes(draft, time_ms)
-            metadata = {**draft.metadata, **notes} if notes else draft.metadata
+            metadata = draft.metadata
+            if draft.timestamp != time_ms:
+                told = {} if draft.timestamp is None else {"source_time_ms": str(draft.timestamp)}
+                metadata = {**metadata, "time": "inferred", **told}
             identifier, held = known or event_id(time_ms, *tail), trust or _TRUST_BY_ROLE[draft.role]
             events.append(_event_of(draft, identifier, time_ms, held, source, metadata))
         return events
@@ -148,12 +150,6 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
     """Return None for a time before 1970 or well ahead of the clock; a neighbour's time is used instead."""
     return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
-
-
-def _time_notes(draft: EventDraft, used_ms: int) -> dict[str, str]:
-    if draft.timestamp == used_ms:
-        return {}
-    return {"time": "inferred"} | ({} if draft.timestamp is None else {"source_time_ms": str(draft.timestamp)})
 
 
 def _time_of(identifier: EventId) -> int:

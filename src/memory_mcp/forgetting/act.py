@@ -46,7 +46,7 @@ _LOOK, _PATIENCE = 0.2, 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Outcome:
     """What a forgetting removed, or would remove."""
 
     counts: Mapping[str, int]
@@ -62,21 +62,21 @@ class Forgetting:
         self._directory: Path = app.settings.storage.directory
         self._note = self._directory / NOTE
 
-    def tried(self, wanted: Wanted) -> Told:
+    def tried(self, wanted: Wanted) -> Outcome:
         """Return what would be removed; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
-        return _told(erased, swept | {"backups to look through": self._copies(tombstones).count()})
+        return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
-    def carry_out(self, wanted: Wanted, author: str, subject: str) -> Told:
+    def carry_out(self, wanted: Wanted, author: str, subject: str) -> Outcome:
         """Forget what is wanted; it is gone from every file when this returns.
 
         `author` and `subject` are recorded in the audit.
         """
         self._app.gate.tombstones.add(wanted)
         note = {"author": author, "subject": subject}
-        self._write_note(note)
+        machine.put(self._note, json.dumps(note).encode("ascii"))
         outside.note(self._app)
         failpoint("forget.noted")
         return self._work(note)
@@ -102,7 +102,7 @@ class Forgetting:
         self._work(note if isinstance(note, dict) else {}, resumed=True)
         return True
 
-    def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Told:
+    def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Outcome:
         """Remove it from everything. `resumed`: how far another process came is not known."""
         app, erased = self._app, Erased()
         with app.derivation.publishing:
@@ -124,9 +124,10 @@ class Forgetting:
         app.storage.compact()
         failpoint("forget.compacted")
         self._indexes()
-        self._topics((lambda _: True) if resumed else self._tells, erased)
+        clean = app.gate.tombstones.clean
+        self._topics((lambda _: True) if resumed else (lambda text: clean(text) != text), erased)
         app.scheduler.hasten("render_briefings")
-        told = _told(erased, swept)
+        told = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
         app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=dict(told.counts)))
         app.storage.checkpoint()
@@ -168,12 +169,6 @@ class Forgetting:
         if any(gone):
             self._app.scheduler.hasten("group_topics")
 
-    def _tells(self, text: str) -> bool:
-        return self._app.gate.tombstones.clean(text) != text
-
-    def _write_note(self, said: Mapping[str, Any]) -> None:
-        machine.put(self._note, json.dumps(dict(said)).encode("ascii"))
-
 
 def resume(app: App) -> None:
     """Finish what an earlier process was forgetting; what cannot be finished now is tried at the next start."""
@@ -203,10 +198,10 @@ def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
     return swept if not erased.nothing else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
 
 
-def _told(erased: Erased, files: Mapping[str, int]) -> Told:
+def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
-    return Told(counts, samples)
+    return Outcome(counts, samples)
 
 
 def _both(one: Erased, other: Erased) -> Erased:

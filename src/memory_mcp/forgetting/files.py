@@ -52,8 +52,10 @@ class Files:
         for pattern in _COPIES:
             for path in self._directory.glob(pattern):
                 counts["copies"] += 1
-                if not dry:
-                    _remove(path)
+                if not dry and path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif not dry:
+                    path.unlink(missing_ok=True)
         log = Path(paths.log_file(str(self._directory)))
         beside = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
         for path in (*log.parent.glob(f"{log.name}*"), *beside, *_files(Path(paths.install_dir()))):
@@ -120,13 +122,6 @@ class Files:
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _unescaped(text: str) -> str:

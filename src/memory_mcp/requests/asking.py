@@ -137,19 +137,15 @@ class Trying:
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
         """See Door; raises DeadlineExceeded when the time is over or the caller has gone."""
         asked = parse_search(self._app, self._scope_of, arguments)
-        left = self._left_ms()
-        gone = GONE.get()
+        first, gone = self._first, GONE.get()
+        if first is None:
+            left = float(self._app.settings.retrieval.bounds.timeout_ms)
+        else:
+            left = first.bounds.timeout_ms - 1000 * (time.monotonic() - (self._began if first.strict else self._asked))
         if left < 1 or (gone is not None and gone.is_set()):
             raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.")
-        if self._first is not None and self._first.strict:
+        if first is not None and first.strict:
             own = asked.how.bounds.get("timeout_ms")
             bounds = {**asked.how.bounds, "timeout_ms": int(left if own is None else min(own, left))}
             asked = replace(asked, how=replace(asked.how, bounds=bounds))
         return self._shown(asked)
-
-    def _left_ms(self) -> float:
-        """Return how many milliseconds are left for all changed calls together."""
-        first = self._first
-        if first is None:
-            return float(self._app.settings.retrieval.bounds.timeout_ms)
-        return first.bounds.timeout_ms - 1000 * (time.monotonic() - (self._began if first.strict else self._asked))

@@ -76,7 +76,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
     pauses.write(directory, [*left, *before, paused])
     app.storage.audit.record(Act("pause", now, request.by, project))
-    return _told(app, directory, project, caller)
+    return _response(app, directory, project, caller)
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
@@ -95,10 +95,10 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
             "All projects are paused; say project * to resume them.",
         )
     if not ended:
-        return _told(app, directory, project, caller)
+        return _response(app, directory, project, caller)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
     app.storage.audit.record(Act("resume", now, request.by, project))
-    return _told(app, directory, project, caller)
+    return _response(app, directory, project, caller)
 
 
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
@@ -115,7 +115,7 @@ def in_force(app: App, caller: Caller) -> dict[str, int | None]:
     return {project: end for project, end in paused.items() if project == pauses.ALL or caller.sees(app, project)}
 
 
-def _told(app: App, directory: str, project: str, caller: Caller) -> Capturing:
+def _response(app: App, directory: str, project: str, caller: Caller) -> Capturing:
     """Return the response about a project, with the pauses in force now."""
     now = in_force(app, caller)
     end = now.get(project)

@@ -105,8 +105,9 @@ def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
         found = [one for one in found if after is None or one.order > after][: limit + 1]
     else:
         found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
-    words = _whose(app, caller, found) or scoped.words if is_session else scoped.words
-    return found, limit, words, question
+    # A session that is named alone is read in whichever projects its events belong to.
+    others = {caller.elsewhere(app, event.project) for event in found} - {""} if is_session else ()
+    return found, limit, ", ".join(sorted(others)) or scoped.words, question
 
 
 def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
@@ -120,8 +121,3 @@ def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
     earlier, later = app.storage.events.around(event, before, after)
     found = [*earlier, event, *later]
     return found, len(found), caller.elsewhere(app, event.project) or event.project, ()
-
-
-def _whose(app: App, caller: Caller, found: Sequence[Stored]) -> str:
-    """Return the other projects that a session's events belong to; "" for the caller's own."""
-    return ", ".join(sorted({caller.elsewhere(app, event.project) for event in found} - {""}))

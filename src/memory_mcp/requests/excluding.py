@@ -63,7 +63,7 @@ class Exclusions:
 def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
     """Return everything that is excluded."""
     caller.refuse_all(app, "what is excluded")
-    return _told(app)
+    return _response(app)
 
 
 def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
@@ -115,7 +115,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     before = listed(getattr(said, name))
     if (pattern in before) is on:
         _record_by(app, said)
-        return _told(app)
+        return _response(app)
     after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
     now = _with(said, {name: ", ".join(after)})
     held = app.settings.ingest
@@ -127,7 +127,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
         _record_by(app, held)
         raise
     app.storage.audit.record(Act("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
-    return replace(_told(app), changed=True)
+    return replace(_response(app), changed=True)
 
 
 def _with(said: IngestSettings, lists: Mapping[str, Any]) -> IngestSettings:
@@ -148,7 +148,7 @@ def _variables(name: str = "") -> list[str]:
     return sorted(given for given in os.environ if known.get(given.upper()) in wanted)
 
 
-def _told(app: App) -> Exclusions:
+def _response(app: App) -> Exclusions:
     capture = app.gate.capture
     return Exclusions(
         projects=capture.projects,

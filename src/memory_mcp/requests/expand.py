@@ -106,18 +106,16 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     project = found.excerpt[0].project
     app.count_opening(found.grip_id)
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
-    node_id = next((s.node_id for s in segments.values()), "") or _filed_under(app, found.excerpt[0])
+    node_id, first = next((s.node_id for s in segments.values()), ""), found.excerpt[0]
+    if not node_id:
+        # A citation of a whole event does not say itself under which segment it is filed.
+        cuts = app.storage.toc.cuts([first.stream]).get(first.stream, [])
+        node_id = next((cut.node_id for cut in cuts if cut.start <= first.order <= cut.end), "")
     elsewhere = caller.elsewhere(app, project)
     over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
     is_pinned = found.grip_id in app.storage.toc.pins()
     fitting = _Fitting(found, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over, is_pinned)
     return fitting.within(budget)
-
-
-def _filed_under(app: App, event: Event) -> str:
-    """Return the segment that an event is filed under; "" for none. A citation of a whole event does not say it itself."""
-    cuts = app.storage.toc.cuts([event.stream]).get(event.stream, [])
-    return next((cut.node_id for cut in cuts if cut.start <= event.order <= cut.end), "")
 
 
 class _Fitting:

@@ -94,7 +94,9 @@ def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanatio
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
     """Return everything that was decided."""
-    used = why.used
+    used, path = why.used, [asdict(step) | {"score": round(step.score, 3)} for step in why.path]
+    # What matched is left out where nothing did.
+    shown = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
     return FullExplanation(
         query=query,
@@ -120,18 +122,12 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         bounds=bounds,
         window=window(why.window, why.window_words, calendar),
         notices=why.notices,
-        path=tuple(_step(asdict(s)) for s in why.path),
+        path=tuple(shown),
     )
 
 
 def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)
-
-
-def _step(step: dict[str, Any]) -> dict[str, Any]:
-    shown = {**step, "score": round(step["score"], 3)}
-    del shown["searched_level"]
-    return {name: value for name, value in shown.items() if name != "matched" or value}
 
 
 def _brief(made: Explanation, tried: Collection[str]) -> Explanation:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
-from memory_mcp.forgetting.act import Forgetting, Told
+from memory_mcp.forgetting.act import Forgetting, Outcome
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
 from memory_mcp.model.event import Event
@@ -81,7 +81,7 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     return _shape(app, told, True, note)
 
 
-def _shape(app: App, told: Told, done: bool, note: str) -> Forgotten:
+def _shape(app: App, told: Outcome, done: bool, note: str) -> Forgotten:
     samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in told.samples[:_SAMPLES]]
     said = note if told.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=dict(told.counts), events=samples, note=said)

@@ -2,13 +2,14 @@
 
 import datetime as dt
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act
-from memory_mcp.model.ids import TopicId, parse_topic_id
+from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.toc import AGENT
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.requests.cursors import offset_of
@@ -227,21 +228,14 @@ class _Opened:
 
     def history(self) -> list[Turned]:
         """Return what happened to it, with the labels of those other topics that the scope sees."""
-        return [
-            Turned(
-                when=local_day(self._app, turn.at_ms),
-                what=turn.what,
-                topic_id=turn.other or "",
-                label=self._label_of(turn.other) if turn.other else "",
-            )
-            for turn in self.graph.turns(self.topic.topic_id)
-        ]
-
-    def _label_of(self, topic_id: TopicId) -> str:
-        try:
-            return self.graph.topic(topic_id, self.view).label
-        except NotFound:
-            return ""
+        made = []
+        for turn in self.graph.turns(self.topic.topic_id):
+            label = ""
+            with suppress(NotFound):
+                label = self.graph.topic(turn.other, self.view).label if turn.other else ""
+            when = local_day(self._app, turn.at_ms)
+            made.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
+        return made
 
 
 def _label(gate: Gate, given: str) -> str:

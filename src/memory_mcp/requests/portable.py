@@ -61,7 +61,12 @@ def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return segments of a local `day` with their events, from `at` (segment, event) on; `next` is where to go on, or None."""
     scope, day = _scope(app, asked), str(asked["day"])
     first, skipped = (int(n) for n in asked.get("at", (0, 0)))
-    cuts = [cut for cut in app.storage.toc.segments_of_days(day, f"{day}~", scope.project) if _is_asked(cut, scope)]
+    cuts = [
+        cut
+        for cut in app.storage.toc.segments_of_days(day, f"{day}~", scope.project)
+        if scope.agent in (None, cut.agent)
+        and (scope.window is None or TimeWindow(cut.start[0], cut.end[0] + 1).intersects(scope.window))
+    ]
     segments: list[dict[str, Any]] = []
     chars = 0
     for number in range(first, len(cuts)):
@@ -90,11 +95,6 @@ def _scope(app: App, asked: Mapping[str, Any]) -> Scope:
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
     window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
     return Scope(project=project, agent=str(asked.get("agent") or "") or None, window=window)
-
-
-def _is_asked(cut: Segment, scope: Scope) -> bool:
-    own = TimeWindow(cut.start[0], cut.end[0] + 1)
-    return scope.agent in (None, cut.agent) and (scope.window is None or own.intersects(scope.window))
 
 
 def _contains(window: TimeWindow | None, ms: int) -> bool:

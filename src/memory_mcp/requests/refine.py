@@ -122,7 +122,10 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     """Return segments and days worth refining, newest first."""
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
-    first, after = _days(app, request.day)
+    times, (first, after) = times_of(app), EVERY_DAY
+    start, end = times.since(request.day, "day"), times.until(request.day)
+    if start is not None and end is not None:
+        first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
     refining = Refining(app.storage, app.storage.toc.authors(), scoped.project, _settled_ms(app))
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
@@ -191,15 +194,6 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
         scope,
         by,
     )
-
-
-def _days(app: App, day: str) -> tuple[str, str]:
-    """Return the local days of a time in words, the second exclusive; all for ""."""
-    times = times_of(app)
-    start, end = times.since(day, "day"), times.until(day)
-    if start is None or end is None:
-        return EVERY_DAY
-    return app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
 
 
 def _settled_ms(app: App) -> int:

@@ -8,9 +8,8 @@ Invariants
 """
 
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_mcp.app import App
@@ -62,14 +61,14 @@ class Member:
 
 @dataclass(slots=True)
 class Received:
-    """Outcome of a batch."""
+    """Outcome of a batch, as it is answered."""
 
     stored: int = 0
     known: int = 0
     forgotten: int = 0
     corrected: int = 0
     #: Events that were left out, by reason.
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, int] = field(default_factory=dict)
     #: Events that are stored under other ids, because something was taken out of them.
     renamed: dict[str, str] = field(default_factory=dict)
     #: What the member may not do: what it is about, and the role that may.
@@ -106,16 +105,7 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     done.forgotten = removal.carry_out(app, member.name)
     done.corrected, refused = take(app, heard_said(said), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name)
     done.refused += [_refusal("correct", one.old_event, _CORRECTS) for one in refused]
-    return {
-        "cursor": batch.get("cursor"),
-        "stored": done.stored,
-        "known": done.known,
-        "forgotten": done.forgotten,
-        "corrected": done.corrected,
-        "left_out": dict(done.left_out),
-        "renamed": done.renamed,
-        "refused": done.refused,
-    }
+    return {"cursor": batch.get("cursor"), **asdict(done)}
 
 
 def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:

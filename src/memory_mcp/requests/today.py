@@ -130,20 +130,16 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
                 projects=list(projects)[:NAMES_SHOWN],
             )
         )
+    days = app.storage.toc.days_with(scoped.project, *EVERY_DAY)[-_DAYS:]
+    held = [one for one in app.storage.projects.activity() if scoped.project is None or one.name == scoped.project]
+    recent = (one for one in held if days and app.calendar.day_of(one.end_ms) >= days[0])
     return Today(
         now=app.calendar.iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
-        projects=[_project(app, one) for one in _recent(app, scoped.project)[:limit]],
+        projects=[_project(app, one) for one in newest_first(recent)[:limit]],
         clients=sorted(found, key=lambda one: one.last, reverse=True),
     )
-
-
-def _recent(app: App, project: str | None) -> list[Activity]:
-    """Return the projects of the last days that hold anything, the latest first."""
-    days = app.storage.toc.days_with(project, *EVERY_DAY)[-_DAYS:]
-    found = [one for one in app.storage.projects.activity() if project is None or one.name == project]
-    return newest_first(one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0])
 
 
 def _project(app: App, held: Activity) -> ProjectToday:
@@ -161,7 +157,10 @@ def _project(app: App, held: Activity) -> ProjectToday:
         # What was asked last may be a decision, or answered by what came of it.
         settled = {one.grip for one in (*results, *decisions)}
         left = [one for one in left if one.grip not in settled]
-    step = _next_step(newest, left)
+    # The next step is the unanswered request, else the first to-do, else the first open statement.
+    step = left[0] if left else None
+    if newest.doings.todo and newest.doings.answered:
+        step = Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
     return ProjectToday(
         project=name,
         last=last,
@@ -182,13 +181,6 @@ def _project(app: App, held: Activity) -> ProjectToday:
         files=newest.doings.files,
         todo=newest.doings.todo,
     )
-
-
-def _next_step(newest: Stretch, left: Sequence[Statement]) -> Statement | None:
-    """Return the unanswered request, else the first to-do, else the first open statement; None for none."""
-    if newest.doings.todo and newest.doings.answered:
-        return Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
-    return left[0] if left else None
 
 
 def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said, str]]]) -> list[Statement]:

@@ -110,14 +110,11 @@ class Client:
                 after = response.headers.get("retry-after", "")
             if not left or self._stopped():
                 break
-            self._pause(min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
+            until = time.monotonic() + (min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
+            while time.monotonic() < until and not self._stopped():
+                time.sleep(_SLICE)
             wait *= 2
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
-
-    def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and not self._stopped():
-            time.sleep(_SLICE)
 
     def _answer(self, response: httpx2.Response) -> dict[str, Any]:
         try:

@@ -43,7 +43,8 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
     None stands before everything. A position that belongs to another state of the store (it was restored) counts as
     None: all events follow again.
     """
-    if position is None or not _is_here(storage, position):
+    is_here = position and position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
+    if position is None or not is_here:
         last = storage.toc.version()
         return Position(change=last, mark=_mark(storage, last)), []
     seq, event, gone = position.seq, position.event, list[EventId]()
@@ -55,19 +56,11 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
             elif one.kind is ChangeKind.EVENTS_MOVED and int(one.subject) <= seq:
                 seq, event = int(one.subject) - 1, ""
         change, mark = changes[-1].seq, _print_of(changes[-1])
-    if event and not _is_event(storage, seq, event):
-        seq, event = 0, ""
+    if event:
+        found = storage.events.after(seq - 1, 1)
+        if not found or found[0].seq != seq or _print(found[0].event.event_id) != event:
+            seq, event = 0, ""
     return Position(seq, event, change, mark), list(dict.fromkeys(gone))
-
-
-def _is_here(storage: Storage, position: Position) -> bool:
-    """Return whether a position belongs to this state of the store."""
-    return position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
-
-
-def _is_event(storage: Storage, seq: int, event: str) -> bool:
-    found = storage.events.after(seq - 1, 1)
-    return bool(found) and found[0].seq == seq and _print(found[0].event.event_id) == event
 
 
 def _mark(storage: Storage, change: int) -> str:

@@ -63,15 +63,10 @@ class Publishing:
         self._said()
         if self.should_stop():
             return
-        self._keep(f"{self._at(position, seq)}~{now}")
-
-    def _keep(self, text: str) -> None:
-        if self.app.storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != text:
-            self.app.storage.outbox.mark(OUT + self._mark, text)
-
-    def _at(self, position: Position, seq: int) -> Position:
-        found = self.app.storage.events.after(seq - 1, 1) if seq else []
-        return position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
+        found = storage.events.after(seq - 1, 1) if seq else []
+        at = position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
+        if storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
+            storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
 
     def _events(self, seq: int) -> int:
         """Send the events numbered above `seq`; return up to which number everything was looked at."""
@@ -85,7 +80,11 @@ class Publishing:
     def _send_all(self, events: Sequence[Event]) -> None:
         """Send those of some events that may leave and are not there."""
         leaving = self._leaving()
-        wanted = [e for e in events if leaving.project_of(e) and (e.event_id not in self._ledger or _is_partly_forgotten(e))]
+        wanted = []
+        for event in events:
+            is_partly_forgotten = any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
+            if leaving.project_of(event) and (event.event_id not in self._ledger or is_partly_forgotten):
+                wanted.append(event)
         cleaned = leaving.cleaned(wanted)
         for why, count in leaving.kept_back.items():
             self.progress.kept_back[why] = self.progress.kept_back.get(why, 0) + count
@@ -122,7 +121,8 @@ class Publishing:
         failpoint("share.sent")
         renamed = answer.get("renamed") or {}
         new = [(event, draft) for event, draft in batch if event.event_id not in self._ledger]
-        self._ledger.add(OURS, [(event.event_id, _id_there(draft, renamed)) for event, draft in batch])
+        own = [(event.event_id, draft.carried.event_id if draft.carried else EventId("")) for event, draft in batch]
+        self._ledger.add(OURS, [(here, EventId(renamed.get(there, there))) for here, there in own])
         for _, draft in new:
             count = self.progress.left.get(draft.project, [0, 0])[0]
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
@@ -156,12 +156,3 @@ class Publishing:
         known = [one for one in self.progress.refused if one not in refused]
         self.progress.refused = [*known, *refused][-_REFUSALS:]
         return answer
-
-
-def _is_partly_forgotten(event: Event) -> bool:
-    return any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
-
-
-def _id_there(draft: EventDraft, renamed: dict[str, str]) -> EventId:
-    own = draft.carried.event_id if draft.carried else EventId("")
-    return EventId(renamed.get(own, own))

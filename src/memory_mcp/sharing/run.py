@@ -57,7 +57,9 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
         with Client(sharing.url, place.key, should_stop) as client:
             for space in sharing.spaces:
                 try:
-                    role = _role(client, space, progress)
+                    told = client.standing(space)
+                    role = str(told.get("role", ""))
+                    progress.roles[space] = [str(told.get("member", "")), role]
                     out = Publishing(app, place, client, space, progress, should_stop)
                     back = Taking(app, place, client, space, progress, should_stop, agreed)
                     try:
@@ -74,14 +76,6 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
         _note(app, progress, offline, error)
         place.keep_progress(progress)
     return Ran(left, came, offline, error)
-
-
-def _role(client: Client, space: str, progress: Progress) -> str:
-    """Return the role in a space, and note it in `progress`."""
-    told = client.standing(space)
-    role = str(told.get("role", ""))
-    progress.roles[space] = [str(told.get("member", "")), role]
-    return role
 
 
 def _note(app: App, progress: Progress, offline: str, error: str) -> None:

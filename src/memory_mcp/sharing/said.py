@@ -45,7 +45,11 @@ def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: s
     `author` is recorded in place of the author that they name.
     """
     known = {one.old: one for one in app.storage.superseded.recorded()}
-    new = [one for one in said if _is_later(one.superseded, known.get(one.superseded.old))]
+    new = []
+    for one in said:
+        told, own = one.superseded, known.get(one.superseded.old)
+        if own is None or (told.at_ms, told.new or "") > (own.at_ms, own.new or ""):
+            new.append(one)
     if not new:
         return 0, []
     # Quotations are made when their events are filed.
@@ -67,7 +71,3 @@ def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: s
         app.storage.audit.record(Act(what, app.clock.now_ms(), who, f"{told.old} {told.new or ''}".strip(), reason))
         count += 1
     return count, refused
-
-
-def _is_later(told: Superseded, known: Superseded | None) -> bool:
-    return known is None or (told.at_ms, told.new or "") > (known.at_ms, known.new or "")

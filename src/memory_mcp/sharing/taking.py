@@ -98,7 +98,7 @@ class Taking:
         for clean, _ in came:
             self._count(clean)
         for kind in (OURS, THEIRS):
-            told = [(own.event_id, _id_of(draft)) for own, draft in known if _kind_of(own) == kind]
+            told = [(own.event_id, _id_of(draft)) for own, draft in known if (SHARED_BY in own.metadata) == (kind == THEIRS)]
             self._ledger.add(kind, told)
         for own, draft in known:
             cuts = cuts_of(own, draft)
@@ -125,7 +125,3 @@ class Taking:
 
 def _id_of(draft: EventDraft) -> EventId:
     return draft.carried.event_id if draft.carried else EventId("")
-
-
-def _kind_of(own: Event) -> bytes:
-    return THEIRS if SHARED_BY in own.metadata else OURS

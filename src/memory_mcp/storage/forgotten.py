@@ -49,8 +49,8 @@ EVENT_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
-    """An event that goes, as far as later steps need it."""
+class GoneEvent:
+    """An event that is removed, as far as later steps need it."""
 
     event_id: str
     ts: int
@@ -59,18 +59,18 @@ class Going:
 
 
 @dataclass(slots=True)
-class Look:
-    """Which events go or change, as far as events were looked through."""
+class Findings:
+    """Which events are removed or changed, as far as events were looked through."""
 
     #: Number of the last event that was looked at.
     last: int = 0
     #: By key; changed ones with their number and as they will be, by the key they had.
-    gone: dict[int, Going] = field(default_factory=dict)
+    gone: dict[int, GoneEvent] = field(default_factory=dict)
     changed: dict[int, tuple[int, Event]] = field(default_factory=dict)
     #: Streams they belong to, before and after.
     streams: set[int] = field(default_factory=set)
 
-    def go_on(self, read: Callable[[int], Sequence[Sequence[Any]]], keep: Cleaner) -> None:
+    def look_through(self, read: Callable[[int], Sequence[Sequence[Any]]], keep: Cleaner) -> None:
         """Look through the events behind the last that was looked at.
 
         `read` returns some events behind a number of arrival, [] at the end: each row is its number and the columns
@@ -104,7 +104,7 @@ class Look:
         key = event_key(event.event_id)
         self.streams.add(event.stream)
         self.changed.pop(key, None)
-        self.gone[key] = Going(event.event_id, event.timestamp, event.stream, event.project)
+        self.gone[key] = GoneEvent(event.event_id, event.timestamp, event.stream, event.project)
 
 
 class Erasing(ABC):
@@ -113,9 +113,9 @@ class Erasing(ABC):
     It runs inside the caller's transaction. Subclasses run the statements and number the remaining events anew.
     """
 
-    def __init__(self, keep: Cleaner, look: Look, dry: bool) -> None:
-        """`look` says which events were looked through before the transaction began."""
-        self._keep, self._look, self._dry = keep, look, dry
+    def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
+        """`findings` says which events were looked through before the transaction began."""
+        self._keep, self._findings, self._dry = keep, findings, dry
         self.erased = Erased()
 
     @abstractmethod
@@ -148,10 +148,10 @@ class Erasing(ABC):
 
     def run(self) -> Erased:
         """Look through the events that are new, count what goes, and unless it is a dry run remove it."""
-        self._look.go_on(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
+        self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
         self._follow_pairs()
-        self.erased.gone += [(going.event_id, going.ts) for going in self._look.gone.values()]
-        self.erased.changed += [(event_id_from(key), event.timestamp) for key, (_, event) in self._look.changed.items()]
+        self.erased.gone += [(going.event_id, going.ts) for going in self._findings.gone.values()]
+        self.erased.changed += [(event_id_from(key), event.timestamp) for key, (_, event) in self._findings.changed.items()]
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
@@ -180,12 +180,12 @@ class Erasing(ABC):
     def _follow_pairs(self) -> None:
         """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do."""
         pairs = self._rows("SELECT event_id, canonical FROM duplicate WHERE {own}")
-        gone = self._look.gone
+        gone = self._findings.gone
         others = [b if a in gone else a for a, b in pairs if (a in gone) != (b in gone)]
         for row in self._rows(f"SELECT {EVENT} FROM event WHERE {{own}} AND event_id {{ids}}", ids=others):
-            self._look.drop(event_of(row))
+            self._findings.drop(event_of(row))
         self._count("events", len(gone))
-        self._count("events with a value", len(self._look.changed))
+        self._count("events with a value", len(self._findings.changed))
         self._count("duplicates", sum(a in gone or b in gone for a, b in pairs))
 
     def _doomed_nodes(self) -> list[int]:
@@ -199,8 +199,8 @@ class Erasing(ABC):
         bullets = self._each("SELECT key, text, project, agent FROM bullet WHERE {own}")
         told |= {r[0] for r in bullets if self._has(*r[1:])}
         streams = self._rows("SELECT stream FROM segment_cut WHERE {own} AND key {keys}", keys=list(told))
-        self._look.streams.update(stream for (stream,) in streams)
-        cuts = self._rows("SELECT key, day FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._look.streams))
+        self._findings.streams.update(stream for (stream,) in streams)
+        cuts = self._rows("SELECT key, day FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._findings.streams))
         self._count("segments", len(cuts))
         self.erased.segments.update(key for key, _ in cuts)
         self.erased.days.update(day for _, day in cuts)
@@ -224,7 +224,7 @@ class Erasing(ABC):
     def _grips(self) -> None:
         """Remove the quotations of what goes or changes, and everything that is filed under their ids."""
         sql = "SELECT grip_id FROM grip WHERE {own} AND (event_start {ids} OR event_end {ids})"
-        grips = [row[0] for row in self._rows(sql, ids=[*self._look.gone, *self._look.changed])]
+        grips = [row[0] for row in self._rows(sql, ids=[*self._findings.gone, *self._findings.changed])]
         names = [grip_id_from(key) for key in grips]
         self._count("grips", len(grips))
         for table, column, kind in BY_GRIP:
@@ -238,7 +238,7 @@ class Erasing(ABC):
 
     def _labels(self) -> None:
         """Remove labels of topics that hold a session from which something goes: a person's words, which may tell of it."""
-        streams = list({going.stream for going in self._look.gone.values()})
+        streams = list({going.stream for going in self._findings.gone.values()})
         cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
         topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
         told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
@@ -267,14 +267,14 @@ class Erasing(ABC):
         for table in _OF_NODES:
             self._run(f"DELETE FROM {table} WHERE {{own}} AND key {{keys}}", keys=nodes)
         self._run("DELETE FROM node_parent WHERE {own} AND child {keys}", keys=nodes)
-        self._run("DELETE FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._look.streams))
+        self._run("DELETE FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._findings.streams))
         # A name under which nothing is filed any more has rows that make nothing together.
         self._run("DELETE FROM frequency WHERE {own} AND project NOT IN (SELECT project FROM segment_cut WHERE {own})")
 
     def _drop_empty_projects(self) -> None:
         """Remove the other names and the importers' marks of projects of which no event is left."""
         left = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
-        for project in {going.project for going in self._look.gone.values()} - left - {""}:
+        for project in {going.project for going in self._findings.gone.values()} - left - {""}:
             either = "WHERE {own} AND (old = {name} OR new = {name})"
             for name in {project}.union(*self._rows(f"SELECT old, new FROM project_alias {either}", name=project)) - left:
                 sql = "UPDATE audit SET subject = '' WHERE {own} AND {name} = ANY(string_to_array(subject, ' '))"

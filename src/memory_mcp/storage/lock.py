@@ -38,7 +38,8 @@ class DirectoryLock:
         self._held = _identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
-            json.dump({"pid": os.getpid(), "command": _command(), "kind": kind}, note)
+            command = " ".join(["memory-mcp", *sys.argv[1:]])[:200]
+            json.dump({"pid": os.getpid(), "command": command, "kind": kind}, note)
 
     @property
     def in_place(self) -> bool:
@@ -116,12 +117,15 @@ def prepare(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as e:
-        raise StorageError(
-            f"the data directory {directory} cannot be used: {_why(directory, e)}", "Choose another: --data-dir DIR"
-        ) from e
+        why = "it is a file, not a folder" if directory.is_file() else e.strerror or str(e)
+        raise StorageError(f"the data directory {directory} cannot be used: {why}", "Choose another: --data-dir DIR") from e
     if read_only(directory):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
-    system = file_system_of(directory, _mounts())
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        mounts = []
+    system = file_system_of(directory, mounts)
     if system.startswith(_REMOTE):
         raise StorageError(
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
@@ -144,10 +148,6 @@ def refuse_links(directory: Path, is_written: bool = True) -> None:
         raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", paths.remedy(odd, kind))
 
 
-def _why(directory: Path, error: OSError) -> str:
-    return "it is a file, not a folder" if directory.is_file() else error.strerror or str(error)
-
-
 def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
     """Return the kind of file system of a directory from lines of /proc/self/mountinfo; "" where they do not say."""
     place = str(directory.resolve())
@@ -161,14 +161,3 @@ def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
         if (place == point or place.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
             best, kind = point, after.split()[0]
     return kind
-
-
-def _mounts() -> list[str]:
-    try:
-        return _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-def _command() -> str:
-    return " ".join(["memory-mcp", *sys.argv[1:]])[:200]

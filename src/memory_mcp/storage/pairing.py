@@ -23,7 +23,7 @@ SUMMARY = RECAP
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Message:
     """What pairing compares of one event."""
 
     key: int
@@ -44,9 +44,9 @@ class Told:
     stored: bool = False
 
 
-def told_of(event: Event) -> Told:
+def message_of(event: Event) -> Message:
     """Return what pairing compares of an event that is being stored."""
-    return Told(
+    return Message(
         key=event_key(event.event_id),
         time_ms=event.timestamp,
         session=event.session_id,
@@ -66,14 +66,14 @@ def escaped(text: str) -> str:
     return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
 
 
-def stored_before(row: Sequence[Any]) -> Told:
+def stored_message(row: Sequence[Any]) -> Message:
     """Return what pairing compares of an event that is stored, from a row.
 
     A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it
     is a summary, and the text.
     """
     key, ms, session, thread, role, kind, source, source_id, tool_use_id, summary, text = row
-    return Told(
+    return Message(
         key=key,
         time_ms=ms,
         session=session,
@@ -89,44 +89,44 @@ def stored_before(row: Sequence[Any]) -> Told:
     )
 
 
-def pairs(told: Sequence[Told]) -> Iterator[tuple[Told, Told]]:
+def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
     """Yield the pairs among events given in order of arrival: first the event that is not shown, then the one that is.
 
     Stored events pair with fresh ones only: had two of them belonged together, they would be a pair already.
     """
-    place = {t.key: n for n, t in enumerate(told)}
+    place = {t.key: n for n, t in enumerate(messages)}
     free = set(place)
     for same in (_same_call, _same_id, _same_words):
-        for several in _grouped(told, same):
+        for several in _grouped(messages, same):
             for one, other in _nearest([t for t in several if t.key in free], WINDOW_MS if same is _same_words else None):
                 free -= {one.key, other.key}
                 first, second = sorted((one, other), key=lambda t: place[t.key])
                 yield (first, second) if len(second.words) > len(first.words) else (second, first)
 
 
-def _same_call(told: Told) -> Hashable:
+def _same_call(message: Message) -> Hashable:
     """Return what the events of one tool call have in common; a call and its result carry the same id, roles tell them apart."""
-    return (told.session, told.tool_use_id, told.role) if told.tool_use_id else None
+    return (message.session, message.tool_use_id, message.role) if message.tool_use_id else None
 
 
-def _same_id(told: Told) -> Hashable:
-    return (told.session, told.source_id) if told.source_id else None
+def _same_id(message: Message) -> Hashable:
+    return (message.session, message.source_id) if message.source_id else None
 
 
-def _same_words(told: Told) -> Hashable:
-    return told.session, told.thread, told.role, told.call, SUMMARY if told.summary else told.words
+def _same_words(message: Message) -> Hashable:
+    return message.session, message.thread, message.role, message.call, SUMMARY if message.summary else message.words
 
 
-def _grouped(told: Iterable[Told], same: Callable[[Told], Hashable]) -> Iterable[list[Told]]:
+def _grouped(messages: Iterable[Message], same: Callable[[Message], Hashable]) -> Iterable[list[Message]]:
     """Return the events that have `same` in common; those for which it is None are left out."""
-    found: dict[Hashable, list[Told]] = {}
-    for one in told:
+    found: dict[Hashable, list[Message]] = {}
+    for one in messages:
         if (key := same(one)) is not None:
             found.setdefault(key, []).append(one)
     return found.values()
 
 
-def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told, Told]]:
+def _nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
     """Yield pairs of an event of a hook with one of another source, the nearest in time first.
 
     `window`: at most so far apart (ms).
@@ -140,7 +140,7 @@ def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told
             yield hook, other
 
 
-def _may_be(hook: Told, other: Told, window: int | None) -> bool:
+def _may_be(hook: Message, other: Message, window: int | None) -> bool:
     """Return whether two events with something in common may be the same message."""
     if hook.stored and other.stored:
         return False

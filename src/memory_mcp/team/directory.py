@@ -156,7 +156,7 @@ class Directory:
             member, name, role, tenant_class, removed_ms = row
             if removed_ms is not None:
                 raise PermissionDenied("this member was removed", "An administrator of the team can add the member again.")
-            grants = _grants(raw, tenant, member)
+            grants = _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
         return Principal(tenant, tenant_class, member, name, role == "admin", grants, highest(scopes))
 
     def by_key(self, key: KeyText) -> Principal:
@@ -233,10 +233,6 @@ class Directory:
             TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
             for at_ms, what, author, subject, detail, space, _ in rows
         ]
-
-
-def _grants(raw: Linked, tenant: int, member: int) -> tuple[Grant, ...]:
-    return _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
 
 
 def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:

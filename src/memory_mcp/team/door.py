@@ -73,7 +73,11 @@ class Door:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
             principal = await self._look_up(functools.partial(self._directory.by_key, key))
         elif self._tokens is not None:
-            principal = await self._look_up(functools.partial(self._member, await self._claims(self._tokens, bearer)))
+            try:
+                claims = self._tokens.check(bearer, fetch=False)
+            except KeyNotKnown:
+                claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
+            principal = await self._look_up(functools.partial(self._member, claims))
         else:
             raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
         if principal.at_most is None:
@@ -81,12 +85,6 @@ class Door:
             hint = f"Ask for one of {', '.join(SCOPES)}."
             raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
         return principal
-
-    async def _claims(self, tokens: Tokens, bearer: str) -> Claims:
-        try:
-            return tokens.check(bearer, fetch=False)
-        except KeyNotKnown:
-            return await anyio.to_thread.run_sync(tokens.check, bearer, limiter=self._waiting)
 
     async def _look_up(self, ask: "functools.partial[Principal]") -> Principal:
         return await anyio.to_thread.run_sync(ask, limiter=self._lookups)

@@ -101,13 +101,17 @@ class TeamHost(Host):
 
     def __init__(self, settings: Settings, opened: Opened, replica: Replica | None = None) -> None:
         """Run calls on memories of `opened`; reads on those of the replica where there is one."""
-        super().__init__(settings, _none)
+        super().__init__(settings, self._no_memory)
         self._opened, self._replica = opened, replica
         self._lock = threading.Lock()
         #: The last change after each member's last write, by tenant, space and member.
         self._reached: dict[tuple[int, int, int], tuple[int, int]] = {}
         #: Writing calls now running.
         self._writing = 0
+
+    @staticmethod
+    def _no_memory() -> App:
+        raise no_such_space()
 
     @property
     def calls(self) -> int:
@@ -149,8 +153,10 @@ class TeamHost(Host):
             leave_out(time.monotonic() - began)
             acting, lent = ACTING.set(member), _LENT.set(memory)
             try:
-                if not only_appends:
-                    _admit(memory.app)
+                shown = "SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s"
+                if not only_appends and connection_of(memory.app).row(shown) is None:
+                    # The database is asked as the member.
+                    raise no_such_space()
                 with self._noted(memory, (caller.principal.tenant, space, member), writing):
                     yield memory.app
             finally:
@@ -225,13 +231,3 @@ class TeamHost(Host):
         event, behind = connection_of(app).head().last_event, self._replica.behind()
         notice = f"read from a replica that has reached event {event}, {behind:.1f} seconds behind"
         return {**response, "notices": [*response.get("notices", ()), notice]}
-
-
-def _none() -> App:
-    raise no_such_space()
-
-
-def _admit(app: App) -> None:
-    """Ask the database, as the member, whether it shows the memory. Raises NotFound where it does not."""
-    if connection_of(app).row("SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s") is None:
-        raise no_such_space()

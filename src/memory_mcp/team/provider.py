@@ -16,6 +16,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,7 +47,7 @@ class _Known:
     keys: tuple[Mapping[str, Any], ...]
     at: float
     #: Keys made ready, by id and algorithm.
-    ready: dict[tuple[str | None, str], PyJWK | None] = field(default_factory=dict)
+    ready: dict[tuple[str | None, str], PyJWK] = field(default_factory=dict)
 
 
 class KeyRing:
@@ -70,8 +71,8 @@ class KeyRing:
         known = self._current()
         if known is not None:
             key = _choose(known, key_id, algorithm)
-            if self._clock.monotonic() - known.at > _RENEW:
-                self._renew_aside()
+            if self._clock.monotonic() - known.at > _RENEW and self._may_ask() and not self._asking.locked():
+                threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
             if key is not None:
                 return key
         if self._may_ask():
@@ -90,11 +91,6 @@ class KeyRing:
 
     def _may_ask(self) -> bool:
         return self._clock.monotonic() >= self._free_at
-
-    def _renew_aside(self) -> None:
-        """Renew the keys in a thread of its own, unless one does already or did just now."""
-        if self._may_ask() and not self._asking.locked():
-            threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
 
     def _renew(self, wait: bool = False) -> None:
         """Fetch the keys, unless that was tried within `_PAUSE` seconds; a failure is logged and leaves the known keys.
@@ -122,25 +118,18 @@ def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
     asked = (key_id, algorithm)
     if asked not in known.ready:
         fits = [key for key in known.keys if _fits(key, algorithm) and key_id in (None, key.get("kid"))]
-        made = _made(fits[0], algorithm) if len(fits) == 1 else None
-        if made is None:
+        if len(fits) != 1:
             # Ids of tokens are anybody's: those that lead nowhere are not kept.
             return None
-        known.ready[asked] = made
-    return known.ready[asked]
+        with suppress(PyJWTError):
+            known.ready[asked] = PyJWK(dict(fits[0]), algorithm)
+    return known.ready.get(asked)
 
 
 def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
     """Return whether a key is for signatures of that algorithm."""
     usable = key.get("use") in (None, "sig") and key.get("kty") == _KINDS.get(algorithm[:2])
     return usable and key.get("alg") in (None, algorithm)
-
-
-def _made(key: Mapping[str, Any], algorithm: str) -> PyJWK | None:
-    try:
-        return PyJWK(dict(key), algorithm)
-    except PyJWTError:
-        return None
 
 
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:

@@ -108,7 +108,10 @@ class Quotas:
                     )
             for want, bucket in zip(bounded, buckets, strict=True):
                 bucket.left -= want.amount
-            self._forget(now)
+            if len(self._buckets) > self._most:
+                # Buckets that nobody touched for as long as they take to fill are full again.
+                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
+                self._most = max(_MOST, 2 * len(self._buckets))
 
     def _bucket(self, want: _Want, now: float) -> _Bucket:
         """Return a bucket, filled up to now."""
@@ -121,12 +124,6 @@ class Quotas:
             bucket.at = now
         self._buckets[want.key] = (bucket, want.seconds)
         return bucket
-
-    def _forget(self, now: float) -> None:
-        """Drop buckets that nobody touched for as long as they take to fill."""
-        if len(self._buckets) > self._most:
-            self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
-            self._most = max(_MOST, 2 * len(self._buckets))
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
         """Return the names of the buckets in memory."""

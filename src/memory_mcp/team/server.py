@@ -44,10 +44,10 @@ from memory_mcp.team.door import Door, Guard
 from memory_mcp.team.follow import Follower
 from memory_mcp.team.host import SERVED, TeamHost, allow, served
 from memory_mcp.team.intake import Intake, Payload, Taken
-from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
+from memory_mcp.team.opened import MEGABYTE, Limits, Opened, Place
 from memory_mcp.team.quotas import SEARCHES, Quotas
 from memory_mcp.team.replica import Replica
-from memory_mcp.team.routes import Asked, Front, route_of, routes
+from memory_mcp.team.routes import Front, Handlers, route_of, routes
 from memory_mcp.team.tools import SpaceTools
 from memory_mcp.team.worker import Workers
 
@@ -79,14 +79,14 @@ class TeamServer:
         self.quotas = Quotas(team)
         own = team.server
         limits = Limits(own.open_spaces, own.memory_mb * MEGABYTE, own.disk_mb * MEGABYTE, own.idle_secs)
-        self.opened = Opened(self._open, storage.directory / "cache", limits, self._plan)
+        self.opened = Opened(self._open, storage.directory / "cache", limits, on_open=lambda memory: self.workers.plan(memory))  # noqa: PLW0108 - made below
         self.host = TeamHost(settings, self.opened, self._replica)
         self._work = Work(self.database)
         self.workers = Workers(self._work, self.opened, own.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
         self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
         self._intake = Intake(self.host, sources.hooks())
-        #: Since somebody asked this server to end.
+        #: Whether somebody asked this server to end.
         self.draining = False
         self.address: tuple[str, int] = ("", 0)
 
@@ -127,10 +127,6 @@ class TeamServer:
         if tool in SEARCHES:
             self.quotas.search(served().principal)
 
-    def _plan(self, memory: Memory) -> None:
-        if not memory.place.is_replica:
-            self.workers.plan(memory)
-
     # requests
 
     async def _take_hook(self, payload: Payload) -> Taken:
@@ -166,8 +162,8 @@ class TeamServer:
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
         self.address = listener.getsockname()[:2]
-        asked = Asked(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
-        uvicorn, connection = self._assembled(asked)
+        handlers = Handlers(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
+        uvicorn, connection = self._assembled(handlers)
         self.workers.start()
         self.follower.start()
         try:
@@ -180,23 +176,20 @@ class TeamServer:
             listener.close()
         await anyio.to_thread.run_sync(self.close)
 
-    def _assembled(self, asked: Asked) -> tuple[Uvicorn, Connection]:
+    def _assembled(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
         server.allow = self._allow
-        inner = routes(server, asked, MAX_BODY, share_routes.routes(self.host.lend))
+        inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend))
         connection = Connection(inner)
         door = Door(settings.team, self.directory, Administration(self.database, "join"))
+        public = urlsplit(settings.team.audience).netloc
+        hosts = (*hosts_of(settings.server), *([public] if public else []))
         # Nothing of a body is read before it is known who calls.
-        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), self._hosts()), route_of)
-        front = Front(Guard(checked, door, settings.team, self.quotas), asked)
+        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), route_of)
+        front = Front(Guard(checked, door, settings.team, self.quotas), handlers)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
-
-    def _hosts(self) -> tuple[str, ...]:
-        """Return the names by which callers may address this server, beside loopback's."""
-        public = urlsplit(self._settings.team.audience).netloc
-        return (*hosts_of(self._settings.server), *([public] if public else []))
 
     async def _tell(self, uvicorn: Uvicorn, told: Callable[[str], None]) -> None:
         while not uvicorn.started:

@@ -52,6 +52,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
+        """Answer with what is new after the cursor `after`. Raises InvalidQuery for a cursor that is too long."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:

@@ -94,8 +94,10 @@ class Workers:
         return ended
 
     def plan(self, memory: Memory) -> None:
-        """Have the upkeep of a memory that was opened done at its time."""
+        """Have the upkeep of a memory that was opened done at its time; a replica has none."""
         app, place = memory.app, memory.place
+        if place.is_replica:
+            return
         self._work.due_once(place.tenant, place.space, HOUSEKEEPING, _until_night(memory))
         if app.settings.summarizer.provider != OFF:
             self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)

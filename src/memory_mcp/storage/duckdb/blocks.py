@@ -50,7 +50,8 @@ class Block:
 def checksum(content: bytes) -> int:
     """Return DuckDB's checksum of some bytes, 64 bits."""
     words, tail = _split(content)
-    return _SEED ^ _xor(_products(words)) ^ (_of_tail(tail) if tail else 0)
+    whole = int(np.bitwise_xor.reduce(_products(words))) if len(words) else 0
+    return _SEED ^ whole ^ (_of_tail(tail) if tail else 0)
 
 
 def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
@@ -59,9 +60,11 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
     `stored` is the checksum on disk, `content` the bytes behind it. The place is counted from the first byte of the
     checksum.
     """
-    if _is_header(content) and (place := _unused(content)) is not None:
-        mended = content[:place] + b"\0" + content[place + 1 :]
-        return (_SUM + place, 0) if checksum(mended) == stored else None
+    if _is_header(content) and len(unused := [_USED + n for n, value in enumerate(content[_USED:]) if value]) == 1:
+        # The one byte of a header's unused part that is not 0.
+        [odd] = unused
+        mended = content[:odd] + b"\0" + content[odd + 1 :]
+        return (_SUM + odd, 0) if checksum(mended) == stored else None
     words, tail = _split(content)
     delta = stored ^ checksum(content)
     if (alone := _alone(words, delta)) is not None:
@@ -126,12 +129,6 @@ def accept(path: Path, block: Block, right: bool) -> None:
         file.write((fitting if right else fitting ^ 1).to_bytes(_SUM, "little"))
 
 
-def _unused(content: bytes) -> int | None:
-    """Return the place of the only byte in a header's unused part that is not 0; None where there is not exactly one."""
-    there = [_USED + n for n, value in enumerate(content[_USED:]) if value]
-    return there[0] if len(there) == 1 else None
-
-
 def _split(content: bytes) -> tuple[Words, bytes]:
     """Return bytes as 8-byte words, shape (n,) uint64, and the up to 7 bytes behind them."""
     whole = len(content) // 8 * 8
@@ -141,11 +138,6 @@ def _split(content: bytes) -> tuple[Words, bytes]:
 def _products(words: Words) -> Words:
     """Return each word times DuckDB's constant, modulo 2**64; shape (n,) uint64 as `words`."""
     return words * np.uint64(_MULTIPLY)
-
-
-def _xor(words: Words) -> int:
-    """Return the XOR of all words, shape (n,) uint64; 0 for none."""
-    return int(np.bitwise_xor.reduce(words)) if len(words) else 0
 
 
 def _one_byte(value: int) -> int | None:

@@ -43,14 +43,12 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
     `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in
     damaged blocks.
     """
-    where = _stream(row, doubtful, known)
-    text = _text(row, doubtful)
-    if where is None or text is None:
+    where, origin, text = _stream(row, doubtful, known), _origin(row, doubtful), row["text"]
+    if where is None or origin is None or not isinstance(text, str):
+        return None
+    if "text" in doubtful and content_hash(text) != row["content"]:
         return None
     lost: list[str] = []
-    origin = _origin(row, doubtful)
-    if origin is None:
-        return None
     key, source, source_id = origin
     if source is None:
         lost += ["source"]
@@ -88,14 +86,6 @@ def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> t
         return told
     # A doubtful number may be that of another stream.
     return None if stream is None or "stream" in doubtful else known.streams.get(stream)
-
-
-def _text(row: Mapping[str, Any], doubtful: frozenset[str]) -> str | None:
-    """Return the text of a row; None where it is not the text that was stored."""
-    text = row["text"]
-    if not isinstance(text, str):
-        return None
-    return text if "text" not in doubtful or content_hash(text) == row["content"] else None
 
 
 def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:

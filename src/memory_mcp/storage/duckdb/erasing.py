@@ -23,7 +23,7 @@ from memory_mcp.storage.duckdb.connection import Row, insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.terms import without_sets
-from memory_mcp.storage.forgotten import Look
+from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import event_columns
 from memory_mcp.storage.values import Cleaner
@@ -43,9 +43,9 @@ BEHIND = f"{forgotten.BEHIND.format(own='true', after='?')} LIMIT {forgotten.REA
 class Erasing(forgotten.Erasing):
     """One pass over the store, inside the caller's transaction."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, look: Look) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, findings: Findings) -> None:
         """See the base class; `con` is inside the transaction, `numbers` numbers what is written in it."""
-        super().__init__(keep, look, dry)
+        super().__init__(keep, findings, dry)
         self._con, self._numbers = con, numbers
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
@@ -68,10 +68,10 @@ class Erasing(forgotten.Erasing):
         without_sets(self._con, segments)
 
     def _rewrite_events(self) -> None:
-        con, streams = self._con, list(self._look.streams)
-        gone, changed = list(self._look.gone), self._look.changed
+        con, streams = self._con, list(self._findings.streams)
+        gone, changed = list(self._findings.gone), self._findings.changed
         if first := self._one("SELECT coalesce(min(seq), 0) FROM event WHERE stream {keys}", keys=streams):
-            self._change(self._look.news(first))
+            self._change(self._findings.news(first))
         con.execute(f"DELETE FROM duplicate WHERE event_id IN {_IDS} OR canonical IN {_IDS}", [gone, gone])
         con.execute(f"DELETE FROM event WHERE event_id IN {_IDS}", [[*gone, *changed]])
         for old, (seq, event) in changed.items():

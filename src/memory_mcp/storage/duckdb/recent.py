@@ -178,7 +178,7 @@ class RecentGrips:
         """Return all grips of an event in order of place; None when they are not known."""
         with self._lock:
             found = self._of.get(event_id)
-            return None if found is None else sorted(found.values(), key=_place)
+            return None if found is None else sorted(found.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
     def get(self, grip_id: GripId) -> Grip | None:
         """Return a grip that is kept, None for any other."""
@@ -221,10 +221,6 @@ class RecentGrips:
             self.writes += 1
             self._of.clear()
             self._by_id.clear()
-
-
-def _place(grip: Grip) -> tuple[EventId, int, int]:
-    return grip.event_id_start, grip.span_start, grip.span_end
 
 
 def _size(event: Event) -> int:

@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -245,7 +246,10 @@ def store_what_is_left(
 
     `append` stores events, `add` the rows of a table that it is given with.
     """
-    lost, narrowed = _lost(directory), 0
+    lost, narrowed = dict[str, int](), 0
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
+        lost = {str(what): int(count) for what, count in told.items()}
     for table, rows in left(directory):
         if table == EVENTS:
             events = cast("list[Event]", rows)
@@ -255,12 +259,3 @@ def store_what_is_left(
             add(table, cast("list[Row]", rows))
     finish(directory)
     return lost | ({"events without all that was known of them": narrowed} if narrowed else {})
-
-
-def _lost(directory: Path) -> dict[str, int]:
-    """Return what else was lost, by what, as `salvage.json` says."""
-    try:
-        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
-        return {str(what): int(count) for what, count in told.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}

@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -95,20 +95,18 @@ def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
 
 def events_of(file: Path) -> Iterator[list[Event]]:
     """Yield the events of a file in the order of arrival; values in damaged blocks are checked by hashes or left empty."""
-    doubts = _doubts(file)
+    doubts: list[Doubt] = []
+    with suppress(OSError, ValueError, TypeError):
+        doubts = [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
     with _reading(file) as reader:
-        known = _known(reader) if doubts else Known()
+        # What the cuts say of streams, as far as their keys fit.
+        told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]] if doubts else []
+        known = Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
         ((last,),) = reader.rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
         for start in range(0, last + 1, _STRETCH):
             doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
             rows = _rows_of(reader, start, _STRETCH, doubtful)
             yield [event for row in rows if (event := event_from(row, doubtful, known)) is not None]
-
-
-def _known(reader: DamagedReader) -> Known:
-    """Return what the cuts say of streams, as far as their keys fit."""
-    told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]]
-    return Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
 
 
 def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
@@ -209,13 +207,6 @@ def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]
         if wrong & at or max(at, default=0) >= whole:
             found.append(Doubt(column, begin + start, begin + start + count - 1))
     return found
-
-
-def _doubts(file: Path) -> list[Doubt]:
-    try:
-        return [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
-    except (OSError, ValueError, TypeError):
-        return []
 
 
 def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> Iterator[list[Row]]:

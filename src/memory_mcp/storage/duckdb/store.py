@@ -34,7 +34,7 @@ from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
-from memory_mcp.storage.forgotten import Look
+from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of, marked
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from memory_mcp.storage.records import DERIVER
@@ -122,7 +122,7 @@ class DuckStorage:
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
             self._quoted = quoted = RecentGrips()
-            self.projects = DuckProjects(self._con, self._follow_names)
+            self.projects = DuckProjects(self._con, lambda: self.events.reread())  # noqa: PLW0108 - made below
             self.events = DuckEvents(self._con, self._numbers, clock, self._mark, quoted, self.projects)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted)
             self.grips = DuckGrips(self._con, quoted)
@@ -261,21 +261,17 @@ class DuckStorage:
             self.superseded.unfollow()
             self._quoted.forget()
 
-    def _follow_names(self) -> None:
-        """Drop the events kept in memory, since projects have other names from now on."""
-        self.events.reread()
-
     def checkpoint(self) -> None:
         """See Storage."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """See Storage."""
-        look = Look(after)
-        look.go_on(lambda seq: self._con.rows(BEHIND, [seq]), keep)
+        findings = Findings(after)
+        findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
         with self._con.still():
             with self._con.writing() as con:
-                erased = Erasing(con, self._numbers, keep, dry, look).run()
+                erased = Erasing(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
                     self._mark.expect(self._mark_of(rows))

@@ -30,12 +30,6 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
   list(DISTINCT s.project ORDER BY s.project) FILTER (WHERE s.project <> '')"""
 
 
-def _tally(row: Row | None) -> Tally:
-    if row is None:
-        return Tally(0, 0, 0, 0, (), ())
-    return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
-
-
 class DuckToc(DuckTerms):
     """See TocStore; what searches read again and again is kept in memory."""
 
@@ -237,7 +231,8 @@ class DuckToc(DuckTerms):
             return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
                   WHERE s.day >= ? AND s.day < ? AND s.project = ?"""
-        return _tally(self._con.row(sql, [first_day, after_day, project]))
+        row = self._con.row(sql, [first_day, after_day, project]) or (0, 0, 0, 0, (), ())
+        return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         """See TocStore."""

@@ -214,17 +214,17 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
     if table.placed:
         key = [name for name in names if name in ("key", "version", "pos")]
         names, types = [*names, "place"], [*types, "integer"]
-        lists.append([_next(places, tuple(row[name] for name in key)) for row in rows])
+        numbers: list[int] = []
+        for row in rows:
+            of = tuple(row[column] for column in key)
+            numbers.append(places[of])
+            places[of] += 1
+        lists.append(numbers)
     writer.insert(table.name, ", ".join(names), types, lists)
     if table.name == "event":
         head = writer.head
         head.last_event = max(head.last_event, *(int(row["seq"]) for row in rows))
         head.newest = max(head.newest, *(int(row["event_id"]) for row in rows))
-
-
-def _next(places: Counter[tuple[Any, ...]], key: tuple[Any, ...]) -> int:
-    places[key] += 1
-    return places[key] - 1
 
 
 def _kept(value: Any, kind: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
-from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Told, escaped, pairs, stored_before, told_of
+from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 from memory_mcp.storage.postgres.conditions import shown
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
@@ -56,12 +56,12 @@ class Duplicates:
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
         hooked = met | {e.session_id for e in fresh if e.source.startswith(HOOK)}
-        told = [told_of(e) for e in fresh if e.session_id in hooked]
-        if not told:
+        messages = [message_of(e) for e in fresh if e.session_id in hooked]
+        if not messages:
             return
-        older = _older(writer, [t for t in told if t.hook and t.session in mixed], False)
-        older += _older(writer, [t for t in told if not t.hook and t.session in met], True)
-        found = list(pairs([*older, *told]))
+        older = _older(writer, [m for m in messages if m.hook and m.session in mixed], False)
+        older += _older(writer, [m for m in messages if not m.hook and m.session in met], True)
+        found = list(pairs([*older, *messages]))
         columns = [uuids_of(hidden.key for hidden, _ in found), uuids_of(shown.key for _, shown in found)]
         writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
 
@@ -78,7 +78,7 @@ def sources_of(events: Iterable[Event]) -> Statement:
     return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
-def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:
+def _older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
     """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
     if not fresh:
         return []
@@ -92,4 +92,4 @@ def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:
         tool_use_ids=[escaped(t.tool_use_id) for t in fresh if t.tool_use_id],
         source_ids=[t.source_id for t in fresh if t.source_id],
     )
-    return [stored_before(row) for row in rows]
+    return [stored_message(row) for row in rows]

@@ -12,7 +12,7 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
-from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Look
+from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Findings
 from memory_mcp.storage.postgres.archive import count_events
 from memory_mcp.storage.postgres.connection import Connection, Reader, Row, Writer, own
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
@@ -49,18 +49,18 @@ _RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uu
 
 def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
     """See Storage. Events are looked through before other writers have to wait; those that came meanwhile, while they wait."""
-    look, resets = Look(after), con.head().resets
-    look.go_on(lambda seq: con.rows(_BEHIND, after=seq), keep)
+    findings, resets = Findings(after), con.head().resets
+    findings.look_through(lambda seq: con.rows(_BEHIND, after=seq), keep)
     if dry:
         with con.reading() as reader:
-            erased = _Erasing(reader, keep, look).run()
+            erased = _Erasing(reader, keep, findings).run()
             erased.last_seq = con.head().last_event
             return erased
     with con.writing() as writer:
         if writer.head.resets != resets:
             # Events may have other numbers than those that were looked through.
-            look = Look()
-        erased = _Erasing(writer, keep, look).run()
+            findings = Findings()
+        erased = _Erasing(writer, keep, findings).run()
         writer.head.resets += 1
         erased.last_seq = writer.head.last_event
         failpoint("forget.before_commit")
@@ -71,8 +71,8 @@ def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
 class _Erasing(forgotten.Erasing):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
-    def __init__(self, rows: Reader | Writer, keep: Cleaner, look: Look) -> None:
-        super().__init__(keep, look, dry=not isinstance(rows, Writer))
+    def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
+        super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
 
     @property
@@ -103,7 +103,7 @@ class _Erasing(forgotten.Erasing):
 
     def _rewrite_events(self) -> None:
         writer = self._writer
-        streams, gone, changed = list(self._look.streams), uuids_of(self._look.gone), uuids_of(self._look.changed)
+        streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.gone), uuids_of(self._findings.changed)
         sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
         first = (writer.row(sql, streams=streams) or (None,))[0]
         writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=gone)
@@ -115,13 +115,13 @@ class _Erasing(forgotten.Erasing):
             writer.run(sql, name=name, place=str(place))
         (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
         if first is not None:
-            writer.change(self._look.news(first))
+            writer.change(self._findings.news(first))
             writer.run(_NUMBER_ANEW, streams=streams, first=first)
         count_events(writer)
 
     def _put_changed(self, writer: Writer) -> None:
         """Store the changed events, but for those that an import of their source has stored already."""
-        changed = self._look.changed
+        changed = self._findings.changed
         new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
         sql = f"SELECT event_id FROM event WHERE {own()} AND event_id = {_IDS}"
         there = {row[0] for row in writer.rows(sql, ids=uuids_of(new.values()))}

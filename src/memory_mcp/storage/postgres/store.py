@@ -82,7 +82,8 @@ class PostgresStorage:
         self._counted: tuple[tuple[int, int], StoreStats | None] = ((-1, -1), None)
         self._closing = threading.Lock()
         self._closed = False
-        self.projects = PostgresProjects(con, self._follow_names)
+        # Nothing is kept here that says the names of projects.
+        self.projects = PostgresProjects(con, renamed=lambda: None)
         self.events = PostgresEvents(con, clock, self.projects)
         self.toc = PostgresToc(con, clock)
         self.grips = PostgresGrips(con)
@@ -149,9 +150,6 @@ class PostgresStorage:
         self.projects.reread()
         self.superseded.reread()
         self.superseded.unfollow()
-
-    def _follow_names(self) -> None:
-        """Do nothing when projects get other names: nothing is kept here that says them."""
 
     def checkpoint(self) -> None:
         """See Storage; the database does it by itself."""
