@@ -1,6 +1,6 @@
-"""The program's front door: what starts often loads next to nothing, everything else is the command line.
+"""The program's entry point: what starts often loads next to nothing, everything else is the command line.
 
-Often start a client's pump, a hook, and a question to the running daemon.
+A client's pump, a hook, and a question to the running daemon start often.
 """
 
 import sys
@@ -16,35 +16,9 @@ if TYPE_CHECKING:
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
     {
-        *(
-            "ask",
-            "search",
-            "navigate",
-            "query",
-            "today",
-            "timeline",
-            "show",
-            "teleport",
-            "topics",
-            "retrieval",
-            "admin",
-            "scheduler",
-            "watch",
-            "spend",
-            "projects",
-            "agents",
-            "activity",
-            "project",
-            "correct",
-            "retract",
-            "backup",
-            "pause",
-            "resume",
-            "exclude",
-            "sync",
-            "share",
-        ),
-        *("embedder status", "refine due", "refine show"),
+        *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval", "admin"),
+        *("scheduler", "watch", "spend", "projects", "agents", "activity", "project", "correct", "retract", "backup"),
+        *("pause", "resume", "exclude", "sync", "share", "embedder status", "refine due", "refine show"),
     }
 )
 #: Of those, what is done in a database that many use, without a daemon.
@@ -54,7 +28,7 @@ _WITH_VALUE = ("--data-dir", "--config")
 
 
 class _Asked:
-    """A command line as far as the front door must understand it."""
+    """The part of a command line that the entry point has to understand."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
         self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio", "--project": ""}
@@ -84,7 +58,7 @@ class _Asked:
 
 
 def main() -> int:
-    """Run one command; the exit status."""
+    """Run one command; return the exit status."""
     argv = sys.argv[1:]
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
@@ -101,7 +75,7 @@ def main() -> int:
 
 
 def _quick(argv: "Sequence[str]") -> int | None:
-    """The status of what a daemon can do; None when the command line must."""
+    """Return the exit status of what a daemon can do; None when the command line has to do it."""
     asked = _Asked(argv)
     if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
         return None
@@ -132,7 +106,7 @@ def _forward(asked: _Asked, argv: list[str]) -> int | None:
 
 
 def _daemon(argv: "Sequence[str]") -> int:
-    """The daemon itself, loaded without the command line: what it answers first waits for its start."""
+    """Run the daemon without loading the command line: its first answer waits for its start."""
     asked = _Asked(argv[1:])
     if not asked.whole or asked.rest != ["run"] or asked.named["--profile"] not in ("", "default", "full"):
         from memory_mcp.cli.main import main as command_line
@@ -149,7 +123,7 @@ def _daemon(argv: "Sequence[str]") -> int:
 
 
 def _wanted(asked: _Asked) -> "link.Wanted | None":
-    """The daemon to use; None where there is none to be used."""
+    """Return the daemon to use; None where there is none to be used."""
     from memory_mcp import paths
     from memory_mcp.client import link
 

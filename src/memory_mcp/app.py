@@ -1,4 +1,4 @@
-"""The one place that wires every room, and closes them in order. Importing it loads no engine."""
+"""Wires every room of one memory, and closes them in order. Importing it loads no engine."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from memory_mcp.toc.improve import Improver
 
 log = logging.getLogger(__name__)
-
 
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
@@ -114,7 +113,7 @@ class App:
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock, callbacks.before_write)
         self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones)
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
-        self.derivation, self.improver = self._derivation(), self._improver()
+        self.derivation, self.improver = self._derivation()
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
@@ -125,16 +124,18 @@ class App:
         if self._watch is not None:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
-    def _derivation(self) -> "Derivation":
+    def _derivation(self) -> "tuple[Derivation, Improver]":
+        """Return what derives the tree from events, and what has a language model improve its texts."""
         from memory_mcp.derive.close_segments import CloseSegments
         from memory_mcp.derive.derivation import Derivation
         from memory_mcp.derive.rollup import RollUps
         from memory_mcp.derive.workers import DeriveWorkers
+        from memory_mcp.toc.improve import Improver
         from memory_mcp.toc.noticed import Contradictions
         from memory_mcp.toc.projects import Projects
 
         self.storage.superseded.notice(Contradictions(self.storage, self.calendar))
-        return Derivation(
+        derivation = Derivation(
             CloseSegments(self.storage, self.calendar, self.summarizer, self.settings.toc),
             RollUps(self.storage, self.calendar, self.summarizer),
             lambda give_way: DeriveWorkers(self.calendar, self.summarizer, give_way),
@@ -143,11 +144,7 @@ class App:
             Projects(self.storage, self.clock).settle,
             self.storage.exclusive,
         )
-
-    def _improver(self) -> "Improver":
-        from memory_mcp.toc.improve import Improver
-
-        return Improver(self.storage, self.calendar, self.summarizer)
+        return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
         from memory_mcp.ingest.hooks.registry import HOOKS
@@ -225,7 +222,7 @@ class App:
         return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
 
     def engine_parts(self) -> "Parts":
-        """Everything that a policy engine of this memory is made of."""
+        """Return everything that a policy engine of this memory is made of."""
         from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
         from memory_mcp.layers.successor import Successors
@@ -248,7 +245,7 @@ class App:
         )
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
-        """Layer 3 or 4."""
+        """Return layer 3 (BM25) or 4 (vectors)."""
         from memory_mcp.layers.teleport import Switch, TeleportLayer
 
         off = self.accelerators.switched_off(name.value)
@@ -268,13 +265,13 @@ class App:
         )
 
     def hybrid(self) -> "HybridLayer":
-        """Layers 3 and 4 as one."""
+        """Return layers 3 and 4 as one."""
         from memory_mcp.layers.hybrid import HybridLayer
 
         return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
-        """Layer 5."""
+        """Return layer 5, the topics."""
         from memory_mcp.layers.teleport import Switch
         from memory_mcp.layers.topics import TopicsLayer
 
@@ -293,7 +290,7 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
+        """Store drafts from a tool or a file, committed when this returns; the tree follows. `trust` None: each role's own."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -301,7 +298,7 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
-        """Store what was read and cleaned elsewhere; the tree follows."""
+        """Store drafts that were read and cleaned elsewhere; the tree follows."""
         from memory_mcp.events.log import Write
 
         return self.append_each([Write(drafts, source, request)])[0]
@@ -315,7 +312,7 @@ class App:
         return appended
 
     def holdings(self) -> dict[str, Any]:
-        """What the tree holds now, as an import tells it at its end."""
+        """Return what the tree holds now, as an import reports it at its end."""
         tally = self.tree.tally()
         return {
             "events": tally.events,
@@ -328,7 +325,7 @@ class App:
         }
 
     def _latest(self) -> str:
-        """What the newest segment is about, in a few words; "" where there is none."""
+        """Return what the newest segment is about, in a few words; "" where there is none."""
         toc = self.storage.toc
         days = toc.segments_by_day()
         cuts = toc.segments_of_days(days[-1][0], f"{days[-1][0]}~", None) if days else []
@@ -337,7 +334,7 @@ class App:
         return " ".join(node.keywords[:_TOPIC]) if node else ""
 
     def drain(self, limit: int | None = None) -> "DrainReport":
-        """Store what hooks left in the spool, at most `limit` payloads of it, each exactly once; the tree follows."""
+        """Store up to `limit` payloads (None: all) that hooks left in the spool, each exactly once; the tree follows."""
         from memory_mcp.ingest.spool import DrainReport
 
         report = self.spool.drain(limit) if self.spool else DrainReport()
@@ -362,28 +359,31 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import a path or files; the tree is not yet derived when this returns (see `derivation`)."""
+        """Import a path or files; the tree is not yet derived when this returns (see `derivation`).
+
+        `progress` is called with the report so far, the file and the seconds since the start.
+        """
         with few_collections():
             return self.pipeline.run(self.importer(name), source, progress, newest)
 
     def ask(self, query: Query, how: "How | None" = None) -> "Answer":
-        """intelligent_search, within the settings' bounds as far as `how` names no others."""
+        """Answer a question by the policy, within the settings' bounds as far as `how` names no others."""
         bounds = self.settings.retrieval.bounds
         return self.engine.search(query, bounds) if how is None else self.engine.search(query, bounds, how)
 
     def plan(self, query: Query, how: "How") -> "Plan":
-        """What `ask` would do, and nothing of it done."""
+        """Return what `ask` would do, without doing it."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
-        """Why something is not among the results of a call, and the change that would show it; NotFound for an unknown id."""
+        """Return why something is missing from a call's results, and what would show it. Raises NotFound for an unknown id."""
         from memory_mcp.layers.targets import target
         from memory_mcp.policy.why_not import why_not
 
         return why_not(target(self.storage, self.tree, missing, project), arguments, door)
 
     def count_opening(self, grip_id: "GripId") -> None:
-        """Somebody opened this quotation. Counted where the settings say so; what cannot be counted fails no reading."""
+        """Count that somebody opened this quotation, where the settings ask for it; a failure is only logged."""
         if self.settings.ranking.usage:
             try:
                 self.storage.usage.record([grip_id], self.clock.now_ms())
@@ -391,7 +391,7 @@ class App:
                 log.warning("the opening of %s could not be counted: %s", grip_id, error)
 
     def close(self) -> None:
-        """Let everything go; closing twice is nothing."""
+        """Stop the scheduler and close indexes and store; a second call does nothing."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None

@@ -1,4 +1,4 @@
-"""What time it is: one protocol, so that tests can hold time still."""
+"""The time: a protocol, so that tests can hold time still, and the machine's own clock."""
 
 import time
 from typing import Protocol
@@ -8,11 +8,11 @@ class Clock(Protocol):
     """Wall time for stamps and monotonic time for deadlines."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
+        """Return milliseconds since 1970-01-01 UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never runs backwards."""
+        """Return seconds from an arbitrary start; they never run backwards."""
         ...
 
 
@@ -20,9 +20,9 @@ class SystemClock:
     """The machine's own clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
+        """Return milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never runs backwards."""
+        """Return seconds from an arbitrary start; they never run backwards."""
         return time.monotonic()

@@ -71,7 +71,7 @@ class RetrievalSettings:
     token_factor: float = field(default=1.0, metadata={"help": "Multiplies estimated tokens wherever a budget is kept."})
 
     def __post_init__(self) -> None:
-        """Refuse a factor that leaves no room or knows no bound."""
+        """Raise ConfigError for a factor that leaves no room or knows no bound."""
         if not 0.1 <= self.token_factor <= 10:
             raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
 
@@ -123,7 +123,7 @@ class ServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Known words and possible numbers only."""
+        """Raise ConfigError for unknown words and impossible numbers."""
         if self.idle_exit_secs < 1:
             raise ConfigError("server.idle_exit_secs must be at least 1")
         if not 0 <= self.http_port <= 65535:
@@ -156,18 +156,21 @@ class Settings:
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the settings file is looked for: MEMORY_MCP_CONFIG, else the platform's configuration directory."""
+    """Return where the settings file is: MEMORY_MCP_CONFIG, else in the platform's configuration directory."""
     return Path(paths.config_file(environ))
 
 
 def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """The settings in force; ConfigError names what is wrong and the nearest known key.
+    """Return the settings in force. Raises ConfigError, which names what is wrong and the nearest known key.
 
     `flags` are dotted keys with values, such as {"storage.data_dir": "/srv/memory"}.
     """
     env = os.environ if environ is None else environ
     path = file or config_path(env)
-    values = _read(path) if path.exists() else {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path} cannot be read: {e}", "Check it with: memory-mcp config check") from e
     for key, text in _of_environment(env).items():
         _put(values, key.split("."), text)
     for key, value in (flags or {}).items():
@@ -177,41 +180,33 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
 
 
 def variables() -> dict[str, str]:
-    """The variables of the environment that stand for a setting, with its dotted name; the one that wins comes last."""
+    """Return the environment variables that stand for a setting, with its dotted name; the one that wins comes last."""
     return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
 
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Settings given as variables; ConfigError for a variable with our prefix that is none."""
+    """Return settings given as variables, by dotted name. Raises ConfigError for a variable with our prefix that is none."""
     known = variables()
     given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
     found = {key: given[name] for name, key in known.items() if name in given}
     for name, text in given.items():
         plain = name.removeprefix(PREFIX)
         key = plain.lower().replace("__", ".")
-        if _was_removed(key):
+        if any(key == gone or key.startswith(gone + ".") for gone in REMOVED):
             found[key] = text
         elif name not in known and plain not in paths.VARIABLES:
-            raise _unknown_variable(name, [*known, *(PREFIX + v for v in paths.VARIABLES)])
+            # One underscore for two is the mistake made most: without them the words are compared.
+            words = {one.replace("__", "_"): one for one in (*known, *(PREFIX + v for v in paths.VARIABLES))}
+            near = difflib.get_close_matches(name.replace("__", "_"), words, n=1, cutoff=0.7)
+            hint = f"Did you mean {words[near[0]]}?" if near else "memory-mcp config show lists all settings."
+            raise ConfigError(f"unknown variable: {name}", hint)
     return found
-
-
-def _was_removed(key: str) -> bool:
-    return any(key == gone or key.startswith(gone + ".") for gone in REMOVED)
-
-
-def _unknown_variable(name: str, known: list[str]) -> ConfigError:
-    # One underscore for two is the mistake made most: without them the words are compared.
-    plain = {one.replace("__", "_"): one for one in known}
-    near = difflib.get_close_matches(name.replace("__", "_"), plain, n=1, cutoff=0.7)
-    hint = f"Did you mean {plain[near[0]]}?" if near else "memory-mcp config show lists all settings."
-    return ConfigError(f"unknown variable: {name}", hint)
 
 
 def store(path: Path, key: str, value: str) -> None:
     """Write one setting into a file, which keeps everything else it says; it is made where there is none.
 
-    ConfigError when the file cannot be read or written.
+    Raises ConfigError when the file cannot be read or written.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -237,13 +232,6 @@ def store(path: Path, key: str, value: str) -> None:
     except (OSError, TOMLKitError, UnicodeError, TypeError) as e:
         beside.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise ConfigError(f"{path} cannot be read: {e}", "Check it with: memory-mcp config check") from e
 
 
 def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
@@ -283,16 +271,13 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise TypeError
         return kind(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{key} must be {_named(kind)}, not {value!r}", _meaning(key)) from None
+        named = {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
+        raise ConfigError(f"{key} must be {named}, not {value!r}", _meaning(key)) from None
 
 
 def _meaning(key: str) -> str:
     item = next((item for name, item in iter_keys() if name == key), None)
     return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
-
-
-def _named(kind: Any) -> str:
-    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
 
 
 def _bool(value: Any, key: str) -> bool:
@@ -318,7 +303,7 @@ def _unknown(key: str) -> ConfigError:
 
 
 def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Every setting's dotted name with its field (default, help)."""
+    """Yield every setting's dotted name with its field (default, help)."""
     hints = typing.get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[item.name]):
@@ -339,7 +324,7 @@ def without_password(text: str) -> str:
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """The value in force of a dotted name."""
+    """Return the value in force of a dotted name."""
     found: Any = settings
     for part in key.split("."):
         found = getattr(found, part)

@@ -284,3 +284,8 @@ class IndexNotReady(LayerUnavailable):
     """An index is being read from disk or built in the background."""
 
     retryable = True
+
+
+def no_such_space(name: str = "") -> NotFound:
+    """Return the one error for every space of a team that the caller may not see, existing or not."""
+    return NotFound(f"there is no space {name!r}" if name else "there is no such space", "Ask for the spaces you may see.")

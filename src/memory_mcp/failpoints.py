@@ -56,7 +56,10 @@ _visits: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Die here by SIGKILL when the environment asks for it; KeyError for a name that is not listed."""
+    """Kill this process by SIGKILL when the environment asks for it at this point.
+
+    Raises KeyError for a name that is not listed.
+    """
     wanted = os.environ.get(VARIABLE)
     if wanted is None:
         return

@@ -110,7 +110,7 @@ _starting = threading.Lock()
 
 
 def start() -> None:
-    """Begin to count; a second call is nothing."""
+    """Begin to count; a second call does nothing."""
     global _live
     with _starting:
         if _live is None:
@@ -147,14 +147,14 @@ def observe(name: str, seconds: float, **labels: str) -> None:
 
 
 def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
-    """From now on every scrape asks `values` for a gauge that only this process knows."""
+    """Have every scrape call `values` for a gauge that only this process knows."""
     GAUGES[name]
     _providers[name] = values
 
 
 @contextmanager
 def timed(name: str, **labels: str) -> Iterator[None]:
-    """How long the body takes, however it ends, as `name`."""
+    """Record how long the block takes, however it ends, in the histogram `name`."""
     began = time.perf_counter()
     try:
         yield
@@ -164,7 +164,7 @@ def timed(name: str, **labels: str) -> Iterator[None]:
 
 @contextmanager
 def run(what: str) -> Iterator[None]:
-    """One run of `what`: its latency, that it was, and whether it failed."""
+    """Record one run of `what`: its latency, that it happened, and whether it failed."""
     try:
         with timed(f"{what}_latency_seconds"):
             yield
@@ -176,7 +176,10 @@ def run(what: str) -> Iterator[None]:
 
 
 def exposition(readings: Readings) -> str:
-    """Everything counted so far and `readings`, as Prometheus reads it."""
+    """Return everything counted so far and `readings` in the text format of Prometheus.
+
+    Raises KeyError for a reading that is not in `GAUGES`.
+    """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector
@@ -201,7 +204,10 @@ def exposition(readings: Readings) -> str:
 
 
 def span(name: str) -> AbstractContextManager[Any]:
-    """A span of OpenTelemetry inside the one that is open in this thread or task; nothing where nobody loaded the library."""
+    """Return a span of OpenTelemetry inside the one that is open in this thread or task.
+
+    Nothing where its library is not loaded.
+    """
     if "opentelemetry.trace" not in sys.modules:
         return nullcontext()
     from opentelemetry import trace

@@ -1,4 +1,4 @@
-"""Where everything lies: settings file, data directory and what is kept in it. Standard library only, and little of it.
+"""Where the settings file, the data directory and the files in it lie. Standard library only, and little of it.
 
 Invariants
 1. Importing it costs next to nothing: the pump and the hook, which start with every session and every prompt, use it.
@@ -53,31 +53,35 @@ _HARMLESS = frozenset(
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> str:
-    """Where the settings file is looked for: MEMORY_MCP_CONFIG, else the platform's configuration directory."""
+    """Return the path of the settings file: MEMORY_MCP_CONFIG, else in the platform's configuration directory."""
     env = os.environ if environ is None else environ
     named = env.get(PREFIX + "CONFIG")
     return os.path.expanduser(named) if named else os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
-    """The platform's own place for this program's data."""
+    """Return the platform's own place for this program's data."""
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
 def install_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Where it is written down what was changed in the configurations of clients, whichever data directory they use."""
+    """Return the folder that records what was changed in the configurations of clients, for every data directory."""
     env = os.environ if environ is None else environ
     return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
 
 
 def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
-    """The data directory in force: `named`, else environment, settings file (`file` or the usual one), platform."""
+    """Return the data directory in force, absolute.
+
+    It is `named`, else from the environment, from the settings file (`file` or the usual one), or the platform's
+    place.
+    """
     found = named or str(setting("storage", "data_dir", "", environ, file))
     return os.path.abspath(os.path.expanduser(found)) if found else default_data_dir(environ)
 
 
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
-    """One setting without loading them all; the default when the file cannot be read, which whoever needs it all reports."""
+    """Return one setting without loading them all; the default when the file cannot be read, which loading them all reports."""
     env = os.environ if environ is None else environ
     given = env.get(f"{PREFIX}{section}__{key}".upper())
     if given is None and (section, key) == ("storage", "data_dir"):
@@ -97,7 +101,7 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
 
 
 def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
-    """A variable with our prefix that is neither a setting's nor one of ours; "" when there is none."""
+    """Return a variable with our prefix that is neither a setting's nor one of ours; "" when there is none."""
     for name in os.environ if environ is None else environ:
         if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
             return name
@@ -105,9 +109,10 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
 
 
 def content(place: str, most: int = 16_000_000) -> bytes:
-    """What a file of the data directory holds, up to `most` bytes.
+    """Return the content of a file of the data directory, up to `most` bytes.
 
-    OSError for a link, which leads to somebody else's words, and for a pipe or a device, which may keep its reader for ever.
+    Raises OSError for a link, which leads to somebody else's words, and for a pipe or a device, which may keep its
+    reader for ever.
     """
     descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as stream:
@@ -117,7 +122,7 @@ def content(place: str, most: int = 16_000_000) -> bytes:
 
 
 def loss_told(directory: str) -> str:
-    """A short line about what is missing of a memory, for whoever does not open it; "" while nothing is known to be."""
+    """Return a short line about what is missing of a memory, without opening it; "" while nothing is known to be."""
     try:
         said = content(os.path.join(directory, "loss.json"))
         import json
@@ -133,12 +138,12 @@ def loss_told(directory: str) -> str:
 
 
 def misnamed(config: str) -> bool:
-    """Whether a settings file is named that does not exist, or a variable is set that nobody knows."""
+    """Return whether a settings file is named that does not exist, or a variable is set that nobody knows."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
 def foreign(directory: str) -> str:
-    """Why a folder cannot be taken for a data directory: what lies in it is somebody else's; "" when it can, or is missing."""
+    """Return why a folder cannot be a data directory, as other programs' files lie in it; "" when it can, or is missing."""
     try:
         found = os.listdir(directory)
     except OSError:
@@ -156,11 +161,11 @@ HARD_LINK = "a hard link to a file elsewhere"
 
 
 def planted(directory: str) -> tuple[str, str]:
-    """The first thing inside a data directory that is neither a file nor a folder, and what it is; twice "" for none.
+    """Return the first thing inside a data directory that is neither a file nor a folder, and what it is; "" and "" for none.
 
-    The directory itself may be a link. Through a link somebody else's file would be read or written, and a pipe or a device
-    keeps whoever opens it for ever, or gives without end. A file of the directory itself, which is written in place, is
-    `HARD_LINK` where it has a name elsewhere.
+    The directory itself may be a link. Through a link somebody else's file would be read or written, and a pipe or a
+    device keeps whoever opens it for ever, or gives without end. A file of the directory itself, which is written in
+    place, is `HARD_LINK` where it has a name elsewhere.
     """
     for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
         if (found := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
@@ -170,7 +175,7 @@ def planted(directory: str) -> tuple[str, str]:
 
 
 def _named_elsewhere(directory: str) -> str:
-    """The first file of a directory that has a name outside of it as well; "" for none."""
+    """Return the first file of a directory that has a name outside of it as well; "" for none."""
     found: dict[tuple[int, int], tuple[str, int]] = {}
     names: dict[tuple[int, int], int] = {}
     try:
@@ -191,7 +196,7 @@ def _named_elsewhere(directory: str) -> str:
 
 
 def remedy(odd: str, kind: str) -> str:
-    """What to do about what `planted` found."""
+    """Return what to do about what `planted` found."""
     if kind == HARD_LINK:
         return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
@@ -220,7 +225,10 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def socket_path(directory: str) -> str:
-    """The daemon's socket for a data directory: in it, or in a private runtime directory when that path is too long."""
+    """Return the path of a daemon's socket.
+
+    It lies in the data directory, or in a private runtime directory when that path is too long.
+    """
     usual = os.path.join(directory, "daemon.sock")
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
         return usual
@@ -228,22 +236,22 @@ def socket_path(directory: str) -> str:
 
 
 def door_file(directory: str) -> str:
-    """Where a daemon that listens on loopback TCP tells its port and the secret of its callers."""
+    """Return the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
     return os.path.join(directory, "daemon.door")
 
 
 def start_lock(directory: str) -> str:
-    """Held by whoever starts the daemon, so that of many only one does."""
+    """Return the lock file held while the daemon is started, so that of many processes only one starts it."""
     return os.path.join(directory, "start.lock")
 
 
 def log_file(directory: str) -> str:
-    """What the daemon writes down."""
+    """Return the daemon's log."""
     return os.path.join(directory, "daemon.log")
 
 
 def token_file(directory: str) -> str:
-    """The bearer token of the HTTP door."""
+    """Return the file with the bearer token of the HTTP door."""
     return os.path.join(directory, "token")
 
 
@@ -254,22 +262,22 @@ TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 
 
 def pauses_file(directory: str) -> str:
-    """When recording was paused, and of which projects."""
+    """Return the file that says when recording was paused, and of which projects."""
     return os.path.join(directory, "pauses.json")
 
 
 def spool_dir(directory: str) -> str:
-    """Where hooks leave what they were told."""
+    """Return the folder where hooks leave payloads for the daemon."""
     return os.path.join(directory, "spool")
 
 
 def briefing_file(directory: str, project: str) -> str:
-    """What a new session of `project` is told about the last ones, rendered ahead of time."""
+    """Return the file with what a new session of `project` is shown about the last ones, rendered ahead of time."""
     return os.path.join(directory, "briefings", f"{name_of(project)}.txt")
 
 
 def here() -> str:
-    """The working directory; "" when it is gone."""
+    """Return the working directory; "" when it is gone."""
     try:
         return os.getcwd()
     except OSError:
@@ -277,7 +285,7 @@ def here() -> str:
 
 
 def name_of(text: str) -> str:
-    """A file name for any text: 16 hexadecimal digits."""
+    """Return a file name for any text: 16 hexadecimal digits."""
     try:
         # What hashlib takes it from, without OpenSSL, which would be a quarter more of a start of Python.
         from _blake2 import blake2b
@@ -301,7 +309,10 @@ def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) ->
 
 
 def _runtime_dir() -> str:
-    """A directory for sockets that belongs to this user alone; OSError when somebody else's is in its place."""
+    """Return a directory for sockets that belongs to this user alone.
+
+    Raises PermissionError when somebody else's is in its place, OSError when it cannot be made.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     place = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"
     os.makedirs(place, mode=0o700, exist_ok=True)

@@ -15,21 +15,24 @@ ALL = "*"
 
 
 class Pause(NamedTuple):
-    """One pause: the names that a project is recorded under, and from when until when (UTC ms); None: until it is resumed."""
+    """A pause: the names that its project is recorded under ("*": all), and from when until when (UTC ms.
+
+    None: until resumed).
+    """
 
     projects: tuple[str, ...]
     begin: int
     end: int | None
 
     def covers(self, project: str, at_ms: int) -> bool:
-        """Whether what was said in a project at a moment is not to be recorded."""
+        """Return whether what was said in a project at a moment is not to be recorded."""
         return (
             self.begin <= at_ms and (self.end is None or at_ms < self.end) and (ALL in self.projects or project in self.projects)
         )
 
 
 def read(directory: str) -> list[Pause]:
-    """Every pause there was; ValueError for a file that is damaged."""
+    """Return every pause there was, [] where there is no file. Raises ValueError for a damaged file."""
     try:
         said = paths.content(paths.pauses_file(directory))
     except OSError:
@@ -44,7 +47,7 @@ def read(directory: str) -> list[Pause]:
 
 
 def write(directory: str, pauses: list[Pause]) -> None:
-    """Keep them, at once and whole; OSError when they cannot be kept."""
+    """Store all pauses in place of those before. Raises OSError when they cannot be stored."""
     import json
 
     place = paths.pauses_file(directory)
@@ -53,7 +56,10 @@ def write(directory: str, pauses: list[Pause]) -> None:
 
 
 def paused(directory: str, project: str, at_ms: int) -> bool:
-    """Whether recording of a project is, or was, paused at a moment; a damaged file pauses nothing, which doctor tells."""
+    """Return whether recording of a project is, or was, paused at a moment.
+
+    A damaged file pauses nothing; `memory-mcp doctor` reports it.
+    """
     try:
         return any(pause.covers(project, at_ms) for pause in read(directory))
     except ValueError:

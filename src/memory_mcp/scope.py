@@ -1,10 +1,10 @@
-"""Where someone works in, a project's identity out: `host/owner/name`, or the path of the tree that owns the history.
+"""Finds the project that a directory belongs to: `host/owner/name`, or the path of the tree that owns the history.
 
 Invariants
 1. Git is never run and nothing is written: a few small files below the git directory are read.
 2. Worktrees of one repository share one identity; so do its clones when they share a remote.
-3. A path that does not exist on this machine is what the transcript's remote says, else what its form and what is left around
-   it tell (`worktrees`), else its own identity; nothing here raises.
+3. A path that does not exist on this machine gets its project from the transcript's remote, else from its form and what is
+   left around it (`worktrees`), else it is its own identity; nothing here raises.
 4. Importing it costs little: hooks ask it at the start of every session.
 """
 
@@ -30,7 +30,7 @@ _SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 
 
 def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configured: str = "") -> str:
-    """The project a client works on, from the first of these that tells one; "" when none does.
+    """Return the project a client works on, from the first of these that names one; "" when none does.
 
     Args:
         environ: What a caller shows of its environment: MEMORY_MCP_PROJECT, which beats all else, and what its client declares.
@@ -52,7 +52,7 @@ def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configu
 
 
 def _named(name: str, cwd: str, home: str) -> str:
-    """A project by its identity or its directory; "" for a placeholder that a client has left as it is."""
+    """Return the project of an identity or a directory; "" for a placeholder that a client did not replace."""
     if name.startswith("~"):
         name = home + name[1:]
     if _ABSOLUTE.match(name) or (name.startswith(".") and cwd):
@@ -61,13 +61,14 @@ def _named(name: str, cwd: str, home: str) -> str:
 
 
 def _tells(place: str, home: str) -> bool:
+    """Return whether a directory can be a project: not the root and not the home directory."""
     path = os.path.normpath(place)
     return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
 
 @lru_cache(maxsize=4096)
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
-    """The identity of the project that `cwd` lies in; "" where neither it nor a remote is known.
+    """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known.
 
     Args:
         cwd: A directory, of this machine or as a transcript records it; "" when none is known.
@@ -85,23 +86,23 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
 
 
 def is_place(project: str) -> bool:
-    """Whether a project is named by a directory, and not by its repository or by a word."""
+    """Return whether a project is named by a directory, and not by its repository or by a word."""
     return bool(_ABSOLUTE.match(project))
 
 
 def is_gone(project: str) -> bool:
-    """Whether a project is named by a directory that is not on this machine (any more)."""
+    """Return whether a project is named by a directory that is not on this machine (any more)."""
     return is_place(project) and not os.path.isdir(project)
 
 
 def is_repository(path: str) -> bool:
-    """Whether a directory is the top of a working tree, or a bare repository."""
+    """Return whether a directory is the top of a working tree, or a bare repository."""
     found = _find_git(path) if os.path.isdir(path) else None
     return found is not None and found[0] == path
 
 
 def _gone(path: str, remote: str, branch: str) -> str:
-    """The identity of a directory that is not on this machine."""
+    """Return the identity of a directory that is not on this machine."""
     # Most places are there: who asks for one of them loads no rules for the others.
     from memory_mcp.model import worktrees
 
@@ -112,7 +113,9 @@ def _gone(path: str, remote: str, branch: str) -> str:
         return project_of(root, "", branch)
     if root and _find_git(root):
         return _identity(root)
-    left = _what_is_left(path)
+    left, above = path, os.path.dirname(path)
+    while not os.path.isdir(left) and left != above:
+        left, above = above, os.path.dirname(above)
     tree = _find_git(left)
     if tree and not worktrees.is_collection(tree[0]):
         return _identity(left)
@@ -120,16 +123,8 @@ def _gone(path: str, remote: str, branch: str) -> str:
     return _identity(owner) if owner else worktrees.pooled(path)[1] or path
 
 
-def _what_is_left(path: str) -> str:
-    """The nearest folder above a path that exists."""
-    place, above = path, os.path.dirname(path)
-    while not os.path.isdir(place) and place != above:
-        place, above = above, os.path.dirname(above)
-    return place
-
-
 def _registered(path: str, left: str) -> str:
-    """The repository below `left` whose records still name `path` as a worktree, which was removed without git; "" for none."""
+    """Return the repository below `left` that still lists `path` as a worktree, removed without git; "" for none."""
     with os.scandir(left) as entries:
         for entry in islice(entries, _MOST_BESIDE):
             records = os.path.join(entry.path, ".git", "worktrees")
@@ -141,7 +136,7 @@ def _registered(path: str, left: str) -> str:
 
 
 def normalise_remote(url: str, base: str = "") -> str:
-    """`host/owner/name` of a remote in any of git's forms; the path for a remote on this machine."""
+    """Return `host/owner/name` of a remote in any of git's forms; the path for a remote on this machine."""
     url = url.strip()
     if url.lower().startswith("file://"):
         url = url[7:]
@@ -171,7 +166,7 @@ def _identity(path: str) -> str:
 
 
 def _find_git(path: str) -> tuple[str, str] | None:
-    """The tree that holds `path` and its git directory."""
+    """Return the tree that holds `path` and its git directory; None where there is none."""
     place, above = path, os.path.dirname(path)
     while True:
         dot_git = os.path.join(place, ".git")
@@ -189,7 +184,7 @@ def _find_git(path: str) -> tuple[str, str] | None:
 
 
 def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, str, str]]) -> str:
-    """The main working tree of a common directory; a bare repository is its own."""
+    """Return the main working tree of a common directory; a bare repository is its own."""
     declared = next((value for section, name, value in entries if (section, name) == ("core", "worktree")), "")
     if declared:
         return _join(common, declared)
@@ -199,7 +194,7 @@ def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, 
 
 
 def _remote_of(entries: list[tuple[str, str, str]]) -> str:
-    """The address of origin, else of the first remote there is."""
+    """Return the address of origin, else of the first remote there is."""
     remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
     return next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
 
@@ -209,7 +204,7 @@ def _join(base: str, name: str) -> str:
 
 
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
-    """(section, name, value) of a git configuration; a subsection follows its section after a space."""
+    """Yield (section, name, value) of a git configuration; a subsection follows its section after a space."""
     section = ""
     for raw in config.splitlines():
         line = raw.strip()
@@ -228,7 +223,7 @@ def _value(raw: str) -> str:
 
 
 def _read(path: str) -> str:
-    """A small text file, "" when there is none or it cannot be read."""
+    """Return the content of a small text file, "" when there is none or it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read(_MAX_FILE)

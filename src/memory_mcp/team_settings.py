@@ -42,7 +42,7 @@ class TenantLimits:
     stored_events: int = _limit(0, _STORED)
 
     def __post_init__(self) -> None:
-        """Refuse a number below 0."""
+        """Raise ConfigError for a number below 0."""
         for item in fields(self):
             if getattr(self, item.name) < 0:
                 raise ConfigError(f"team.limits: {item.name} must be 0 (no limit) or more")
@@ -50,7 +50,7 @@ class TenantLimits:
 
 @dataclass(frozen=True, slots=True)
 class SmallLimits(TenantLimits):
-    """Those of the class small."""
+    """The limits of the class small."""
 
     calls_per_minute: int = _limit(600, _CALLS)
     member_calls_per_minute: int = _limit(200, _OWN_CALLS)
@@ -61,7 +61,7 @@ class SmallLimits(TenantLimits):
 
 @dataclass(frozen=True, slots=True)
 class LargeLimits(TenantLimits):
-    """Those of the class large."""
+    """The limits of the class large."""
 
     calls_per_minute: int = _limit(30_000, _CALLS)
     member_calls_per_minute: int = _limit(3000, _OWN_CALLS)
@@ -87,7 +87,7 @@ def _count(default: int, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TeamServerSettings:
-    """What one team server keeps open and does beside answering."""
+    """How much one team server keeps open, and what it does beside answering."""
 
     workers: int = _count(
         2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others."
@@ -103,7 +103,7 @@ class TeamServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Refuse numbers with which nothing would work."""
+        """Raise ConfigError for numbers with which nothing would work."""
         for name, least in {"workers": 0, "open_spaces": 1, "memory_mb": 16, "disk_mb": 16, "idle_secs": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"team.server.{name} must be at least {least}")
@@ -163,7 +163,7 @@ class TeamSettings:
     server: TeamServerSettings = field(default_factory=TeamServerSettings)
 
     def __post_init__(self) -> None:
-        """Refuse words that mean nothing, and a way of proof without what it needs."""
+        """Raise ConfigError for unknown words, and for a way of proof without what it needs."""
         if self.auth not in _AUTH:
             raise ConfigError(f"team.auth must be oauth, keys, both or empty, not {self.auth!r}")
         if self.join not in _JOIN:
@@ -213,7 +213,7 @@ class TeamSettings:
 
     @property
     def joins(self) -> tuple[tuple[str, str], ...]:
-        """The spaces of who joins by claim, with the role in each."""
+        """The spaces that somebody who joins by claim may use, with the role in each."""
         parts = (part.partition(":") for part in self.join_spaces.split(",") if part.strip())
         return tuple((space.strip(), role.strip()) for space, _, role in parts)
 

@@ -1,4 +1,4 @@
-"""The one tokenizer of every lexical part: text in, stemmed terms out; and the snippets cut around them.
+"""The one tokenizer of every lexical part: splits text into stemmed terms, and cuts snippets around them.
 
 Invariants
 1. Queries are words, not syntax: no input can make a function here fail.
@@ -54,7 +54,7 @@ STOPWORDS = frozenset(
 
 
 class _Terms(threading.local):
-    """Per thread: a stemmer (not thread-safe) and the memory of tokens already taken apart."""
+    """Per thread: a stemmer (not thread-safe) and caches of terms by token."""
 
     def __init__(self) -> None:
         self.stem = Stemmer.Stemmer("english", 0).stemWord
@@ -64,7 +64,7 @@ class _Terms(threading.local):
 
 
 class _Known(dict[str, tuple[str, ...]]):
-    """Tokens and their terms; what is asked for is taken apart and remembered."""
+    """Terms by token, computed when they are first asked for."""
 
     def __missing__(self, raw: str) -> tuple[str, ...]:
         if len(self) > _CACHE_LIMIT:
@@ -74,7 +74,7 @@ class _Known(dict[str, tuple[str, ...]]):
 
 
 class _Hashed(dict[str, tuple[int, ...]]):
-    """Tokens and the hashes of their terms; what is asked for is taken apart and remembered."""
+    """Hashes of terms by token, computed when they are first asked for."""
 
     def __missing__(self, raw: str) -> tuple[int, ...]:
         if len(self) > _CACHE_LIMIT:
@@ -84,7 +84,7 @@ class _Hashed(dict[str, tuple[int, ...]]):
 
 
 class _Placed(dict[str, tuple[str, ...]]):
-    """What stands between two white spaces and its terms, remembered."""
+    """Terms by a stretch between two white spaces, computed when they are first asked for."""
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
         if len(self) > _PLACED_LIMIT:
@@ -97,27 +97,27 @@ _state = _Terms()
 
 
 def iter_terms(text: str) -> Iterator[str]:
-    """Terms in reading order, repeated as often as they occur; stop words left out."""
+    """Return the terms of a text in reading order, repeated as often as they occur; stop words are left out."""
     return chain.from_iterable(map(_state.known.__getitem__, _raws(text)))
 
 
 def terms(text: str) -> list[str]:
-    """All terms of a text as a list."""
+    """Return all terms of a text as a list."""
     return list(iter_terms(text))
 
 
 def term_set(text: str) -> set[str]:
-    """The distinct terms of a text; faster than `terms` where order and number do not matter."""
+    """Return the distinct terms of a text; faster than `terms` where order and number do not matter."""
     return set().union(*map(_state.known.__getitem__, set(_raws(text))))
 
 
 def stem(word: str) -> str:
-    """The stem of a plain word in lower case: its only term, where it is no stop word."""
+    """Return the stem of a plain word in lower case: its only term, where it is no stop word."""
     return str(_state.stem(word))
 
 
 def query_terms(text: str) -> list[str]:
-    """Distinct terms of a query in order; when it holds stop words only, those words themselves."""
+    """Return the distinct terms of a query in order; when it holds stop words only, those words themselves."""
     found = list(dict.fromkeys(iter_terms(text)))
     if found:
         return found
@@ -125,7 +125,7 @@ def query_terms(text: str) -> list[str]:
 
 
 def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
-    """Terms of a text in reading order, each with the start and end of the token it was made from.
+    """Yield the terms of a text in reading order, each with the start and end of the token it was made from.
 
     A CJK run gives one term for every two characters, placed where they stand.
     """
@@ -141,22 +141,22 @@ def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def name_parts(name: str) -> list[str]:
-    """The words and numbers of a name of code, as they are written: `getHTTPValue` gives get, HTTP, Value."""
+    """Return the words and numbers of a name of code, as they are written: `getHTTPValue` gives get, HTTP, Value."""
     return _PARTS.findall(name)
 
 
 def probe(term: str) -> str:
-    """How every word with this stem begins: a stem may differ from its words in the last letter (happi, happy)."""
+    """Return how every word with this stem begins: a stem may differ from its words in the last letter (happi, happy)."""
     return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
 def term_hash(term: str) -> int:
-    """32-bit name of a term in the tree's term sets. A collision costs a visit, never a claimed hit."""
+    """Return the 32-bit hash that stands for a term in the tree's term sets. A collision costs a visit, never a claimed hit."""
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
 def hashes_in(*texts: str) -> set[int]:
-    """The distinct hashes of the texts' terms: what `term_hash` gives for each of their `terms`."""
+    """Return the distinct hashes of the texts' terms: what `term_hash` returns for each of their `terms`."""
     raws: set[str] = set()
     for text in texts:
         raws.update(_raws(text))
@@ -193,16 +193,12 @@ def _take_apart(raw: str) -> Iterator[str]:
         runs = _CJK_RUN.findall(raw)
         if runs:
             for run in runs:
-                yield from _bigrams(run)
+                yield from [run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1))
             rest = _CJK_RUN.sub(" ", raw)
             for piece in _RAW.findall(rest):
                 yield from _latin(piece)
             return
     yield from _latin(raw)
-
-
-def _bigrams(run: str) -> list[str]:
-    return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
 
 
 def _latin(raw: str) -> Iterator[str]:
@@ -225,7 +221,7 @@ def _latin(raw: str) -> Iterator[str]:
 
 
 def _pieces(token: str, whole: str) -> Iterator[str]:
-    """What a token is made of: components of a path (tokenStore.ts), their names (tokenStore), the words in a name."""
+    """Yield the parts of a token: components of a path (tokenStore.ts), their names (tokenStore), the words in a name."""
     bare = _URL.sub("", token)
     names = _NAME.findall(bare)
     if names != [bare]:
@@ -245,7 +241,7 @@ def _pieces(token: str, whole: str) -> Iterator[str]:
 
 
 def _fold(token: str) -> str:
-    """Case folded, accents dropped: cafe finds café."""
+    """Return a token case-folded and without accents: cafe finds café."""
     if token.isascii():
         return token.lower()
     folded = unicodedata.normalize("NFKD", token.casefold())
@@ -253,9 +249,9 @@ def _fold(token: str) -> str:
 
 
 def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
-    """At most about `width` characters of `text` around the first place where most wanted terms meet.
+    """Return about `width` characters of `text` around the first place where most wanted terms meet.
 
-    Cut at white space, never inside a character; an ellipsis marks each cut.
+    It is cut at white space, never inside a character; an ellipsis marks each cut.
     """
     clean = " ".join(text.split())
     if len(clean) <= width:

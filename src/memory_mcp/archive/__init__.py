@@ -1,1 +1,1 @@
-"""Files that a memory is carried in: backups, and what is built on them."""
+"""Copies of a memory: backups in a folder, moves to another engine, and the exchange of events between machines."""

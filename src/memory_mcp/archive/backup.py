@@ -1,9 +1,9 @@
 """Backups in a folder: one file each, and beside them files of events and of quotations that several of them share.
 
-A backup's file holds every other table, and names the shared files that belong to it. Their rows hardly ever change, so a
-new backup adds those that came since; files are joined as they grow in number. What is told of a file is read from the file
-itself, so that one that was rewritten (something in it was forgotten) or damaged is noticed: it is used no more, and written
-anew from the store.
+A backup's file holds every other table, and names the shared files that belong to it. Their rows hardly ever change,
+so a new backup adds those that came since; files are joined as they grow in number. What is known of a file is read
+from the file itself, so that one that was rewritten (something in it was forgotten) or damaged is noticed: it is used
+no more, and written anew from the store.
 """
 
 import datetime as dt
@@ -74,21 +74,21 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a backup goes along with everything else; called between two blocks."""
+    """How a backup leaves room for everything else; called between two blocks."""
 
     give_way: Callable[[], None] = lambda: None
     should_stop: Callable[[], bool] = lambda: False
 
     def step(self) -> None:
-        """DeadlineExceeded when it is to end."""
+        """Wait while others work. Raises DeadlineExceeded when the backup is to stop."""
         self.give_way()
         if self.should_stop():
             raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
 
 
 def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
-    """Everything in one file. StorageError when it cannot be written."""
-    with _told(target), storage.archive.snapshot() as snapshot:
+    """Write everything into one file. Raises StorageError when it cannot be written, DeadlineExceeded when `pace` stops it."""
+    with _reported(target), storage.archive.snapshot() as snapshot:
         rows = _batches(part for table in SHARED for part in snapshot.behind(table, 0))
         rest = _batches(chain(snapshot.others(), beside))
         heads = blocks.write(target, chain(rows, rest), _about(snapshot, now_ms, why, storage, []), pace.step)
@@ -97,8 +97,11 @@ def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace
 
 
 def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
-    """A backup in a folder, sharing what it can with those there. StorageError when it cannot be written."""
-    with _told(folder), storage.archive.snapshot() as snapshot:
+    """Write a backup into a folder, sharing what it can with those there.
+
+    Raises StorageError when it cannot be written, DeadlineExceeded when `pace` stops it.
+    """
+    with _reported(folder), storage.archive.snapshot() as snapshot:
         store = snapshot.store_id[:8]
         latest = files_of(found[0]) if (found := in_order(own_of(folder, store), now_ms)) else None
         files, before = [], 0
@@ -120,8 +123,8 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pa
     return Made(folder / name, counts.pop("event"), snapshot.last_seq, counts, max(size - before, 0), size)
 
 
-class _told:  # noqa: N801 - a context manager, written as one
-    """What goes wrong with a file as StorageError with its name."""
+class _reported:  # noqa: N801 - a context manager, written as one
+    """Raises an OSError of the block as StorageError or DiskFull that names the place."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -168,7 +171,7 @@ def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
 
 
 def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """The files of the last backup that hold what the store holds of a table, and are whole."""
+    """Return the files of the last backup that hold what the store holds of a table, and are undamaged."""
     found: list[SharedFile] = []
     for file in (file for file in latest if file.table == table):
         covered = found[-1].last if found else 0
@@ -180,7 +183,7 @@ def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Sn
 
 
 def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
-    """How many rows a file holds, and their print; None when it is damaged or gone."""
+    """Return how many rows a file holds, and their fingerprint; None when it is damaged or gone."""
     with suppress(OSError, ValueError), Archive(path) as archive:
         heads = []
         for part in archive:
@@ -193,7 +196,10 @@ def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
 
 
 def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """A file with what is in none, and with what is in small ones before it."""
+    """Write a file with the rows that are in none, and those of small files before it.
+
+    Return the files that hold the table now.
+    """
     last = snapshot.last(table)
     while files and files[-1].rows <= _JOIN * snapshot.print_of(table, files[-1].last + 1, last)[0]:
         files = files[:-1]
@@ -214,7 +220,7 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
 
 
 def backups(folder: Path) -> list[Backup]:
-    """The backups in a folder, newest first; none where there is no folder."""
+    """Return the backups in a folder, newest first; none where there is no folder."""
     found = []
     with suppress(OSError):
         for path in folder.iterdir():
@@ -225,31 +231,31 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def files_of(backup: Backup) -> list[SharedFile] | None:
-    """The shared files that a backup names; None where it cannot be read."""
+    """Return the shared files that a backup names; None where it cannot be read."""
     with suppress(OSError, ValueError, KeyError), Archive(backup.path) as archive:
         return [SharedFile(**file) for file in archive.about["files"]]
     return None
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of everything that backups take in a folder."""
+    """Return the bytes of everything that backups take in a folder."""
     with suppress(OSError):
         return sum(path.stat().st_size for path in folder.iterdir() if path.suffix == SUFFIX)
     return 0
 
 
 def own_of(folder: Path, store: str) -> list[Backup]:
-    """Those of one store, newest first."""
+    """Return the backups of one store, newest first."""
     return [b for b in backups(folder) if b.store == store]
 
 
 def in_order(found: Iterable[Backup], now_ms: int) -> list[Backup]:
-    """Newest first; behind them those of the future, whose clock was wrong when they were made."""
+    """Return backups newest first; behind them those from the future, whose clock was wrong when they were made."""
     return sorted(found, key=lambda b: (b.at_ms <= now_ms + _SKEW_MS, b.at_ms, b.path.name), reverse=True)
 
 
 def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -> Backup:
-    """A backup file, or the newest in a folder up to a moment (UTC ms); NotFound when there is none."""
+    """Return a backup file, or the newest in a folder up to a moment (UTC ms). Raises NotFound when there is none."""
     if source.is_file():
         told = _NAME.fullmatch(source.name)
         return (
@@ -266,7 +272,10 @@ def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -
 
 
 def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> set[Path]:
-    """Which of some backups of one store are kept: the last of each of so many days and weeks, and all of the last 24 hours."""
+    """Return which of some backups of one store are kept.
+
+    These are all of the last 24 hours, and the last of each of so many days and weeks.
+    """
     kept: set[Path] = {b.path for b in found if abs(now_ms - b.at_ms) < _DAY_MS}
     ahead = [b for b in found if b.at_ms > now_ms + _SKEW_MS]
     # A clock that was wrong for a while must not take the places of what a right one says.
@@ -283,7 +292,7 @@ def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], s
 
 
 def prune(folder: Path, store: str, days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> int:
-    """Remove backups of one store that have had their time, and files of events that none names any more; how many backups.
+    """Remove backups of one store that are not kept any more, and shared files that no backup names; return how many backups.
 
     Nothing else may write into the folder meanwhile.
     """

@@ -1,7 +1,7 @@
-"""What a store needs of the files beside it: pauses, and the tombstones of what was forgotten, as rows of a backup.
+"""The files beside a store that a backup needs, as rows: pauses, and the tombstones of what was forgotten.
 
-A restored store must not record a paused project, nor take back from a transcript what was forgotten. Tombstones go with their
-key, without which they know nothing: a backup is as private as the memory.
+A restored store must not record a paused project, nor take back from a transcript what was forgotten. Tombstones go
+with their key, without which they are useless: a backup is as private as the memory.
 """
 
 import json
@@ -22,9 +22,11 @@ _PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"
 
 
 def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableRows]:
-    """Return the pauses and tombstones beside the store of a data directory (None: none); a damaged file counts as empty.
+    """Return the pauses and tombstones beside the store of a data directory (None: there is none).
 
-    `log`: the store's own tombstones, where it has them.
+    A damaged file counts as empty.
+
+    `log` has the store's own tombstones, where it keeps them itself.
     """
     found: list[tuple[str, str]] = []
     if directory is not None:
@@ -43,10 +45,10 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
 
 
 def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog | None = None) -> int:
-    """Add to a data directory, or to a store's own tombstones, what another store has beside it.
+    """Add to a data directory, or to a store's own tombstones, the rows that another store has beside it.
 
-    What is known here stays as it is: a pause that ended here has ended. Returns how many tombstones, of another key, cannot be
-    added.
+    What is known here stays as it is: a pause that ended here has ended. Returns how many tombstones, of another key,
+    cannot be added. Raises StorageError when the pauses here cannot be read.
     """
     told: dict[str, list[str]] = {_PAUSE: [], _TOMBSTONE: [], _KEY: []}
     for part in parts:

@@ -2,10 +2,10 @@
 
     magic | block ... block | index | tail
 
-A block is a frame (mark, length and checksum of its head), its head (JSON: what lies in it) and its body (rows, a line of
+A block is a frame (mark, length and checksum of its head), its head (JSON: what it holds) and its body (rows, a line of
 JSON each, compressed). The index at the end repeats every head with the place of its body, and what the file is about; the
-first block, of no table, holds that too. So one damaged byte costs at most the rows of the block it lies in, and what lay
-there can be told: a body is found by the index, and where that is damaged by looking for marks.
+first block, of no table, holds that too. So one damaged byte costs at most the rows of the block it lies in, and the reader
+can say which: a body is found by the index, and where that is damaged by looking for marks.
 
 For others: `write(path, batches, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
 """
@@ -46,15 +46,17 @@ from memory_mcp.archive.frames import (
 def write(
     path: Path, batches: Iterable[Batch], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
 ) -> list[Head]:
-    """Write an archive: aside, synced, put in its place, readable by its owner alone; the heads of its blocks.
+    """Write an archive aside, sync it, put it in its place, and return the heads of its blocks. Only its owner can read it.
 
-    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind. OSError when it
-    cannot be written.
+    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind. Raises
+    OSError when it cannot be written.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        _remove_unfinished(path)
+        # What writers of this file left that were killed.
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            left.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600), "wb") as file:
             heads = _write(file, batches, dict(about), give_way)
             file.flush()
@@ -65,12 +67,6 @@ def write(
         aside.unlink(missing_ok=True)
         raise
     return heads
-
-
-def _remove_unfinished(path: Path) -> None:
-    """Remove what writers of this very file left that were killed."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        left.unlink(missing_ok=True)
 
 
 def _write(file: BinaryIO, batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
@@ -95,7 +91,7 @@ def _write(file: BinaryIO, batches: Iterable[Batch], about: dict[str, Any], give
 
 
 def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]]:
-    """Rows of one table each, no more than fit into a block."""
+    """Yield table, columns, rows and encoded lines: no more rows at a time than fit into a block."""
     for batch in batches:
         rows: list[Sequence[Any]] = []
         lines: list[bytes] = []
@@ -116,10 +112,10 @@ def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[
 
 
 class Archive:
-    """An open archive file; iterating gives each block, whole or damaged, in the order they were written."""
+    """An open archive file; iterating gives each block, whole or damaged, in the order in which they were written."""
 
     def __init__(self, path: Path) -> None:
-        """Read what the file is about. OSError when it cannot be read, ValueError when it is no archive."""
+        """Read what the file is about. Raises OSError when it cannot be read, ValueError when it is no archive."""
         self.path = path
         self._file = path.open("rb")
         try:
@@ -142,7 +138,7 @@ class Archive:
 
     @property
     def heads(self) -> list[Head] | None:
-        """What there is to be, by the index; None where that is damaged."""
+        """The heads that there should be, by the index; None where that is damaged."""
         return None if self._places is None else [head for _, head in self._places[1:]]
 
     def __iter__(self) -> Iterator[Block | Damaged]:
@@ -154,12 +150,14 @@ class Archive:
             return
         for place, head in self._places:
             yield from self._placed(place, head)
-        yield from self._behind()
+        # The last bytes of the file say where the index is.
+        if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
+            yield Damaged("the last bytes of the file", lost=False)
 
     # by the index
 
     def _index(self) -> tuple[dict[str, Any], list[tuple[int, Head]]] | None:
-        """What the index tells; None where it is damaged."""
+        """Return what the file is about, and place and head of each block, as the index says; None where it is damaged."""
         tail = self._bytes(self._size - TAIL.size, TAIL.size)
         at = TAIL.unpack(tail)[0] if len(tail) == TAIL.size else -1
         found = self._index_at(at)
@@ -179,7 +177,7 @@ class Archive:
         return loaded
 
     def _framed_at(self, at: int, mark: bytes) -> bytes | None:
-        """What a frame says its length is, when it adds up."""
+        """Return the content of a frame with this mark; None where its length or checksum is wrong."""
         start = self._bytes(at, len(mark) + FRAME.size)
         if at < 0 or len(start) < len(mark) + FRAME.size or not start.startswith(mark):
             return None
@@ -190,6 +188,7 @@ class Archive:
         return told if hashlib.sha256(told).digest() == digest else None
 
     def _placed(self, place: int, head: Head) -> Iterator[Block | Damaged]:
+        """Yield a block that the index names, or what of it is damaged."""
         frame = framed(head)
         rows = self._rows(place, head)
         if rows is None:
@@ -199,11 +198,6 @@ class Archive:
             yield Damaged("the head of a block", head, lost=False)
         if head.table:
             yield Block(head, rows)
-
-    def _behind(self) -> Iterator[Damaged]:
-        """The last bytes of the file, which tell where the index is."""
-        if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
-            yield Damaged("the last bytes of the file", lost=False)
 
     def _rows(self, place: int, head: Head) -> list[Row] | None:
         body = self._bytes(place, head.size)
@@ -226,7 +220,7 @@ class Archive:
         return loaded
 
     def _scanned(self) -> Iterator[Block | Damaged]:
-        """Blocks by their own heads; what lies between two of them and is none is told by its neighbours."""
+        """Yield blocks found by their own heads, and what is missing between two of them."""
         at, expected = len(MAGIC), 0
         before: Head | None = None
         while (at := self._next(MARK, at)) >= 0:
@@ -246,9 +240,6 @@ class Archive:
             before, expected = head, head.number + 1
             # What is damaged may hide the beginning of the next one.
             at = place + (head.size if rows is not None else 0)
-        yield from self._end_of(before)
-
-    def _end_of(self, before: Head | None) -> Iterator[Damaged]:
         if self._last(INDEX) < 0:
             yield Damaged("the end of the file, with whatever lay there", between=(before, None))
 
@@ -261,7 +252,7 @@ class Archive:
         return self._file.read(size)
 
     def _next(self, mark: bytes, at: int) -> int:
-        """Where a mark comes next; -1 where it does not."""
+        """Return where a mark comes next; -1 where it does not."""
         step = 1 << 20
         while at < self._size:
             found = self._bytes(at, step + len(mark) - 1).find(mark)
@@ -279,7 +270,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What came of `rewrite`."""
+    """Outcome of `rewrite`, in rows."""
 
     rows: int
     dropped: int
@@ -291,7 +282,8 @@ class Rewritten:
 def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] | None]) -> Rewritten:
     """Write an archive anew with what `keep` (table, row by column) returns of each row; None leaves the row out.
 
-    The file is not touched where every row stays as it is and nothing is damaged. OSError, ValueError as `Archive`.
+    The file is not touched where every row stays as it is and nothing is damaged. Raises OSError and ValueError as
+    `Archive` does.
     """
     rows = dropped = changed = 0
     damaged: list[Damaged] = []

@@ -1,7 +1,7 @@
-"""Two memories kept in step through a folder that any program may copy: files of events, never the database.
+"""Keeps memories in step through a folder that any program may copy: files of events, never the database.
 
 Invariants
-1. A machine writes in a folder of its own alone (see `outgoing`), so whatever copies the folder has nothing to join; copies
+1. A machine writes only into a folder of its own (see `outgoing`), so whatever copies the folder has nothing to join; copies
    that such a program made of a file or a folder under another name are read like any other.
 2. Half a file gives its whole blocks, and is read again by every run until it is whole. An event that is known is known by
    its id: any order, and any repetition, ends in the same memory.
@@ -13,7 +13,7 @@ Invariants
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ _TURN = threading.Lock()
 
 @dataclass(slots=True)
 class Synced:
-    """What a run did."""
+    """What a run did, in events; files that are not whole yet, and other machines."""
 
     written: int = 0
     new: int = 0
@@ -47,22 +47,24 @@ class Synced:
 
 
 class Exchange:
-    """One memory's part in a shared folder. `take` stores drafts, but for what may not come in; `clean` says what may go out."""
+    """One memory's part in a shared folder."""
 
     def __init__(
         self, storage: Storage, data_dir: Path, folder: Path, take: Callable[[Sequence[EventDraft]], Appended], clean: Clean
     ) -> None:
+        """`take` stores drafts, but for what may not come in; `clean` returns a draft as it may go out, None where it may not."""
         self._storage, self._data_dir, self._folder = storage, data_dir, folder
         self._take, self._clean = take, clean
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> Synced:
-        """Write what is new here, take in what is new there. StorageError when the folder cannot be used."""
+        """Write what is new here, and take in what is new there. Raises StorageError when the folder cannot be used."""
         done = Synced()
         with _TURN:
             try:
                 self._there()
                 own = Outgoing(self._storage, self._data_dir, self._folder, self._clean)
-                others = [place for place in self._machines() if place.name != own.machine]
+                there = [p for p in sorted(self._folder.iterdir()) if p.name.startswith(MACHINE)]
+                others = [p for p in there if p.is_dir() and not p.is_symlink() and p.name != own.machine]
                 marks = self._marks(own)
                 gone = marks.keys() - {place.name for place in others}
                 done.written, written = own.write(anew=bool(gone))
@@ -80,23 +82,18 @@ class Exchange:
         return done
 
     def _there(self) -> None:
-        """A folder that was used before is not made again: the disk it lies on may not be connected."""
+        """Make the folder if it was never used. Raises StorageError for one that was: its disk may not be connected."""
         if not self._folder.is_dir():
             if used_before(self._storage, self._folder):
                 text = f"the shared folder {self._folder} is not there"
                 raise StorageError(text, "Connect the disk or start the program that brings it; nothing is lost meanwhile.")
             self._folder.mkdir(mode=0o700)
 
-    def _machines(self) -> Iterator[Path]:
-        for place in sorted(self._folder.iterdir()):
-            if place.name.startswith(MACHINE) and place.is_dir() and not place.is_symlink():
-                yield place
-
     def _mark(self, own: Outgoing, machine: str = "") -> str:
         return f"{READ_ELSEWHERE}{own.machine}:{machine}"
 
     def _marks(self, own: Outgoing) -> dict[str, dict[str, str]]:
-        """Of each other machine the state in which its files were read."""
+        """Return for each other machine the state in which its files were read."""
         prefix, found = self._mark(own), {}
         for name, told in self._storage.outbox.marks(prefix).items():
             with suppress(ValueError):
@@ -104,7 +101,7 @@ class Exchange:
         return found
 
     def _read(self, place: Path, own: Outgoing, before: dict[str, str], done: Synced, should_stop: Callable[[], bool]) -> None:
-        """Take in what is new of one machine. What is not there any more need not be remembered."""
+        """Take in the new files of one machine. Files that are not there any more need not be remembered."""
         files = [f for f in place.iterdir() if f.suffix == ".archive" and f.name.startswith("events-") and not f.is_symlink()]
         now = {f.name: before[f.name] for f in files if f.name in before}
         for file in sorted(files):
@@ -122,7 +119,7 @@ class Exchange:
             self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
 
     def _take_file(self, file: Path, done: Synced) -> bool:
-        """Store the whole blocks of a file; whether all of it was whole."""
+        """Store the undamaged blocks of a file; return whether all of it was whole."""
         whole = True
         try:
             archive = Archive(file)

@@ -1,4 +1,4 @@
-"""The parts of an archive file: what lies in a block, and how that is spelled (pure)."""
+"""The parts of an archive file: what a block says of itself, and how values are spelled in it (pure)."""
 
 import base64
 import hashlib
@@ -34,7 +34,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What lies in a block. On disk: fields may be added, never given another meaning."""
+    """What a block says of itself. On disk: fields may be added, never given another meaning."""
 
     number: int
     table: str
@@ -57,20 +57,20 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A whole block."""
+    """An undamaged block."""
 
     head: Head
     rows: list[Row]
 
     def mappings(self) -> Iterator[dict[str, Any]]:
-        """Each row by the names of its columns."""
+        """Yield each row by the names of its columns."""
         for row in self.rows:
             yield dict(zip(self.head.columns, row, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """What cannot be read, as far as it is known: `head` is None where nothing tells what lay there."""
+    """Something that cannot be read, as far as it is known: `head` is None where nothing says what it was."""
 
     why: str
     head: Head | None = None
@@ -81,23 +81,23 @@ class Damaged:
 
 
 def packed(value: Any) -> Any:
-    """A value as JSON takes it: bytes as {"b64": text}."""
+    """Return a value as JSON takes it: bytes as {"b64": text}."""
     return {"b64": base64.b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
 def unpacked(value: Any) -> Any:
-    """The value that was packed."""
+    """Return the value that was packed."""
     return base64.b64decode(value["b64"]) if isinstance(value, dict) and list(value) == ["b64"] else value
 
 
 def as_line(value: Any) -> bytes:
-    """Compact JSON in ASCII."""
+    """Return a value as compact JSON in ASCII."""
     # Lone surrogates, which a store may hold, are no UTF-8: they stay escaped.
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], body: bytes) -> Head:
-    """What is told of some rows and their compressed form."""
+    """Return the head of some rows, whose compressed form is `body`."""
 
     def column(*names: str) -> list[Any]:
         name = next((n for n in names if n in columns), None)
@@ -124,7 +124,10 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
 
 
 def print_of(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """All ids of events, or numbers of grips with their segments, together (exclusive or); "" for other tables."""
+    """Return a fingerprint of rows: the XOR of the ids of events, or of grips and their segments, in hexadecimal.
+
+    It is "" for other tables.
+    """
     if table == "grip":
         grip, segment = columns.index("grip_id"), columns.index("segment")
         return folded(f"{int(row[grip]) ^ int(row[segment]):x}" for row in rows)
@@ -135,7 +138,7 @@ def print_of(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 
 def folded(ids: Iterable[str]) -> str:
-    """Hexadecimal numbers, all together by exclusive or; "" for none."""
+    """Return the XOR of hexadecimal numbers, in hexadecimal; "" for none."""
     found, some = 0, False
     for text in ids:
         if text:
@@ -144,12 +147,12 @@ def folded(ids: Iterable[str]) -> str:
 
 
 def framed(head: Head) -> bytes:
-    """What stands before a block's body."""
+    """Return the bytes that stand before a block's body."""
     told = as_line(asdict(head))
     return MARK + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told
 
 
 def head_of(told: Mapping[str, Any]) -> Head:
-    """A head from its JSON."""
+    """Return a head from its JSON."""
     known = {name: told[name] for name in Head.__dataclass_fields__ if name in told}
     return Head(**known | {"columns": tuple(known["columns"])})

@@ -1,4 +1,4 @@
-"""Backups of one open memory: made when asked for, every day and before something is rewritten; old ones go."""
+"""Backups of one open memory: made on request, every day and before something is rewritten; old ones are removed."""
 
 import threading
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from memory_mcp.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the folder of backups holds."""
+    """What a folder of backups holds."""
 
     folder: Path
     count: int
@@ -26,7 +26,7 @@ class Held:
 
 
 class BackupKeeper:
-    """The one writer of the folder of backups, one backup at a time. A memory without a directory has none."""
+    """Writes the folder of backups, one backup at a time. A memory without a directory has none."""
 
     def __init__(
         self, storage: Storage, settings: BackupSettings, directory: Path | None, clock: Clock, give_way: Callable[[], None]
@@ -41,18 +41,24 @@ class BackupKeeper:
 
     @property
     def enabled(self) -> bool:
-        """Whether backups are made that nobody asks for."""
+        """Whether backups are made without a request."""
         return self._settings.enabled and self.folder is not None
 
     def make(self, why: str, target: Path | None = None, should_stop: Callable[[], bool] = lambda: False) -> Made:
-        """A backup in the usual folder, in another one, or as one file (a name that ends in .archive).
+        """Make a backup in the usual folder, in `target`, or as one file (a `target` that ends in .archive).
 
-        StorageError when it cannot be written; DeadlineExceeded when it should stop, and nothing is left of it.
+        Return what was made.
+
+        Raises InvalidQuery for a memory without a directory, StorageError when the backup cannot be written, and
+        DeadlineExceeded when it should stop; then nothing is left of it.
         """
         if self.folder is None or self._directory is None:
             raise InvalidQuery("a memory without a directory has no backups")
         pace = Pace(self._give_way, should_stop)
-        _refuse_link(self._directory, self.folder)
+        if self.folder.parent == self._directory and self.folder.is_symlink():
+            # Nobody chose to write where a link in the data directory leads.
+            hint = "Remove the link, or name the folder it leads to: memory-mcp config set backup.directory FOLDER"
+            raise StorageError(f"{self.folder} is a link", hint)
         with self._turn:
             more = beside.rows(self._directory, self._storage.tombstones)
             if target is not None and target.suffix == SUFFIX and not target.is_dir():
@@ -60,28 +66,18 @@ class BackupKeeper:
             folder = target or self.folder
             made = write_folder(self._storage, folder, self._clock.now_ms(), why, pace, more)
             if folder == self.folder:
-                self._prune(folder, made.path)
+                store = next(b.store for b in backups(folder) if b.path == made.path)
+                day_of, keep = Calendar(self._storage.timezone).day_of, self._settings
+                prune(folder, store, keep.keep_days, keep.keep_weeks, day_of, self._clock.now_ms())
             return made
 
     def before(self, what: str) -> None:
-        """A backup before something is done that a mistake of ours would make worse than a lost day; none where it is off."""
+        """Make a backup before something is done that a mistake would make worse than a lost day; none where backups are off."""
         if self.enabled:
             self.make(f"before {what}")
 
-    def _prune(self, folder: Path, made: Path) -> None:
-        store = next(b.store for b in backups(folder) if b.path == made)
-        day_of = Calendar(self._storage.timezone).day_of
-        prune(folder, store, self._settings.keep_days, self._settings.keep_weeks, day_of, self._clock.now_ms())
-
-
-def _refuse_link(directory: Path, folder: Path) -> None:
-    """StorageError where a link stands in the place of the folder of the data directory: nobody was told to write there."""
-    if folder.parent == directory and folder.is_symlink():
-        hint = "Remove the link, or name the folder it leads to: memory-mcp config set backup.directory FOLDER"
-        raise StorageError(f"{folder} is a link", hint)
-
 
 def held(folder: Path) -> Held:
-    """What a folder holds, without reading the backups."""
+    """Return what a folder holds, without reading the backups."""
     found = backups(folder)
     return Held(folder, len(found), size_of(folder), found[0].at_ms if found else None)

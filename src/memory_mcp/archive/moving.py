@@ -1,16 +1,16 @@
-"""A whole memory copied into the store of another engine, in steps: killed anywhere, it goes on where it was.
+"""Copies a whole memory into the store of another engine, in steps: killed anywhere, it goes on where it was.
 
 Invariants
 1. The source is only read, at one moment; what comes meanwhile is copied when this is done again.
-2. A store that holds anything is written to only while its mark says that all of it was copied from this source, and nobody has
-   written to it since.
+2. A store that holds anything is written to only while its mark says that all of it was copied from this source, and nobody
+   has written to it since.
 3. Events are copied once each, in order; everything else in one transaction, in the place of what an earlier run left.
 """
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -29,7 +29,7 @@ _RESTLESS = frozenset({"checkpoint", "meta"})
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What the copy holds."""
+    """What a copy holds."""
 
     #: Of the source, when it was read.
     last_seq: int
@@ -41,7 +41,7 @@ class Copied:
 
 
 class _Nothing:
-    """Keeps nothing."""
+    """A Cleaner that keeps no event."""
 
     def cleaned(self, event: Event) -> Event | None:  # noqa: ARG002
         """See Cleaner."""
@@ -55,7 +55,7 @@ class _Nothing:
 def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> Copied:
     """Copy every row that is not derived; `step` is called with the number of events copied, and of all events.
 
-    InvalidQuery where `target` holds something else.
+    Raises InvalidQuery where `target` holds something else, StorageError where the copy is not what the source holds.
     """
     with source.archive.snapshot() as snapshot:
         _begin(snapshot, target)
@@ -81,7 +81,7 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
 
 
 def require_prints(copied: Copied, target: Storage) -> None:
-    """StorageError where the events or quotations of the copy are not those of the source."""
+    """Raise StorageError where the events or quotations of the copy are not those of the source."""
     with target.archive.snapshot() as there:
         found = {table: (there.last(table), *there.print_of(table, 0, there.last(table))) for table in copied.prints}
     if found != copied.prints:
@@ -89,7 +89,7 @@ def require_prints(copied: Copied, target: Storage) -> None:
 
 
 def complete(target: Storage) -> None:
-    """Say in the copy that it is complete, and what it holds."""
+    """Note in the copy that it is complete, and what it holds."""
     told = json.loads(_mark_of(target))
     target.outbox.mark(MARK, json.dumps({"from": told["from"], "held": _held(target)}))
 
@@ -99,10 +99,12 @@ def _mark_of(target: Storage) -> str:
 
 
 def _begin(snapshot: Snapshot, target: Storage) -> None:
-    """Mark the target as a copy of this source; InvalidQuery where it is none and holds something."""
+    """Mark the target as a copy of this source. Raises InvalidQuery where it holds something else."""
     mark = _mark_of(target)
     if not mark:
-        if _holds_something(target):
+        with target.archive.snapshot() as there:
+            holds = there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
+        if holds:
             raise InvalidQuery("there is a memory already", _ELSEWHERE)
         target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
         return
@@ -115,28 +117,20 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
     target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
 
 
-def _holds_something(target: Storage) -> bool:
-    with target.archive.snapshot() as there:
-        return there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
-
-
 def _held(target: Storage) -> str:
-    """What a store holds, as one text: every row, in no order, but those that change while it is merely open."""
+    """Return a digest of every row of a store, but for those that change while it is merely open."""
     with target.archive.snapshot() as there:
         told: dict[str, object] = {table: there.print_of(table, 0, there.last(table)) for table in ("event", "grip")}
         sums: Counter[str] = Counter()
         for part in there.others():
             if part.table not in _RESTLESS:
-                sums[part.table] += sum(_number(row) for row in part.rows)
+                rows = (repr(list(row)).encode("utf-8", "surrogatepass") for row in part.rows)
+                sums[part.table] += sum(int.from_bytes(hashlib.sha256(row).digest()) for row in rows)
     return hashlib.sha256(json.dumps([told, sums], sort_keys=True).encode()).hexdigest()
 
 
-def _number(row: Sequence[object]) -> int:
-    return int.from_bytes(hashlib.sha256(repr(list(row)).encode("utf-8", "surrogatepass")).digest())
-
-
 def _common(snapshot: Snapshot, target: Storage) -> int:
-    """Return up to which number the target has the events of the source; it is emptied where it has others."""
+    """Return up to which number the target has the events of the source; the target is emptied where it has others."""
     with target.archive.snapshot() as there:
         last = there.last_seq
         same = last <= snapshot.last_seq and there.print_of("event", 1, last) == snapshot.print_of("event", 1, last)
@@ -148,7 +142,7 @@ def _common(snapshot: Snapshot, target: Storage) -> int:
 
 
 def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -> Iterator[TableRows]:
-    """Events behind a number."""
+    """Yield the rows of events numbered above `after`, calling `step` between them."""
     done = after
     for part in snapshot.behind("event", after):
         step(done, snapshot.last_seq)
@@ -159,7 +153,10 @@ def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -
 
 
 def _others(snapshot: Snapshot, rows: Counter[str]) -> Iterator[TableRows]:
-    """Everything but events, counted, and the mark, which would go with what was there."""
+    """Yield the rows of everything but events, counting them by table, and last a new mark.
+
+    Loading them removes the mark that is there. One that the source has itself, from an earlier copy, is left out.
+    """
     for part in chain(snapshot.behind("grip", 0), snapshot.others()):
         if part.table == "checkpoint":
             # A memory that was copied itself has a mark, which is about that copy.
@@ -172,7 +169,7 @@ def _others(snapshot: Snapshot, rows: Counter[str]) -> Iterator[TableRows]:
 
 
 def _require_same(given: Mapping[str, int], found: Mapping[str, int]) -> None:
-    """StorageError where a table of the copy has more or fewer rows than it was given."""
+    """Raise StorageError where a table of the copy has more or fewer rows than it was given."""
     other = {table: (rows, found.get(table, 0)) for table, rows in given.items() if rows != found.get(table, 0)}
     if other:
         told = ", ".join(f"{table}: {there} rows of {here}" for table, (here, there) in sorted(other.items()))

@@ -1,6 +1,7 @@
-"""Another memory as rows: a data directory that nobody has open, a backup, or any archive file; events as drafts of this one.
+"""Reads another memory as rows: a data directory that nobody has open, a backup, or any archive file.
 
-Nothing of the other memory changes. Rows are read by the names of their columns, so that another version's are understood.
+Nothing of the other memory changes. Rows are read by the names of their columns, so that another version's are
+understood.
 """
 
 import json
@@ -41,9 +42,9 @@ class Records:
 
 
 def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Missing]) -> Iterator[TableRows]:
-    """Every row of another memory, events first; what cannot be read goes to `missing`.
+    """Yield every row of another memory, events first; what cannot be read is added to `missing`.
 
-    SourceUnreadable where there is none, and what opening a store raises.
+    Raises SourceUnreadable where there is no memory, and what opening a store raises.
     """
     if (place / _DATABASE).is_file():
         storage = look_at(place)
@@ -61,17 +62,23 @@ def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Mis
 
 
 def drafts_in(part: TableRows) -> list[EventDraft]:
-    """The events of a slice of the table of events, as they were there."""
+    """Return the events of a slice of the table of events as drafts that keep id, source and trust."""
     return [_draft(dict(zip(part.columns, row, strict=True))) for row in part.rows]
 
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Those of the events of another memory that this one has not: one that differs in what was taken out of it is known."""
+    """Return those events of another memory that this one does not have.
+
+    One that differs only in what was redacted or forgotten of it is known.
+    """
     return [draft for draft, own in zip(drafts, matches(storage, drafts), strict=True) if own is None]
 
 
 def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None]:
-    """Return the stored event that each event of another memory is, but for what was taken out of either; None: it is new."""
+    """Return for each event of another memory the stored event that it is, None for a new one.
+
+    The two may differ in what was redacted or forgotten of either.
+    """
     here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
     found: list[Event | None] = [None] * len(drafts)
     # Something taken out gives an event another id.
@@ -91,7 +98,7 @@ def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None
 
 
 def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
-    """The stored events of a session, by time and role, between the first and the last time of `drafts`."""
+    """Return the stored events of a session, by time and role, between the first and the last time of `drafts`."""
     moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
     found: dict[tuple[int, Role], list[Event]] = {}
     if not moments:
@@ -107,7 +114,7 @@ def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[
 
 
 def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]) -> Event | None:
-    """The stored event of a draft's time, role and words but for marks; each counts once (`taken`)."""
+    """Return the stored event of a draft's time and role with the same words but for marks; each is used once (`taken`)."""
     for event in said.get((draft.timestamp or 0, draft.role), ()):
         if event.event_id not in taken and same_words(event.text, draft.text):
             taken.add(event.event_id)
@@ -116,7 +123,7 @@ def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], take
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two texts are the same but for marks in the place of what was redacted or forgotten."""
+    """Return whether two texts are the same but for marks in the place of what was redacted or forgotten."""
     return one == other or _fits(one, other) or _fits(other, one)
 
 
@@ -125,7 +132,7 @@ def _fits(marked: str, whole: str) -> bool:
 
 
 def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return where `whole` has what marks of forgetting stand for in `marked`; None where it is another text."""
+    """Return the spans of `whole` that marks of forgetting stand for in `marked`; None where the texts differ otherwise."""
     spans = _filled(_TAKEN_OUT.split(marked), whole)
     if spans is None:
         return None

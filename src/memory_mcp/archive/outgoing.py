@@ -1,11 +1,11 @@
-"""What one machine shares with others: files of its events in a folder of its own, few of them however often it writes.
+"""Writes the events that one machine shares into files of a folder of its own, few of them however often it writes.
 
 Invariants
 1. A file that has its name is whole and gets no more. Small ones are joined: a new file that holds what several held takes
-   their place, and they go once it is there. So the number of files grows with the logarithm of the events.
+   their place, and they are removed once it is there. So the number of files grows with the logarithm of the events.
 2. Which files this memory wrote is kept in the store. A file in its folder that it does not know was written by a copy of
    this machine, or by this one before its store was brought back from a backup: the folder is left to that one, and another
-   is begun. A file that is missing, or damaged, has everything written anew.
+   is begun. When a file is missing or damaged, everything is written anew.
 3. A folder of one's own is known again by its name, wherever the shared folder is mounted; where it is not there, such as
    on the empty place of a disk that is not connected, another is begun and nothing is believed to be written.
 4. What goes out passes `clean`, and what was written before something was forgotten passes it again.
@@ -64,11 +64,13 @@ class Shelf:
 
 
 class Outgoing:
-    """What a machine writes into a shared folder; OSError when that cannot be used."""
+    """One machine's folder inside a shared folder. Methods raise OSError when that cannot be used."""
 
     def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
         self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
-        self._tombstones = _size(data_dir / paths.TOMBSTONES)
+        self._tombstones = 0
+        with suppress(OSError):
+            self._tombstones = (data_dir / paths.TOMBSTONES).stat().st_size
         self._shelf = Shelf(str(folder))
         self.machine = self._mine()
 
@@ -77,7 +79,7 @@ class Outgoing:
         return self._folder / self.machine
 
     def _mine(self) -> str:
-        """The name of the own folder; one that somebody else writes into as well is given up."""
+        """Return the name of the own folder; one that somebody else writes into as well is given up for a new one."""
         there = [name for name in machines(self._data_dir) if (self._folder / name).is_dir()]
         if there:
             name = there[-1]
@@ -89,7 +91,10 @@ class Outgoing:
         return _new_machine(self._data_dir)
 
     def write(self, anew: bool) -> tuple[int, int]:
-        """Share what came since the last time, or everything: how many events, and up to which number all is written."""
+        """Share what came since the last time, or everything (`anew`).
+
+        Returns how many events were written, and up to which number all is written.
+        """
         self._own.mkdir(mode=0o700, exist_ok=True)
         self._tidy()
         if self._shelf.tombstones != self._tombstones:
@@ -105,7 +110,7 @@ class Outgoing:
             return self._add(snapshot, after, joined, there), snapshot.last_seq
 
     def reached(self, number: int) -> None:
-        """Everything up to a number is known to the others."""
+        """Note that the others know everything up to a number."""
         self._storage.outbox.mark_all({self._mark: str(number)})
 
     @property
@@ -125,7 +130,7 @@ class Outgoing:
                 path.unlink(missing_ok=True)
 
     def _joined(self, new: int) -> list[str]:
-        """Which files a file with so many new events takes the place of."""
+        """Return the files that a file with so many new events takes the place of."""
         found: list[str] = []
         for name, rows in reversed(self._shelf.files.items()):
             if new <= 0 or rows > _JOIN * new:
@@ -135,6 +140,7 @@ class Outgoing:
         return found[::-1]
 
     def _whole(self, names: Sequence[str]) -> bool:
+        """Return whether all of some files can be read."""
         with suppress(OSError, ValueError):
             for name in names:
                 with Archive(self._own / name) as archive:
@@ -144,7 +150,10 @@ class Outgoing:
         return False
 
     def _add(self, snapshot: Snapshot, after: int, joined: Sequence[str], there: Sequence[str]) -> int:
-        """Write a file with what is behind a number and what other files hold, and let those go; how many events are new."""
+        """Write a file with the events numbered above `after` and those of the files `joined`, and remove these.
+
+        Return how many are new.
+        """
         number = max((int(found[1]) for name in there if (found := _FILE.match(name))), default=0) + 1
         name = f"events-{number:08}-{secrets.token_hex(4)}.archive"
         self._shelf.passing = [name]
@@ -154,7 +163,9 @@ class Outgoing:
         def batches() -> Iterator[Batch]:
             nonlocal new
             for old in joined if after else ():
-                yield from self._rows_of(old)
+                with Archive(self._own / old) as archive:
+                    whole = (part for part in archive if isinstance(part, Block))
+                    yield from (Batch(part.head.table, part.head.columns, part.rows) for part in whole)
             for part in snapshot.behind("event", after):
                 rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
                 new += len(rows)
@@ -172,14 +183,8 @@ class Outgoing:
         self._tidy()
         return new
 
-    def _rows_of(self, name: str) -> Iterator[Batch]:
-        with Archive(self._own / name) as archive:
-            for part in archive:
-                if isinstance(part, Block):
-                    yield Batch(part.head.table, part.head.columns, part.rows)
-
     def _row(self, columns: Sequence[str], row: Sequence[Any]) -> Sequence[Any] | None:
-        """A row of the table of events as it may go out; None when it may not."""
+        """Return a row of the table of events as it may go out; None when it may not."""
         [draft] = drafts_in(TableRows("event", tuple(columns), [row]))
         clean = self._clean(draft)
         if clean is None or clean == draft or clean.carried is None:
@@ -190,7 +195,7 @@ class Outgoing:
         return [told[name] for name in columns]
 
     def _sweep(self) -> None:
-        """Hold what was written before against what was forgotten since: the folder may have been out of reach then."""
+        """Clean what was written before of what was forgotten since: the folder may have been out of reach then."""
 
         def keep(_: str, row: dict[str, Any]) -> dict[str, Any] | None:
             kept = self._row(tuple(row), tuple(row.values()))
@@ -206,20 +211,20 @@ class Outgoing:
 
 
 def own_folders(storage: Storage, data_dir: Path) -> list[Path]:
-    """Folders that this machine writes into, wherever it was told to; what is forgotten goes from their files as well."""
+    """Return the folders that this machine writes into, wherever they were; forgetting cleans their files as well."""
     names = machines(data_dir)
     places = {shelf.place for name in names if (shelf := _shelf(storage, name)) is not None}
     return [Path(place) / name for place in sorted(places) for name in names]
 
 
 def used_before(storage: Storage, folder: Path) -> bool:
-    """Whether this memory shared something in a folder of that name."""
+    """Return whether this memory shared something in a folder of that name."""
     told = storage.outbox.marks(_OWN)
     return any((shelf := _shelf(storage, name.removeprefix(_OWN))) and shelf.place == str(folder) for name in told)
 
 
 def _shelf(storage: Storage, machine: str) -> Shelf | None:
-    """What the store knows of a folder of its own."""
+    """Return what the store knows of a folder of its own; None for nothing."""
     name = f"{_OWN}{machine}"
     with suppress(ValueError, TypeError):
         told = json.loads(storage.outbox.marks(name).get(name, ""))
@@ -228,14 +233,17 @@ def _shelf(storage: Storage, machine: str) -> Shelf | None:
 
 
 def _files(folder: Path) -> list[str]:
-    """The files of events in a folder, oldest first."""
+    """Return the files of events in a folder, oldest first."""
     with suppress(FileNotFoundError):
         return sorted(path.name for path in folder.iterdir() if _FILE.match(path.name))
     return []
 
 
 def machines(data_dir: Path) -> list[str]:
-    """Names of the folders this machine was ever given, the newest last. StorageError when the file is damaged."""
+    """Return the names of the folders this machine was ever given, the newest last.
+
+    Raises StorageError when the file is damaged.
+    """
     place = data_dir / _ID
     try:
         told = place.read_text(encoding="ascii", errors="replace").split()
@@ -247,14 +255,8 @@ def machines(data_dir: Path) -> list[str]:
 
 
 def _new_machine(data_dir: Path) -> str:
-    """One more name of this machine; on disk when this returns."""
+    """Give this machine another folder name; it is on disk when this returns."""
     known, made = machines(data_dir), uuid.uuid4().hex
     place = data_dir / _ID
     machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))
     return f"{MACHINE}{made}"
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):
-        return path.stat().st_size
-    return 0

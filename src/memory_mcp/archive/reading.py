@@ -1,4 +1,4 @@
-"""Reading a backup: its own file and the files of events it names, whole blocks as rows, and what is damaged by name."""
+"""Reads a backup: its own file and the shared files that it names, undamaged blocks as rows, and damage by name."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.archive.backup import Backup, SharedFile, backups
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Block, Damaged, Head
+from memory_mcp.archive.frames import Block, Damaged
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.storage.archive import TableRows
 
@@ -18,7 +18,7 @@ _CUTS = frozenset({"segment_cut", "checkpoint"})
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Rows that a backup held and that cannot be read; times are UTC ms, 0 where nothing tells them."""
+    """Rows that a backup held and that cannot be read; times are UTC ms, 0 where they are not known."""
 
     file: str
     what: str
@@ -32,7 +32,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What reading a backup from end to end came to."""
+    """Outcome of reading a backup from end to end."""
 
     about: dict[str, Any]
     #: Whole rows, by table.
@@ -48,7 +48,7 @@ class Verified:
 
 
 def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
-    """Read all of a backup; SourceUnreadable when it is none, or cannot be read at all."""
+    """Read all of a backup, calling `step` between blocks. Raises SourceUnreadable when it is none, or cannot be read at all."""
     rows: dict[str, int] = {}
     missing: list[Missing] = []
     harmless: list[str] = []
@@ -67,7 +67,7 @@ def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
 
 
 def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: list[Missing] | None = None) -> Iterator[TableRows]:
-    """Every whole row of a backup; what cannot be read goes to `missing`, where that is given."""
+    """Yield the rows of every undamaged block of a backup; what cannot be read is added to `missing`, where that is given."""
     for file, part in parts(backup):
         if isinstance(part, Block):
             yield TableRows(part.head.table, part.head.columns, part.rows)
@@ -77,7 +77,7 @@ def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: li
 
 
 def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
-    """What cannot be read of the backups in a folder, with the name of its file; each file is read once."""
+    """Yield what cannot be read of the backups in a folder, with the name of its file; each file is read once."""
     seen: set[str] = set()
     for backup in backups(folder):
         try:
@@ -96,7 +96,7 @@ def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
 
 
 def about_of(backup: Backup) -> dict[str, Any]:
-    """What a backup says of itself."""
+    """Return what a backup says of itself. Raises SourceUnreadable when it is none, or cannot be read."""
     try:
         with Archive(backup.path) as archive:
             if archive.about.get("kind") != "backup":
@@ -107,7 +107,7 @@ def about_of(backup: Backup) -> dict[str, Any]:
 
 
 def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Events first, then every other table, each with the name of its file."""
+    """Yield the blocks of a backup, damaged ones too, with the name of their file: events and grips first, then other tables."""
     for told in about_of(backup)["files"]:
         yield from _shared(backup.path.parent, SharedFile(**told))
     for part in _own(backup):
@@ -136,10 +136,6 @@ def _missing(file: str, damaged: Damaged) -> Missing:
     if head is not None:
         return Missing(file, damaged.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))
     before, behind = damaged.between
-    table = _table(before, behind)
+    # Between blocks of two tables it can be either's.
+    table = before.table if before and behind and before.table == behind.table else ""
     return Missing(file, damaged.why, table, -1, before.to_ms if before else 0, behind.from_ms if behind else 0)
-
-
-def _table(before: Head | None, behind: Head | None) -> str:
-    """The table of what lies between two blocks; "" where it can be several."""
-    return before.table if before and behind and before.table == behind.table else ""

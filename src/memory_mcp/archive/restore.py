@@ -1,4 +1,4 @@
-"""A store made from a backup, beside the present one, and put in its place; what was there stays in a folder of its own."""
+"""Makes a store from a backup beside the present one, and puts it in its place; what was there stays in a folder of its own."""
 
 import datetime as dt
 import os
@@ -34,9 +34,10 @@ _ROOM, _RESERVE = 2.0, 16_000_000
 def load(
     backup: Backup, verified: Verified, directory: Path, schema: int, make: Callable[[Path], Storage], step: Callable[[], None]
 ) -> tuple[Path, Loaded]:
-    """A new store with the rows of a backup, in a folder of the data directory; derived things are to be rebuilt in it.
+    """Make a new store with the rows of a backup in a folder of the data directory; return the folder and what was loaded.
 
-    `schema`: the newest this program knows; SchemaTooNew when the backup is of a newer one.
+    What is derived has to be rebuilt in it. `schema` is the newest that this program knows. Raises SchemaTooNew when
+    the backup is of a newer one, DiskFull when there is no room for the store.
     """
     theirs = int(verified.about["schema"])
     if theirs > schema:
@@ -56,7 +57,10 @@ def load(
 
 
 def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
-    """What belongs into the store. Where events are missing, no source is believed to be read: it may have them still."""
+    """Yield the rows that belong into the store.
+
+    Where events are missing, the marks of what was read are left out: sources may have these events still.
+    """
     for part in parts:
         if part.table == "checkpoint" and lost:
             name = part.columns.index("name")
@@ -67,7 +71,7 @@ def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
 
 
 def _require_room(directory: Path, verified: Verified) -> None:
-    """DiskFull where the new store does not fit in beside the present one, with its log and what is derived."""
+    """Raise DiskFull where the new store does not fit in beside the present one, with its log and what is derived."""
     needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
     free = shutil.disk_usage(directory).free
     if free < needed:
@@ -78,10 +82,11 @@ def _require_room(directory: Path, verified: Verified) -> None:
 
 
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
-    """Put a finished store in the place of the present one, which nobody may have open; the folder that keeps that one.
+    """Put a finished store in the place of the present one, which nobody may have open; return the folder that keeps that one.
 
-    Killed anywhere, the present store or the new one is whole in its place, and the folder has everything that was there; the
-    next restore begins again. StorageLocked when the store is in use.
+    Killed anywhere, the present store or the new one is whole in its place, and the folder has everything that was
+    there; the next restore begins again. Raises StorageLocked when the store is in use, StorageError when a file
+    cannot be moved.
     """
     lock = DirectoryLock(directory, _WAIT)
     try:
@@ -106,7 +111,7 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
 
 
 def _keep(directory: Path, now_ms: int) -> Path | None:
-    """A folder with the files of the present store; None where there is none."""
+    """Return a folder with the files of the present store; None where there is none."""
     there = [name for name in _STORE if (directory / name).exists()]
     if "memory.duckdb" not in there:
         return None
@@ -120,7 +125,7 @@ def _keep(directory: Path, now_ms: int) -> Path | None:
 
 
 def _link(file: Path, target: Path) -> None:
-    """A second name for a file, which is replaced and never changed; a copy where there can be none."""
+    """Give a file a second name, since it is replaced and never changed; a copy where there can be none."""
     with suppress(OSError):
         os.link(file, target)
         return

@@ -34,7 +34,7 @@ class Evidence:
         self._storage = storage
 
     def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
-        """Return the quotation with up to `before` and `after` neighbours; raises NotFound for an unknown grip."""
+        """Return the quotation with up to `before` and `after` neighbours. Raises NotFound for an unknown grip."""
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
         verified = quote_hash(quote) == grip.quote_hash
@@ -44,11 +44,12 @@ class Evidence:
         return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *around)
 
     def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
-        """The words of several grips."""
+        """Return the quoted words of several grips, by id; those whose events are gone are left out."""
         ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
         return quotes_in(grips, self._storage.events.get_many(ids))
 
     def _find(self, grip_id: str) -> tuple[Grip, list[Event]]:
+        """Return a grip and the one or two events that it quotes. Raises NotFound for an unknown grip."""
         spanned = parse_span_grip(grip_id)
         if spanned:
             event = self._storage.events.find(spanned[0])
@@ -65,7 +66,7 @@ class Evidence:
 
 
 def quoted(grip: Grip, events: Sequence[Event]) -> str:
-    """The quoted words, from the grip's one or two events."""
+    """Return the quoted words, from the grip's one or two events."""
     return quote_of(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
 
 

@@ -1,7 +1,7 @@
-"""Turn drafts into stored events: the one place that sets their ids and their trust.
+"""Turns drafts into stored events: the one place that sets their ids and their trust.
 
 Invariants
-1. The id follows from source time and source id, never from the time of arrival; twice changes nothing.
+1. The id follows from source time and source id, never from the time of arrival; appending twice changes nothing.
 2. Without a source id it follows from session, time, role, text and how often that combination came before it
    in the same append.
 3. Trust comes from the write path (`trust`), never from the payload; an event of another store keeps the one it had there.
@@ -35,7 +35,7 @@ class Write:
 
 
 class EventLog:
-    """Append side of layer 0."""
+    """The writing side of layer 0."""
 
     def __init__(self, store: EventStore, clock: Clock, before: Callable[[Sequence[EventDraft]], None] = lambda _: None) -> None:
         """Call `before` with the drafts of each write; its errors go to the caller, and nothing is stored."""
@@ -44,9 +44,9 @@ class EventLog:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Store drafts of one source kind, in one transaction.
+        """Store drafts of one source kind, in one transaction; return the ids in input order, new and known.
 
-        `trust` None means a transcript: each event carries its role's own. Ids come back in input order, new and known.
+        `trust` None means a transcript: each event gets the trust of its role.
         """
         self._before(drafts)
         stored = self._store.append(self.as_events(drafts, source, trust), request)
@@ -79,8 +79,10 @@ class EventLog:
                 continue
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
             time_ms = _time_of(known) if known else filled
-            notes = _time_notes(draft, time_ms)
-            metadata = {**draft.metadata, **notes} if notes else draft.metadata
+            metadata = draft.metadata
+            if draft.timestamp != time_ms:
+                told = {} if draft.timestamp is None else {"source_time_ms": str(draft.timestamp)}
+                metadata = {**metadata, "time": "inferred", **told}
             identifier, held = known or event_id(time_ms, *tail), trust or _TRUST_BY_ROLE[draft.role]
             events.append(_event_of(draft, identifier, time_ms, held, source, metadata))
         return events
@@ -148,12 +150,6 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
     """Return None for a time before 1970 or well ahead of the clock; a neighbour's time is used instead."""
     return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
-
-
-def _time_notes(draft: EventDraft, used_ms: int) -> dict[str, str]:
-    if draft.timestamp == used_ms:
-        return {}
-    return {"time": "inferred"} | ({} if draft.timestamp is None else {"source_time_ms": str(draft.timestamp)})
 
 
 def _time_of(identifier: EventId) -> int:

@@ -1,1 +1,1 @@
-"""What was said is to be gone, from everything that is kept of it."""
+"""Forgetting: removing what was said from everything that is kept of it."""

@@ -1,9 +1,9 @@
-"""Forgetting from its first note to its last.
+"""Forgets something, from the first note to the last.
 
 What was forgotten stays known by its tombstones, so that an act that was killed is done again, and finds what is left.
 
 Invariants
-1. Before anything is taken out, tombstones and a note without a word of text are on disk; the note goes last.
+1. Before anything is removed, tombstones and a note without a word of text are on disk; the note goes last.
 2. Doing it twice changes nothing more.
 3. Questions are answered meanwhile, by what is there; writes wait while the tables are cleaned.
 """
@@ -46,8 +46,8 @@ _LOOK, _PATIENCE = 0.2, 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What went, or would go."""
+class Outcome:
+    """What a forgetting removed, or would remove."""
 
     counts: Mapping[str, int]
     #: Ids of some events, with when they were said (UTC ms).
@@ -62,24 +62,27 @@ class Forgetting:
         self._directory: Path = app.settings.storage.directory
         self._note = self._directory / NOTE
 
-    def tried(self, wanted: Wanted) -> Told:
-        """What would go; nothing is written."""
+    def tried(self, wanted: Wanted) -> Outcome:
+        """Return what would be removed; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
-        return _told(erased, swept | {"backups to look through": self._copies(tombstones).count()})
+        return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
-    def carry_out(self, wanted: Wanted, author: str, subject: str) -> Told:
-        """Forget it; gone from every file when this returns."""
+    def carry_out(self, wanted: Wanted, author: str, subject: str) -> Outcome:
+        """Forget what is wanted; it is gone from every file when this returns.
+
+        `author` and `subject` are recorded in the audit.
+        """
         self._app.gate.tombstones.add(wanted)
         note = {"author": author, "subject": subject}
-        self._write_note(note)
+        machine.put(self._note, json.dumps(note).encode("ascii"))
         outside.note(self._app)
         failpoint("forget.noted")
         return self._work(note)
 
     def look_again(self, author: str, subject: str) -> int:
-        """Take out what tombstones name and is there all the same; how many events went or changed."""
+        """Remove what tombstones name and is stored all the same; return how many events went or changed."""
         found = self._app.storage.erase(self._app.gate.tombstones, dry=True)
         if found.nothing:
             return 0
@@ -88,7 +91,7 @@ class Forgetting:
         return len(found.gone) + len(found.changed)
 
     def resume(self) -> bool:
-        """Go on with what was killed; whether there was anything."""
+        """Finish a forgetting that was killed; return whether there was one."""
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -99,8 +102,8 @@ class Forgetting:
         self._work(note if isinstance(note, dict) else {}, resumed=True)
         return True
 
-    def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Told:
-        """Take it out of everything. `resumed`: how far another process came is not known."""
+    def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Outcome:
+        """Remove it from everything. `resumed`: how far another process came is not known."""
         app, erased = self._app, Erased()
         with app.derivation.publishing:
             app.drain()
@@ -121,9 +124,10 @@ class Forgetting:
         app.storage.compact()
         failpoint("forget.compacted")
         self._indexes()
-        self._topics((lambda _: True) if resumed else self._tells, erased)
+        clean = app.gate.tombstones.clean
+        self._topics((lambda _: True) if resumed else (lambda text: clean(text) != text), erased)
         app.scheduler.hasten("render_briefings")
-        told = _told(erased, swept)
+        told = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
         app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=dict(told.counts)))
         app.storage.checkpoint()
@@ -135,7 +139,7 @@ class Forgetting:
         return Copies(folder or self._directory / "backups", tombstones)
 
     def _derive_again(self, erased: Erased, whole: bool) -> None:
-        """Derive the sessions that arrived again, and what lies above them; `whole`: look at everything else too."""
+        """Derive the sessions that arrived again, and what lies above them; `whole`: check everything else too."""
         app = self._app
         app.derivation.reread()
         app.derivation.run(place=Place.ASIDE if app.derivation.pending() > _ASIDE else Place.HERE)
@@ -146,7 +150,7 @@ class Forgetting:
         app.derivation.reread()
 
     def _indexes(self) -> None:
-        """Rid the parts of every index of it; the files of one that cannot be had go, since nobody looks after them."""
+        """Clean the parts of every index; the files of one that cannot be opened are removed, since nobody looks after them."""
         accelerators, folder = self._app.accelerators, self._directory / "indexes"
         for name in ("bm25", "vector"):
             if accelerators.searcher(name) is None:
@@ -155,7 +159,7 @@ class Forgetting:
                 _patiently(lambda name=name: accelerators.purge(name))
 
     def _topics(self, tells: Callable[[str], bool], erased: Erased) -> None:
-        """The topic graph goes if it knows of it: it is grouped anew by a job."""
+        """Drop the topic graph if it holds something of it; a job groups it anew."""
         topics = self._app.accelerators.topics()
         if topics is None:
             shutil.rmtree(self._directory / "indexes" / "topics", ignore_errors=True)
@@ -165,12 +169,6 @@ class Forgetting:
         if any(gone):
             self._app.scheduler.hasten("group_topics")
 
-    def _tells(self, text: str) -> bool:
-        return self._app.gate.tombstones.clean(text) != text
-
-    def _write_note(self, said: Mapping[str, Any]) -> None:
-        machine.put(self._note, json.dumps(dict(said)).encode("ascii"))
-
 
 def resume(app: App) -> None:
     """Finish what an earlier process was forgetting; what cannot be finished now is tried at the next start."""
@@ -179,7 +177,7 @@ def resume(app: App) -> None:
 
 
 def _patiently(work: Any) -> None:
-    """Do it once what is under way has ended."""
+    """Run `work` as soon as an index that is being read or built allows it. Raises IndexNotReady after ten minutes."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -193,17 +191,21 @@ def _patiently(work: Any) -> None:
 
 
 def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
-    """Return the counts of files; briefings are written again whatever they hold, and count where something was stored of it."""
+    """Return the counts of removed files.
+
+    Briefings count only where something was stored, since they are written again anyway.
+    """
     return swept if not erased.nothing else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
 
 
-def _told(erased: Erased, files: Mapping[str, int]) -> Told:
+def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
-    return Told(counts, samples)
+    return Outcome(counts, samples)
 
 
 def _both(one: Erased, other: Erased) -> Erased:
+    """Return the outcomes of two erasings as one."""
     counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
     return Erased(
         gone=[*one.gone, *other.gone],

@@ -1,4 +1,4 @@
-"""Backups made here, without what was forgotten: each file is written anew with the rows that may stay."""
+"""Removes what was forgotten from backups made here: each file is written anew with the rows that may stay."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Copies:
-    """The backups of one folder."""
+    """The archive files of one folder."""
 
     def __init__(self, folder: Path, tombstones: Tombstones) -> None:
         self._folder = folder
@@ -44,13 +44,15 @@ class Copies:
         self._topics: set[str] = set()
 
     def count(self) -> int:
-        """How many files there are to look through."""
+        """Return how many files there are to look through."""
         return len(self._files())
 
     def sweep(self) -> int:
-        """Write those anew that hold something of it; how many. One that cannot be read goes, and the log names it.
+        """Write anew the files that hold something of it; return how many.
 
-        DiskFull where one cannot be written anew for want of room; it stays as it was.
+        One that cannot be read is removed, and the log names it.
+
+        Raises DiskFull where one cannot be written anew for want of room; it stays as it was.
         """
         changed = 0
         for path in self._files():
@@ -71,7 +73,7 @@ class Copies:
         return changed
 
     def _files(self) -> list[Path]:
-        """Files of events first, then of quotations: which acts and texts of agents go follows from them."""
+        """Return files of events first, then of quotations: which acts and texts of agents go follows from them."""
         if not self._folder.is_dir():
             return []
         order = ("events-", "grips-")
@@ -80,6 +82,7 @@ class Copies:
         )
 
     def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
+        """Return a row as it may stay, None where it goes, and note what else goes with it."""
         kept = kept_row(self._tombstones, table, row)
         if table == "event":
             (self._leaving if kept is None else self._staying).update((row["project"], row["stream"]))
@@ -98,7 +101,7 @@ class Copies:
         return kept
 
     def _tells(self, table: str, row: dict[str, Any]) -> bool:
-        """Whether a row is about sessions, projects and topics of which nothing is left, or is somebody's label of one."""
+        """Return whether a row is about sessions, projects and topics of which nothing is left, or is somebody's label of one."""
         left = self._leaving - self._staying - {""}
         if table == "segment_cut" and row["stream"] in self._leaving:
             self._segments.add(row["key"])
@@ -114,7 +117,7 @@ class Copies:
         return True
 
     def _without(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """A row without what hangs on nodes and quotations that went."""
+        """Return a row without what hangs on nodes and quotations that went; None where the row goes."""
         if table in ("bullet", "bullet_grip") and row["key"] in self._nodes:
             return None
         if table in _NAMING and row[_NAMING[table]] in self._grips:

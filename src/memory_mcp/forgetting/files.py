@@ -1,7 +1,7 @@
-"""Files beside the database in which words are kept: which of them hold what was forgotten, and how each is rid of it.
+"""Removes what was forgotten from the files beside the database.
 
-Derived files go whole, since they are made again; copies of older states go whole, since nothing can be taken out of them;
-logs and copies of other programs' settings lose the words alone.
+Derived files are removed whole, since they are made again; copies of older states are removed whole, since nothing
+can be taken out of them; logs and copies of other programs' settings lose the words alone.
 """
 
 import json
@@ -36,7 +36,7 @@ class Files:
         self._tombstones = tombstones
 
     def sweep(self, dry: bool = False) -> Counter[str]:
-        """Rid every file of what was forgotten; how many of which kind, and with `dry` how many that would be."""
+        """Clean every file of what was forgotten; return how many of which kind. With `dry` they are only counted."""
         counts: Counter[str] = Counter()
         spool = Path(paths.spool_dir(str(self._directory)))
         for path in self._payloads(spool):
@@ -52,8 +52,10 @@ class Files:
         for pattern in _COPIES:
             for path in self._directory.glob(pattern):
                 counts["copies"] += 1
-                if not dry:
-                    _remove(path)
+                if not dry and path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif not dry:
+                    path.unlink(missing_ok=True)
         log = Path(paths.log_file(str(self._directory)))
         beside = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
         for path in (*log.parent.glob(f"{log.name}*"), *beside, *_files(Path(paths.install_dir()))):
@@ -62,7 +64,7 @@ class Files:
         return counts
 
     def _payloads(self, spool: Path) -> Iterator[Path]:
-        """What hooks left that holds it: read, refused or half written."""
+        """Yield the payloads that hooks left which hold it: waiting, refused or half written."""
         for folder in ("new", "bad", "tmp"):
             for path in _files(spool / folder):
                 with suppress(OSError):
@@ -70,7 +72,10 @@ class Files:
                         yield path
 
     def _pauses(self, dry: bool) -> int:
-        """Take the words out of the names of paused projects; what is recorded of one is compared without them, too."""
+        """Clean the names of paused projects; return how many pauses changed.
+
+        What is recorded is compared without these words, too.
+        """
         try:
             there = pauses.read(str(self._directory))
         except ValueError:
@@ -85,6 +90,10 @@ class Files:
         return changed
 
     def _tells(self, text: str) -> bool:
+        """Return whether a payload holds what was forgotten, or belongs to a forgotten session.
+
+        It is also looked for as text inside JSON, with its escapes resolved.
+        """
         plain = _unescaped(text)
         if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
             return True
@@ -92,7 +101,7 @@ class Files:
         return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
 
     def _rewrite(self, path: Path, dry: bool) -> bool:
-        """Take the words out of a file, in place: another process may have it open to write at its end."""
+        """Clean a file in place, since another process may have it open to write at its end; return whether it changed."""
         try:
             if path.is_symlink() or not path.is_file():
                 return False
@@ -115,15 +124,8 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _unescaped(text: str) -> str:
-    """Text as it was before it was written as JSON, as far as that can be told of a part of it."""
+    """Return a text as it was before it was written as JSON, as far as a part of it allows."""
 
     def plain(match: re.Match[str]) -> str:
         return str(json.loads(f'"\\{match[1]}"'))

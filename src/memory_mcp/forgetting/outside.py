@@ -1,7 +1,8 @@
-"""A copy of tombstones outside the database: what was forgotten after a backup must not come back with it.
+"""Keeps a copy of tombstones outside the database: what was forgotten after a backup must not come back with it.
 
-A line of the file names a memory by its store id, the key of its hashes, and one tombstone of it; no word of any text. Lines are
-only added. Who has the file can try values out, as with tombstones themselves: it is as private as the memory.
+A line of the file names a memory by its store id, the key of its hashes, and one tombstone of it; no word of any
+text. Lines are only added. Who has the file can try values out, as with tombstones themselves: it is as private as
+the memory.
 """
 
 import json
@@ -45,7 +46,10 @@ def note(app: App) -> None:
 
 
 def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
-    """Add the tombstones of memories, by store id, that a file does not have yet; how many. The file is there afterwards."""
+    """Add to a file the tombstones of memories, by store id, that it does not have yet; return how many.
+
+    The file exists afterwards.
+    """
     known = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
     new: list[str] = []
     for memory, log in logs.items():
@@ -58,7 +62,10 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
 
 
 def files_of(places: Sequence[Path]) -> list[Path]:
-    """Return files, and those of folders, which may be empty: nothing was forgotten yet. InvalidQuery for what is not there."""
+    """Return files, and those of folders, which may be empty: nothing was forgotten yet.
+
+    Raises InvalidQuery for a place that does not exist.
+    """
     found: list[Path] = []
     for place in places:
         if place.is_dir():
@@ -71,7 +78,7 @@ def files_of(places: Sequence[Path]) -> list[Path]:
 
 
 def read(files: Iterable[Path]) -> dict[str, Copy]:
-    """Return what files tell, by store id. A line that a crash cut in two is passed over.
+    """Return the tombstones in files, by store id. A line that a crash cut in two is passed over.
 
     Raises StorageError when files have two keys for one memory.
     """

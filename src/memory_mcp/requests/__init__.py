@@ -1,1 +1,1 @@
-"""Requests in, responses out: what both doors offer, with its times, scopes, cursors, limits and defaults."""
+"""Requests in, responses out: what the MCP tools and the commands share."""

@@ -1,4 +1,4 @@
-"""How much was recorded on each local day, by project and agent: get_agent_activity."""
+"""get_agent_activity: counts of what was recorded on each local day, by project and agent."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
@@ -113,6 +113,7 @@ def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.d
 
 
 def _totals(counts: Iterable[Count], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
+    """Return the totals of projects or agents with their months, the one with the most events first."""
     months: dict[str, list[MonthActivity]] = {}
     for one in by_month:
         months.setdefault(one.name, []).append(MonthActivity(month=one.month, events=one.events))

@@ -1,4 +1,4 @@
-"""Arguments of intelligent_search in, the query and options for the policy out."""
+"""Parses the arguments of intelligent_search into the query and the options that the policy takes."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ ScopeOf = Callable[[str, str], Scoped]
 
 
 def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> ParsedSearch:
-    """Parse the given arguments of a call; raise InvalidQuery for an invalid one."""
+    """Return the parsed arguments of a call. Raises InvalidQuery for an invalid one."""
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
@@ -137,18 +137,15 @@ class Trying:
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
         """See Door; raises DeadlineExceeded when the time is over or the caller has gone."""
         asked = parse_search(self._app, self._scope_of, arguments)
-        left = self._left_ms()
-        gone = GONE.get()
+        first, gone = self._first, GONE.get()
+        if first is None:
+            left = float(self._app.settings.retrieval.bounds.timeout_ms)
+        else:
+            left = first.bounds.timeout_ms - 1000 * (time.monotonic() - (self._began if first.strict else self._asked))
         if left < 1 or (gone is not None and gone.is_set()):
             raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.")
-        if self._first is not None and self._first.strict:
+        if first is not None and first.strict:
             own = asked.how.bounds.get("timeout_ms")
             bounds = {**asked.how.bounds, "timeout_ms": int(left if own is None else min(own, left))}
             asked = replace(asked, how=replace(asked.how, bounds=bounds))
         return self._shown(asked)
-
-    def _left_ms(self) -> float:
-        first = self._first
-        if first is None:
-            return float(self._app.settings.retrieval.bounds.timeout_ms)
-        return first.bounds.timeout_ms - 1000 * (time.monotonic() - (self._began if first.strict else self._asked))

@@ -1,4 +1,4 @@
-"""Recording paused and resumed: what is said meanwhile is never recorded, by whichever door and whenever it comes."""
+"""Pauses and resumes recording: what is said meanwhile is never recorded, by whichever door and whenever it comes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @dataclass(frozen=True, slots=True)
 class PauseCapture:
-    """`project` "": the caller's; "*": all. `duration`: as 30m, 2h or 1d; "": until it is resumed. `by` is who asks."""
+    """A pause of a project ("": the caller's; "*": all) for a `duration` such as 30m, 2h or 1d ("": until resumed); `by` asks."""
 
     project: str = ""
     duration: str = ""
@@ -26,7 +26,7 @@ class PauseCapture:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCapture:
-    """As `PauseCapture`; "*" ends every pause."""
+    """The end of the pauses of a project ("": the caller's; "*": every pause)."""
 
     project: str = ""
     by: str = ""
@@ -34,7 +34,7 @@ class ResumeCapture:
 
 @dataclass(frozen=True, slots=True)
 class ListPaused:
-    """All that is paused."""
+    """Request for every pause in force."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +59,8 @@ class Capturing:
 def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     """Record nothing of a project from now on.
 
-    Raises:
-        InvalidQuery: the duration is none, no project is known, or its name holds a secret.
-
+    Raises InvalidQuery for an invalid duration, when no project is known, or when its name holds a secret; ReadOnly
+    where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
@@ -77,15 +76,13 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
     pauses.write(directory, [*left, *before, paused])
     app.storage.audit.record(Act("pause", now, request.by, project))
-    return _told(app, directory, project, caller)
+    return _response(app, directory, project, caller)
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
     """Record a project again; what was said meanwhile stays unrecorded.
 
-    Raises:
-        InvalidQuery: it is not paused, or all projects are.
-
+    Raises InvalidQuery when it is not paused by itself while all projects are, ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     now, known = app.clock.now_ms(), _read(directory)
@@ -98,14 +95,14 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
             "All projects are paused; say project * to resume them.",
         )
     if not ended:
-        return _told(app, directory, project, caller)
+        return _response(app, directory, project, caller)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
     app.storage.audit.record(Act("resume", now, request.by, project))
-    return _told(app, directory, project, caller)
+    return _response(app, directory, project, caller)
 
 
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
-    """Return what is paused now, as far as the caller may know; InvalidQuery where that cannot be read."""
+    """Return what is paused now, as far as the caller may know. Raises InvalidQuery where that cannot be read."""
     return PausedNow(paused={p: app.calendar.iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
@@ -118,7 +115,8 @@ def in_force(app: App, caller: Caller) -> dict[str, int | None]:
     return {project: end for project, end in paused.items() if project == pauses.ALL or caller.sees(app, project)}
 
 
-def _told(app: App, directory: str, project: str, caller: Caller) -> Capturing:
+def _response(app: App, directory: str, project: str, caller: Caller) -> Capturing:
+    """Return the response about a project, with the pauses in force now."""
     now = in_force(app, caller)
     end = now.get(project)
     held = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
@@ -126,6 +124,7 @@ def _told(app: App, directory: str, project: str, caller: Caller) -> Capturing:
 
 
 def _directory(app: App) -> str:
+    """Return the data directory. Raises InvalidQuery where there is none, ReadOnly where it cannot be written."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory records nothing that could be paused")
     if read_only(app.directory):
@@ -134,6 +133,7 @@ def _directory(app: App) -> str:
 
 
 def _read(directory: str) -> list[pauses.Pause]:
+    """Return every pause. Raises InvalidQuery for a damaged file."""
     try:
         return pauses.read(directory)
     except ValueError as error:
@@ -141,6 +141,7 @@ def _read(directory: str) -> list[pauses.Pause]:
 
 
 def _project(app: App, given: str, caller: Caller) -> str:
+    """Return the project that a request names, "*" for all. Raises InvalidQuery where none is known."""
     if given == pauses.ALL:
         caller.refuse_all(app, "pausing everything")
         return given
@@ -151,6 +152,7 @@ def _project(app: App, given: str, caller: Caller) -> str:
 
 
 def _milliseconds(duration: str) -> int:
+    """Return a duration such as 30m, 2h or 1d in milliseconds; 0 for "". Raises InvalidQuery for any other text."""
     if not duration.strip():
         return 0
     found = _DURATION.fullmatch(duration.strip().lower())

@@ -1,6 +1,7 @@
-"""What leaves a memory to be read or stored elsewhere: events by pages, and what the tree tells of a day.
+"""Gives a memory's events by pages, and a day's summaries, to the commands that write exports.
 
-No tool and no command asks these by name: the commands that carry a memory do, in their own process, and write its files.
+No tool and no command asks these by name: the commands that carry a memory do, in their own process, and write its
+files.
 """
 
 from collections.abc import Mapping
@@ -17,10 +18,11 @@ _EVENTS, _CHARS = 500, 2 * 1024 * 1024
 
 
 def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Events behind `after` in order of arrival, up to `to` (0: whatever there is now), of a project, an agent, a time.
+    """Return events numbered above `after`, in order of arrival, of a project, an agent and a time.
 
-    Every acknowledged event has its number, so whoever asks page by page up to the first answer's `to` has all of them,
-    however much is written meanwhile. InvalidQuery for an unknown project or time.
+    Every acknowledged event has its number, so that a caller who asks page by page up to the first answer's `to` has
+    all of them, however much is written meanwhile; `to` 0 stands for the last event now. Raises InvalidQuery for an
+    unknown project or time.
     """
     after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
     project = known_project(app, str(asked["project"])) if asked.get("project") else None

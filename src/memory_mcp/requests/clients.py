@@ -15,7 +15,7 @@ from memory_mcp.requests.scope import Caller
 
 @dataclass(frozen=True, slots=True)
 class ListClients:
-    """Those that were found, or whose configuration names the memory."""
+    """Request for the programs that were found, or whose configuration names the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ClientList:
 
 
 def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
-    """Return the programs, read from their files as they are now; nothing is changed."""
+    """Return the programs, read from their configuration files; nothing is changed."""
     caller.refuse_all(app, "the list of programs")
     home = str(Path.home())
     try:

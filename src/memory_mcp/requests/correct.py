@@ -87,10 +87,7 @@ class Audited:
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     """Record a statement that supersedes another, which is shown as superseded from now on.
 
-    Raises:
-        InvalidQuery: the text is empty, or nothing of it may be stored.
-        NotFound: there is no such quotation.
-
+    Raises InvalidQuery when the text is empty or nothing of it may be stored, NotFound for an unknown quotation.
     """
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
@@ -115,12 +112,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
 
 
 def retract(app: App, request: Retract, caller: Caller) -> Corrected:
-    """Record that a statement is retracted.
-
-    Raises:
-        NotFound: there is no such quotation.
-
-    """
+    """Record that a statement is retracted. Raises NotFound for an unknown quotation."""
     old = visible_evidence(app, caller, request.grip_id)
     app.derivation.run()
     _supersede(app, old, None, request)
@@ -147,6 +139,7 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
 
 
 def _author(request: Correct | Retract) -> str:
+    """Return who is named as the author of a change."""
     return PERSON if request.is_person else request.by
 
 

@@ -33,9 +33,7 @@ def event_of(cursor: str, *question: str) -> EventId:
 def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
     """Return the sort key of the event after which a page begins; None for no cursor.
 
-    Raises:
-        InvalidQuery: as for `offset_of`, or the event is not stored any more.
-
+    Raises InvalidQuery as `offset_of` does, and when the event is not stored any more.
     """
     if not cursor:
         return None

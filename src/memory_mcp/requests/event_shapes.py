@@ -1,4 +1,4 @@
-"""Stored events in, the events that get_events shows out: lean, or with their origin, size and quotations."""
+"""Turns stored events into the events that get_events shows: lean, or with their origin, size and quotations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +51,10 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
 
     """
     lean = [event(one, app.calendar) for one in found]
-    cut = [replace(one, text=_part(one.text, offsets.get(one.event_id, 0), most)) for one in lean]
+    cut = []
+    for one in lean:
+        first = offsets.get(one.event_id, 0)
+        cut.append(replace(one, text=one.text[first : first + most] if most else one.text[first:]))
     if not full:
         return cut
     grips = app.storage.grips.of_events([one.event_id for one in found])
@@ -70,10 +73,6 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
         )
         for shown, one in zip(cut, found, strict=True)
     ]
-
-
-def _part(text: str, offset: int, most: int) -> str:
-    return text[offset : offset + most] if most else text[offset:]
 
 
 def _span(grip: Grip, one: Stored, over: bool) -> QuotedSpan:

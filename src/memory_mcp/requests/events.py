@@ -1,4 +1,4 @@
-"""Events in order of time: get_events."""
+"""get_events: events in order of time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _EVENT_TOKENS = 60
 
 @dataclass(frozen=True, slots=True)
 class GetEvents:
-    """All of a session, of a segment or of a span of time; or one event and its neighbours."""
+    """Request for the events of a session, of a segment or of a span of time; or for one event and its neighbours."""
 
     since: str = ""
     until: str = ""
@@ -57,13 +57,7 @@ class Events(Recalled):
 
 
 def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
-    """Return a page of events.
-
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        NotFound: there is no such segment or event.
-
-    """
+    """Return a page of events. Raises InvalidQuery for an invalid argument, NotFound for an unknown segment or event."""
     own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
     if request.event_id:
@@ -111,8 +105,9 @@ def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
         found = [one for one in found if after is None or one.order > after][: limit + 1]
     else:
         found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
-    words = _whose(app, caller, found) or scoped.words if is_session else scoped.words
-    return found, limit, words, question
+    # A session that is named alone is read in whichever projects its events belong to.
+    others = {caller.elsewhere(app, event.project) for event in found} - {""} if is_session else ()
+    return found, limit, ", ".join(sorted(others)) or scoped.words, question
 
 
 def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
@@ -126,8 +121,3 @@ def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
     earlier, later = app.storage.events.around(event, before, after)
     found = [*earlier, event, *later]
     return found, len(found), caller.elsewhere(app, event.project) or event.project, ()
-
-
-def _whose(app: App, caller: Caller, found: Sequence[Stored]) -> str:
-    """Return the other projects that a session's events belong to; "" for the caller's own."""
-    return ", ".join(sorted({caller.elsewhere(app, event.project) for event in found} - {""}))

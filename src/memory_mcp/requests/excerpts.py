@@ -1,4 +1,4 @@
-"""A long text and the words of a question in, the part of the text that holds most of them out. Pure.
+"""Cuts out the part of a long text that holds most of a question's words. Pure.
 
 Invariants
 1. What lies between two ellipses is an exact part of the text.
@@ -30,7 +30,7 @@ _ZERO_WIDTH_JOINER = "\u200d"
 
 
 def term_weights(query: str, frequencies: "Frequencies", segments: int, project: str | None) -> dict[str, float]:
-    """Weights of a query's terms: the rarer in the project's segments, the heavier."""
+    """Return weights of a query's terms: the rarer in the project's segments, the heavier."""
     return {t: math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(t), project))) for t in query_terms(query)}
 
 
@@ -43,7 +43,7 @@ class Excerpt:
         self._found: Sequence[tuple[int, int, str]] | None = None
 
     def cut(self, width: int) -> str:
-        """At most `width` characters around the heaviest terms that stand together, ellipses included."""
+        """Return at most `width` characters around the heaviest terms that stand together, ellipses included."""
         if len(self.text) <= width:
             return self.text
         room = max(width - 2 * len(ELLIPSIS), 1)
@@ -53,7 +53,10 @@ class Excerpt:
         return cut_out(self.text, start, end, (first, last))
 
     def _densest(self, room: int) -> tuple[int, int]:
-        """Start and end of the stretch of at most `room` characters whose distinct terms weigh most; the earliest of several."""
+        """Return start and end of the stretch of at most `room` characters whose distinct terms weigh most.
+
+        The first of equal ones.
+        """
         if self._found is None:
             self._found = [one for one in placed_terms(self.text) if one[2] in self._weights]
         found, held = self._found, Counter[str]()
@@ -89,7 +92,10 @@ class Excerpt:
 
 
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
-    """The part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`; ellipses mark cuts."""
+    """Return the part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`.
+
+    Ellipses mark cuts.
+    """
     first, last = kept or (end, start)
     if start > 0:
         most = min(first, end)

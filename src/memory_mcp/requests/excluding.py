@@ -1,4 +1,4 @@
-"""What is never recorded: projects, paths and tools, kept in the settings file and in force at once."""
+"""Excludes projects, paths and tools from recording; exclusions stand in the settings file and are in force at once."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _SETTINGS = {"project": "exclude_projects", "path": "exclude_paths", "tool": "ex
 
 @dataclass(frozen=True, slots=True)
 class ListExcluded:
-    """Everything that is excluded."""
+    """Request for everything that is excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Exclude:
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """As `Exclude`: the pattern is excluded no more."""
+    """The opposite of `Exclude`: the pattern is excluded no more."""
 
     project: str = ""
     path: str = ""
@@ -61,18 +61,17 @@ class Exclusions:
 
 
 def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
-    """Return what is excluded."""
+    """Return everything that is excluded."""
     caller.refuse_all(app, "what is excluded")
-    return _told(app)
+    return _response(app)
 
 
 def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
     """Record nothing more of a project, of what names a path, or of a tool.
 
-    Raises:
-        InvalidQuery: not exactly one is named, or the pattern is empty, holds a comma or a secret, or is too long.
-        ConfigError: a variable of the environment goes before the settings file, or that cannot be read or written.
-
+    Raises InvalidQuery when not exactly one is named, or the pattern is empty, holds a comma or a secret, or is too
+    long; ConfigError when a variable of the environment overrides the settings file, or that cannot be read or
+    written.
     """
     kind, pattern = _one(app, request, caller)
     told = _changed(app, kind, pattern, on=True, by=request.by)
@@ -81,12 +80,12 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 
 
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
-    """Record again what was excluded by a pattern; raises as `exclude` does."""
+    """Record again what was excluded by a pattern. Raises what `exclude` raises."""
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 
 
 def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str]:
-    """Return the kind that is named, and its pattern."""
+    """Return the kind that is named, and its pattern. Raises InvalidQuery for an invalid one."""
     caller.refuse_all(app, "excluding")
     named = [(kind, text.strip()) for kind in _SETTINGS if (text := getattr(request, kind)).strip()]
     if len(named) != 1:
@@ -103,6 +102,7 @@ def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str
 
 
 def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
+    """Add a pattern to the settings or remove it, and return what is excluded now."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory has no settings file")
     if read_only(app.directory):
@@ -115,7 +115,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     before = listed(getattr(said, name))
     if (pattern in before) is on:
         _record_by(app, said)
-        return _told(app)
+        return _response(app)
     after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
     now = _with(said, {name: ", ".join(after)})
     held = app.settings.ingest
@@ -127,7 +127,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
         _record_by(app, held)
         raise
     app.storage.audit.record(Act("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
-    return replace(_told(app), changed=True)
+    return replace(_response(app), changed=True)
 
 
 def _with(said: IngestSettings, lists: Mapping[str, Any]) -> IngestSettings:
@@ -148,7 +148,7 @@ def _variables(name: str = "") -> list[str]:
     return sorted(given for given in os.environ if known.get(given.upper()) in wanted)
 
 
-def _told(app: App) -> Exclusions:
+def _response(app: App) -> Exclusions:
     capture = app.gate.capture
     return Exclusions(
         projects=capture.projects,

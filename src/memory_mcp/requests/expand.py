@@ -96,12 +96,9 @@ class ExpandResponse(Recalled):
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
-    """Show a citation's words in their place.
+    """Return a citation's words in their place, within a token budget.
 
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        NotFound: there is no such citation.
-
+    Raises InvalidQuery for an invalid argument, NotFound for an unknown citation.
     """
     before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
@@ -109,7 +106,11 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     project = found.excerpt[0].project
     app.count_opening(found.grip_id)
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
-    node_id = next((s.node_id for s in segments.values()), "") or _filed_under(app, found.excerpt[0])
+    node_id, first = next((s.node_id for s in segments.values()), ""), found.excerpt[0]
+    if not node_id:
+        # A citation of a whole event does not say itself under which segment it is filed.
+        cuts = app.storage.toc.cuts([first.stream]).get(first.stream, [])
+        node_id = next((cut.node_id for cut in cuts if cut.start <= first.order <= cut.end), "")
     elsewhere = caller.elsewhere(app, project)
     over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
     is_pinned = found.grip_id in app.storage.toc.pins()
@@ -117,14 +118,8 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     return fitting.within(budget)
 
 
-def _filed_under(app: App, event: Event) -> str:
-    """Return the segment that an event is filed under; "" for none. A citation of a whole event does not say it itself."""
-    cuts = app.storage.toc.cuts([event.stream]).get(event.stream, [])
-    return next((cut.node_id for cut in cuts if cut.start <= event.order <= cut.end), "")
-
-
 class _Fitting:
-    """Cuts one citation to a token budget."""
+    """Cuts one citation and its surroundings to a token budget."""
 
     def __init__(
         self,

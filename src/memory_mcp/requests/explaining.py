@@ -1,4 +1,4 @@
-"""Why an answer is what it is: the policy's explanation as both doors show it, lean or whole. Pure."""
+"""The policy's explanation of an answer as both doors show it, lean or whole. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -93,8 +93,10 @@ def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanatio
 
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
-    """Everything that was decided."""
-    used = why.used
+    """Return everything that was decided."""
+    used, path = why.used, [asdict(step) | {"score": round(step.score, 3)} for step in why.path]
+    # What matched is left out where nothing did.
+    shown = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
     return FullExplanation(
         query=query,
@@ -120,7 +122,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         bounds=bounds,
         window=window(why.window, why.window_words, calendar),
         notices=why.notices,
-        path=tuple(_step(asdict(s)) for s in why.path),
+        path=tuple(shown),
     )
 
 
@@ -128,13 +130,8 @@ def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)
 
 
-def _step(step: dict[str, Any]) -> dict[str, Any]:
-    shown = {**step, "score": round(step["score"], 3)}
-    del shown["searched_level"]
-    return {name: value for name, value in shown.items() if name != "matched" or value}
-
-
 def _brief(made: Explanation, tried: Collection[str]) -> Explanation:
+    """Return an explanation with less in it, as far as it is longer than `LEAN_TOKENS`."""
     if tokens_of(made, 1.0) <= LEAN_TOKENS:
         return made
     skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)

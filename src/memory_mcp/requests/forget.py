@@ -1,11 +1,11 @@
-"""Forgetting: what is meant, what goes with it, and that it goes."""
+"""Forgets events, sessions, projects, times, topics or values, or says what that would remove."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
-from memory_mcp.forgetting.act import Forgetting, Told
+from memory_mcp.forgetting.act import Forgetting, Outcome
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
 from memory_mcp.model.event import Event
@@ -29,7 +29,7 @@ _ONE = "Name one of: event, session, project, a time (since, until), topic, valu
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """What is to be forgotten; `by` is who asks."""
+    """What is to be forgotten: exactly one kind is named, but a time may go with session or project; `by` is who asks."""
 
     event: str = ""
     session: str = ""
@@ -61,12 +61,10 @@ class Forgotten:
 
 
 def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
-    """Forget, or say what that would take.
+    """Forget, or say what that would remove.
 
-    Raises:
-        InvalidQuery: nothing or too much is named, a value is too short, or a tool may not.
-        NotFound: there is no such event, session or topic.
-
+    Raises InvalidQuery when nothing or too much is named, a value is too short or too common, or a tool may not;
+    NotFound for an unknown event, session or topic.
     """
     caller.refuse_all(app, "forgetting")
     wanted, subject = _wanted(app, request)
@@ -83,14 +81,14 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     return _shape(app, told, True, note)
 
 
-def _shape(app: App, told: Told, done: bool, note: str) -> Forgotten:
+def _shape(app: App, told: Outcome, done: bool, note: str) -> Forgotten:
     samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in told.samples[:_SAMPLES]]
     said = note if told.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=dict(told.counts), events=samples, note=said)
 
 
 def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
-    """Return what is to be forgotten, and its kind in words."""
+    """Return what is to be forgotten, and its kind in words. Raises InvalidQuery and NotFound as `forget` does."""
     alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
     timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]
     if len(alone) + bool(timed) != 1 or (request.session and request.project):
@@ -112,7 +110,7 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
 
 
 def _refuse_common(app: App, wanted: Wanted) -> None:
-    """Refuse a value that stands nearly everywhere: taking it out would leave gaps in most of what was ever said."""
+    """Raise InvalidQuery for a value that stands nearly everywhere: without it most texts would have gaps."""
     tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
     step = max(last // _SLICES, _SLICE)
     texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
@@ -125,6 +123,7 @@ def _refuse_common(app: App, wanted: Wanted) -> None:
 
 
 def _of_topic(app: App, given: str) -> Iterator[Event]:
+    """Yield the events of a topic's segments. Raises NotFound for an unknown topic."""
     topic = parse_topic_id(given)
     known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
     if known is None:
@@ -156,7 +155,7 @@ def _ranges(app: App, request: Forget) -> list[Range]:
 
 
 def _of_project(app: App, project: str, since: int, until: int) -> Iterator[Range]:
-    """Everything that is shown under a project's name: whole projects as they were recorded, else session by session."""
+    """Yield the ranges of a project: whole projects as they were recorded, else session by session."""
     names = app.storage.projects.names
     streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()}
     for recorded in sorted({recorded for recorded, _ in streams}):

@@ -1,4 +1,4 @@
-"""The indexes themselves: their status, building one anew, leaving old documents out."""
+"""Requests about the indexes: their status, building one anew, leaving old documents out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -38,29 +38,29 @@ class PruneLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GetTeleportStatus:
-    """Both indexes."""
+    """Request for the state of both indexes."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetVectorStatus:
-    """The vector index."""
+    """Request for the state of the vector index."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetTopicGraphStatus:
-    """The topic graph."""
+    """Request for the state of the topic graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildIndex:
-    """An index to build anew from the store."""
+    """Request to build an index anew from the store."""
 
     index_type: str
 
 
 @dataclass(frozen=True, slots=True)
 class PruneIndex:
-    """An index to leave documents out of that ended so many days ago."""
+    """Request to leave out of an index the documents that ended so many days ago."""
 
     index_type: str
     age_days: int
@@ -212,7 +212,7 @@ def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -
 
 
 def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
-    """Build an index anew; LayerUnavailable where there can be none."""
+    """Build an index anew. Raises LayerUnavailable where there can be none, InvalidQuery for an unknown one."""
     caller.refuse_all(app, "an index")
     name = _named(request.index_type, tuple(IndexName))
     if name is IndexName.TOPICS:
@@ -225,7 +225,7 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
 
 
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
-    """Leave old documents out of an index; LayerUnavailable where there is none."""
+    """Leave old documents out of an index. Raises LayerUnavailable where there is none, InvalidQuery for an unknown one."""
     caller.refuse_all(app, "an index")
     name, level = _named(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
     gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
@@ -233,6 +233,7 @@ def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
 
 
 def _named(name: str, known: Sequence[IndexName]) -> IndexName:
+    """Return the index of a name. Raises InvalidQuery for one that is missing or unknown."""
     found = choice(known, "index_type", name)
     if found is None:
         raise InvalidQuery("index_type is missing", f"One of {', '.join(known)}.")
@@ -240,7 +241,7 @@ def _named(name: str, known: Sequence[IndexName]) -> IndexName:
 
 
 def _healthy(app: App) -> str:
-    """Return the state of the vector index, with what its model leaves to others."""
+    """Return the words for a vector index that works, with what its model does not do."""
     found = app.accelerators.embedding()
     return f"healthy ({found.remark})" if found and found.remark else "healthy"
 

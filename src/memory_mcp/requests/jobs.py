@@ -1,4 +1,4 @@
-"""The jobs that run by themselves: list_jobs, run_job, pause_job and resume_job."""
+"""list_jobs, run_job, pause_job and resume_job: the jobs that run by themselves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from memory_mcp.requests.scope import Caller
 
 @dataclass(frozen=True, slots=True)
 class ListJobs:
-    """All of them."""
+    """Request for every job."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """`name` as list_jobs shows it; it runs at once, paused or not."""
+    """Request to run the job `name` (as list_jobs shows it) at once, paused or not."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PauseJob:
-    """`name` as list_jobs shows it; it rests until it is resumed."""
+    """Request to pause the job `name` (as list_jobs shows it) until it is resumed."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeJob:
-    """`name` as list_jobs shows it; what was due meanwhile runs once."""
+    """Request to resume the job `name` (as list_jobs shows it); what was due meanwhile runs once."""
 
     name: str
 
@@ -100,36 +100,21 @@ def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
 
 
 def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
-    """Run a job and return its report; raises what the job raises.
-
-    Raises:
-        InvalidQuery: no job has that name.
-
-    """
+    """Run a job and return its report. Raises InvalidQuery for an unknown name, and what the job raises."""
     caller.refuse_all(app, "running a job")
     report = app.scheduler.run_now(request.name)
     return JobRun(name=request.name, ok=True, report=report.words, counts=dict(report.counts))
 
 
 def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
-    """Pause a job; a run that is under way ends as it would.
-
-    Raises:
-        InvalidQuery: no job has that name.
-
-    """
+    """Pause a job; a run that is under way goes on to its end. Raises InvalidQuery for an unknown name."""
     caller.refuse_all(app, "pausing a job")
     app.scheduler.pause(request.name)
     return _paused(app, request.name)
 
 
 def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
-    """Let a paused job run again.
-
-    Raises:
-        InvalidQuery: no job has that name.
-
-    """
+    """Let a paused job run again. Raises InvalidQuery for an unknown name."""
     caller.refuse_all(app, "resuming a job")
     app.scheduler.resume(request.name)
     return _paused(app, request.name)

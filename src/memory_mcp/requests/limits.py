@@ -19,7 +19,7 @@ class Range:
     most: int = 100
 
     def check(self, value: int, name: str = "limit") -> int:
-        """Return `value`; raise InvalidQuery if it lies outside the range."""
+        """Return `value`. Raises InvalidQuery if it lies outside the range."""
         if value < self.least:
             raise InvalidQuery(f"{name} must be at least {self.least}")
         if value > self.most:
@@ -80,7 +80,7 @@ class Bounds:
     min_confidence: float | None = None
 
     def __post_init__(self) -> None:
-        """Check every bound that is given."""
+        """Raise InvalidQuery for a bound outside its range."""
         for name in BOUNDS:
             value = getattr(self, name)
             if value is not None:
@@ -98,7 +98,7 @@ BOUNDS = tuple(f.name for f in fields(Bounds) if f.name != "min_confidence")
 
 
 def choice(known: Iterable[E], name: str, given: str) -> E | None:
-    """Return the member with the value `given`, None for ""; raise InvalidQuery for any other text."""
+    """Return the member with the value `given`, None for "". Raises InvalidQuery for any other text."""
     if not given:
         return None
     members = list(known)
@@ -110,7 +110,7 @@ def choice(known: Iterable[E], name: str, given: str) -> E | None:
 
 
 def words(text: str) -> str:
-    """Return a query unchanged; raise InvalidQuery if it is empty or longer than `MAX_QUERY` characters."""
+    """Return a query unchanged. Raises InvalidQuery if it is empty or longer than `MAX_QUERY` characters."""
     if not text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     if len(text) > MAX_QUERY:

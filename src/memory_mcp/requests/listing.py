@@ -1,4 +1,4 @@
-"""A node in, a page of its children out: at most so many, each with what it was about and how much there was of it.
+"""Pages of a node's children, each with what it was about and how much there was of it.
 
 Invariants
 1. Every child is on one of the pages, or on one of those that open what is folded; none is on two.
@@ -6,6 +6,7 @@ Invariants
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memory_mcp.app import App
@@ -17,7 +18,7 @@ from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.plain import fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
-from memory_mcp.requests.shapes import Bullet, Child, Told, child, full_child, lessened
+from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
 from memory_mcp.toc.quiet import quiet
 
 #: Tokens within which the first children of a list are told with as much beside their titles as fits.
@@ -57,11 +58,7 @@ class Listing:
 def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
     """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
 
-    With `full`, all is said of each.
-
-    Raises:
-        InvalidQuery: the cursor is damaged, or of another question.
-
+    With `full`, all is said of each. Raises InvalidQuery for a cursor that is damaged, or of another question.
     """
     below = app.tree.children(opened.node_id, scoped.project)
     heads = app.storage.toc.heads(below)
@@ -70,8 +67,11 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
     hidden = quiet([heads[i] for i in ids], app.storage.toc.pins()) if opened.level is TocLevel.DAY else []
     question: tuple[str, ...] = ("browse_toc", opened.node_id, scoped.words)
     behind = (*question, "folded")
-    offset = _offset(cursor, behind) if hidden and cursor else None
+    offset: int | None = None
     apart = set(hidden)
+    if hidden and cursor:
+        with suppress(InvalidQuery):  # a cursor of the children that are not folded
+            offset = offset_of(cursor, *behind)
     if offset is None:
         rows, asked, offset = [i for i in ids if i not in apart], question, offset_of(cursor, *question)
     else:
@@ -82,9 +82,10 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
     else:
         first = _children(app, rows[: PAGE.default], scoped)
         factor = app.settings.retrieval.token_factor
-        told = next((t for t in Told if tokens_of([lessened(one, t) for one in first], factor) <= _ROOM), Told.TITLES)
+        details = (d for d in ChildDetail if tokens_of([lessened(one, d) for one in first], factor) <= _ROOM)
+        detail = next(details, ChildDetail.TITLES)
         page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
-        children = [lessened(one, told) for one in page]
+        children = [lessened(one, detail) for one in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
     return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
 
@@ -106,11 +107,3 @@ def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = Fals
     found = app.tree.nodes(ids, scoped.project)
     counted = [(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
     return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]
-
-
-def _offset(cursor: str, question: tuple[str, ...]) -> int | None:
-    """Return the offset of a cursor; None if it belongs to another question."""
-    try:
-        return offset_of(cursor, *question)
-    except InvalidQuery:
-        return None

@@ -1,4 +1,4 @@
-"""Dated quotations of a period, of a session or about a topic, fenced and within a budget: what a prompt hands a model."""
+"""Dated quotations of a period, of a session or about a topic, fenced and within a budget: the text of prompts for a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _NEAREST = 3
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What was asked about, in words, and the fenced text; "" where nothing is recorded."""
+    """The text about something, fenced; "" where nothing is recorded."""
 
     about: str
     text: str
@@ -49,7 +49,10 @@ class Material:
 
 
 def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions: bool = False) -> Material:
-    """Return the best quotations about a topic, each with what its segment settled; with `decisions` that comes first."""
+    """Return the best quotations about a topic, each with statements of its segment.
+
+    With `decisions` the statements come first.
+    """
     asked = words(topic)
     found = app.ask(Query(asked, _QUOTED, scoped.project), How(Intent.ANSWER))
     hits = [h for h in found.hits if h.grip_ids and h.quote]
@@ -98,6 +101,7 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
 
 
 def _week_id(app: App, week: str) -> NodeId:
+    """Return the id of a week. Raises InvalidQuery for anything else."""
     invalid = InvalidQuery(
         f"not a week: {week[:60]!r}", "Write 2026-W05, 'last week' or toc:week:2026-W05; empty: the latest week."
     )
@@ -140,6 +144,7 @@ def _moment(app: App, at_ms: int) -> str:
 
 
 def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
+    """Return the session of an id, or of its beginning. Raises NotFound for none and for several."""
     known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
     exact = [s for s in known if s.session_id == session_id]
     alike = exact or [s for s in known if s.session_id.startswith(session_id)]
@@ -161,7 +166,10 @@ def _latest(app: App, scoped: Scoped) -> list[Segment]:
 
 
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
-    """The telling statements of each hit's segment as lines with their citations, decisions first, and what was asked there."""
+    """Return by segment the statements of each hit's segment, as lines with their citations.
+
+    Decisions come first, and what was asked there last; at most `_BESIDE` of each segment.
+    """
     keys = [key for hit in hits if (key := segment_key_of(hit.node_id)) is not None]
     made: dict[NodeId, list[tuple[str, str]]] = {}
     for cut in app.storage.toc.segments(keys).values():
@@ -176,7 +184,7 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
 
 
 def _fitting(head: str, lines: Sequence[str], budget: int, factor: float) -> str:
-    """Return as many lines as fit, fenced; "" where there is none."""
+    """Return as many lines as fit a token budget, fenced behind a heading; "" where there are none."""
     kept: list[str] = []
     for line in lines:
         if estimate_tokens(fence("\n".join([head, *kept, line])), factor) <= budget:

@@ -1,4 +1,4 @@
-"""What another memory says beside its events, taken into this one: what is known is left as it is, so twice changes nothing."""
+"""Takes into this memory what another one says beside its events; what is known is left as it is, so twice changes nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -84,7 +84,10 @@ def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
 
 
 def _lead(app: App, rows: Sequence[Row]) -> int:
-    """Ids of segments that were cut otherwise there lead to the segment that holds their first event here."""
+    """Have ids of segments that were cut otherwise there lead to the segment that holds their first event here.
+
+    Return how many.
+    """
     leads: dict[NodeId, NodeId] = {}
     toc = app.storage.toc
     ids = {r["key"]: segment_id(r["day"], segment_key("segment", str(r["stream"]), str(r["cut_no"]))) for r in rows}
@@ -102,7 +105,7 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
 
 
 def _superseded(app: App, rows: Sequence[Row]) -> int:
-    """Of a statement that both say something of, what was said last holds."""
+    """Record the corrections that are not known here; return how many. Of several about one statement the last one holds."""
     with app.storage.archive.snapshot() as snapshot:
         own = {
             (row[0], row[1], row[2])
@@ -120,6 +123,7 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
 
 
 def _labels(app: App, rows: Sequence[Row]) -> int:
+    """Store labels of topics that have none here; return how many."""
     own = {(label.topic_id, label.project) for label in app.storage.topics.labels()}
     new = [r for r in rows if (r["topic_id"], r["project"]) not in own]
     for r in new:
@@ -129,7 +133,10 @@ def _labels(app: App, rows: Sequence[Row]) -> int:
 
 
 def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
-    """Texts of agents, for nodes that no agent has written here; checked as any agent's, since the node may hold less here."""
+    """Store texts of agents for nodes that no agent has written here; return how many.
+
+    They are checked as any agent's are, since the node may hold less here.
+    """
     own, count = set(app.storage.toc.refined()), 0
     for node in nodes:
         if not by_agent(node["author"]) or not node["current"] or node["node_id"] in own:

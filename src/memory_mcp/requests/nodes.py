@@ -1,4 +1,4 @@
-"""Reading the time tree: browse_toc, get_node and get_toc_root."""
+"""browse_toc, get_node and get_toc_root: reading the time tree."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _BULLETS, _FEW_BULLETS, _SPARE = 200, 80, 4
 
 @dataclass(frozen=True, slots=True)
 class Browse:
-    """One page of the tree, and a page of its children."""
+    """Request for a node of the tree and a page of its children."""
 
     node_id: str = ""
     limit: int = PAGE.default
@@ -48,7 +48,7 @@ class Browsed(Recalled):
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """One node with a page of its children; the root where no node is named."""
+    """Request for a whole node with a page of its children; the root where no node is named."""
 
     node_id: str = ""
     project: str = ""
@@ -121,7 +121,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
-    """Return a whole node with the first page of its children; NotFound where the scope holds none such."""
+    """Return a whole node with the first page of its children. Raises NotFound for a node that the scope does not hold."""
     limit, full = PAGE.check(request.limit), choice(Detail, "detail", request.detail) is Detail.FULL
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
@@ -159,5 +159,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return the superseded ones of a node's grips."""
+    """Return those of a node's grips that are superseded."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

@@ -1,4 +1,4 @@
-"""Store a statement as an event: what `remember` stores, and what replaces a corrected statement."""
+"""Stores a statement as an event: what `remember` stores, and what replaces a corrected statement."""
 
 import uuid
 from collections.abc import Mapping
@@ -39,9 +39,7 @@ def is_notes(session_id: str) -> bool:
 def keep(app: App, note: Note) -> tuple[EventId, GripId]:
     """Store a note, once per key, and return its event and the grip that quotes it.
 
-    Raises:
-        NotFound: it was stored under this key before, and was forgotten since.
-
+    Raises NotFound when it was stored under this key before and was forgotten since.
     """
     now = app.clock.now_ms()
     source_id = note.source_id or f"note:{uuid.uuid4().hex}"
@@ -62,12 +60,7 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
     found = app.storage.events.find(stored)
     if found is None:
         raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
-    return stored, span_grip_id(stored, 0, _cut(found.text))
-
-
-def _cut(text: str) -> int:
-    """Return where the quotation ends: at the end of the text, or after the last word that fits."""
-    if len(text) <= _QUOTED:
-        return len(text)
-    space = text.rfind(" ", _QUOTED // 2, _QUOTED)
-    return space if space > 0 else _QUOTED
+    # The quotation ends at the end of the text, or after the last word that fits.
+    space = found.text.rfind(" ", _QUOTED // 2, _QUOTED)
+    end = len(found.text) if len(found.text) <= _QUOTED else space if space > 0 else _QUOTED
+    return stored, span_grip_id(stored, 0, end)

@@ -1,14 +1,15 @@
-"""One topic: everything about it, its segments, what it is related to, and its label."""
+"""Requests about one topic: everything about it, its segments, what it is related to, and its label."""
 
 import datetime as dt
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act
-from memory_mcp.model.ids import TopicId, parse_topic_id
+from memory_mcp.model.ids import parse_topic_id
 from memory_mcp.model.toc import AGENT
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.requests.cursors import offset_of
@@ -33,7 +34,7 @@ _KEYWORDS, _OPENED, _BULLETS = 12, 10, 3
 
 @dataclass(frozen=True, slots=True)
 class GetTopic:
-    """One topic with everything that is known of it."""
+    """Request for one topic with everything that is known of it."""
 
     topic_id: str
     project: str = ""
@@ -42,7 +43,7 @@ class GetTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicNodes:
-    """The segments that are about a topic, most relevant first."""
+    """Request for the segments that are about a topic, most relevant first."""
 
     topic_id: str
     limit: int = RESULTS.default
@@ -53,7 +54,7 @@ class TopicNodes:
 
 @dataclass(frozen=True, slots=True)
 class RelatedTopics:
-    """Topics that belong together with one."""
+    """Request for the topics that belong together with one."""
 
     topic_id: str
     limit: int = RESULTS.default
@@ -141,7 +142,11 @@ class Labelled(Recalled):
 
 
 def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
-    """Return everything about one topic; NotFound where the scope holds none of that id, else as `topics_by_query`."""
+    """Return everything about one topic.
+
+    Raises NotFound where the scope holds none of that id, InvalidQuery for an invalid argument, LayerUnavailable
+    where there is no topic graph.
+    """
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.graph, opened.topic, opened.view
     links, _ = graph.links(topic.topic_id, view, _OPENED)
@@ -160,7 +165,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
 
 
 def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
-    """Return a page of a topic's segments; raises as `get_topic`."""
+    """Return a page of a topic's segments. Raises what `get_topic` raises."""
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
@@ -179,7 +184,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
 
 
 def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
-    """Return what a topic is related to; raises as `get_topic`."""
+    """Return what a topic is related to. Raises what `get_topic` raises."""
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     return FoundRelated(
@@ -192,7 +197,10 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 
 
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
-    """Give a topic the label that its scope sees from now on; raises as `get_topic`, InvalidQuery for a label that is none."""
+    """Give a topic the label that its scope sees from now on.
+
+    Raises what `get_topic` raises, and InvalidQuery for a label that is too long or refused.
+    """
     label = _label(app.gate, request.label)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
@@ -220,25 +228,18 @@ class _Opened:
 
     def history(self) -> list[Turned]:
         """Return what happened to it, with the labels of those other topics that the scope sees."""
-        return [
-            Turned(
-                when=local_day(self._app, turn.at_ms),
-                what=turn.what,
-                topic_id=turn.other or "",
-                label=self._label_of(turn.other) if turn.other else "",
-            )
-            for turn in self.graph.turns(self.topic.topic_id)
-        ]
-
-    def _label_of(self, topic_id: TopicId) -> str:
-        try:
-            return self.graph.topic(topic_id, self.view).label
-        except NotFound:
-            return ""
+        made = []
+        for turn in self.graph.turns(self.topic.topic_id):
+            label = ""
+            with suppress(NotFound):
+                label = self.graph.topic(turn.other, self.view).label if turn.other else ""
+            when = local_day(self._app, turn.at_ms)
+            made.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
+        return made
 
 
 def _label(gate: Gate, given: str) -> str:
-    """Return a label as it may be stored; InvalidQuery for one that is too long, or refused as any write would be."""
+    """Return a label as it may be stored. Raises InvalidQuery for one that is too long, or refused as any write would be."""
     label = "".join(c for c in " ".join(gate.words(given).split()) if c.isprintable())
     if given.strip() and not label:
         raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")

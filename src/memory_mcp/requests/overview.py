@@ -1,4 +1,4 @@
-"""What a status page shows beside the retrieval status: get_overview."""
+"""get_overview: what a status page shows beside the retrieval status."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ _INDEXES = ("bm25", "vector", "topics")
 
 @dataclass(frozen=True, slots=True)
 class GetOverview:
-    """Everything."""
+    """Request for the whole overview."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class Overview:
 
 
 def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
-    """Return the state of the memory; every project has part in it, so a bound caller is refused."""
+    """Return the state of the memory. Raises InvalidQuery for a caller that is bound to one project, as it is about all."""
     caller.refuse_all(app, "the overview")
     now = app.clock.now_ms()
     capture, loss = app.gate.capture, app.storage.loss
@@ -169,7 +169,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
             since=app.calendar.iso(span.start_ms) if span else "",
         ),
         disk=None if app.directory is None else _disk(app.settings, app.directory),
-        outgoing=[*_outgoing(app.settings), *_shared(app)],
+        outgoing=list(_outgoing(app)),
         paused=paused,
         pauses_error=problem,
         excluded=Excluded(projects=capture.projects, paths=capture.paths, tools=capture.tools),
@@ -196,7 +196,8 @@ def _backups(app: App) -> Backups:
     return Backups(enabled=app.backups.enabled, folder=str(folder), count=found.count, size_bytes=found.size_bytes, last=last)
 
 
-def _outgoing(settings: Settings) -> Iterator[Outgoing]:
+def _outgoing(app: App) -> Iterator[Outgoing]:
+    settings = app.settings
     summarizer, server = settings.summarizer, settings.server
     if summarizer.is_on and summarizer.command:
         yield Outgoing(what="texts to be summarized", where=summarizer.command, setting="summarizer.command")
@@ -208,9 +209,6 @@ def _outgoing(settings: Settings) -> Iterator[Outgoing]:
     for setting, folder in (("sync.directory", settings.sync.directory), ("backup.directory", settings.backup.directory)):
         if folder:
             yield Outgoing(what="copies of the memory, as far as that folder is shared", where=folder, setting=setting)
-
-
-def _shared(app: App) -> Iterator[Outgoing]:
     if app.directory is not None and (sharing := SharePlace(app.directory).sharing()).url:
         projects = ", ".join(sharing.projects) or "none"
         yield Outgoing(what=f"events of shared projects ({projects})", where=sharing.url, setting="memory-mcp share status")

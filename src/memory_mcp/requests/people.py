@@ -1,4 +1,4 @@
-"""Who said it: the role and the speaker that a request names."""
+"""Reads the role and the speaker that a request names."""
 
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ class Said(StrEnum):
 
 
 def role_of(given: str) -> str | None:
-    """Return the role that is given, None for ""; InvalidQuery for an unknown one."""
+    """Return the role that is given, None for "". Raises InvalidQuery for an unknown one."""
     found = choice(Said, "role", given)
     return None if found is None else found.value
 
@@ -29,9 +29,7 @@ def role_of(given: str) -> str | None:
 def speaker_of(app: App, given: str, scoped: Scoped) -> str | None:
     """Return a speaker's name as it is stored, None for "".
 
-    Raises:
-        InvalidQuery: nobody of that name spoke in the scope; the error names those who did.
-
+    Raises InvalidQuery when nobody of that name spoke in the scope; the error names those who did.
     """
     wanted = given.strip().casefold()
     if not wanted:

@@ -30,11 +30,8 @@ class Pinned:
 def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     """Pin or unpin a node, a grip or a topic.
 
-    Raises:
-        InvalidQuery: the id is none, or the root's.
-        NotFound: there is nothing of that id.
-        LayerUnavailable: it is a topic's, and topics cannot be used.
-
+    Raises InvalidQuery for an invalid id and for the root, NotFound for an unknown id, LayerUnavailable for a topic
+    where topics cannot be used.
     """
     by = app.gate.name(request.by)
     if request.id.startswith("topic:"):

@@ -1,4 +1,4 @@
-"""A response as JSON values, and its size in bytes and tokens: one form for both doors. Pure."""
+"""Turns responses into JSON values, and measures them in bytes and tokens: one form for both doors. Pure."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,9 @@ def as_json(value: Any) -> Any:
         made = {}
         for name, required, default in _shape(type(value)):
             held = getattr(value, name)
-            if required or not (held == default or _is_empty(held)):
+            if not required and (held is None or held == default):
+                continue
+            if required or held or not isinstance(held, str | tuple | list | Mapping):
                 made[name] = as_json(held)
         return made
     if isinstance(value, Enum):
@@ -38,12 +40,8 @@ _PLAIN = (str, int, float, bool)
 
 @cache
 def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Return name, whether it is required, and default of each field of a dataclass."""
+    """Return of each field of a dataclass its name, whether it is required, and its default."""
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, str | tuple | list | Mapping) and not value)
 
 
 def compact(value: Any) -> str:

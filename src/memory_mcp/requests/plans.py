@@ -1,4 +1,4 @@
-"""What would be done with a question, and nothing of it done: plan_query and classify_query."""
+"""plan_query and classify_query: what would be done with a question, without doing it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -18,7 +18,7 @@ from memory_mcp.requests.times import times_of
 
 @dataclass(frozen=True, slots=True)
 class PlanQuery:
-    """A question, and layers to plan without."""
+    """Request for the plan of a question, perhaps without some layers."""
 
     query: str
     without: Sequence[str] = ()
@@ -33,7 +33,7 @@ class PlanQuery:
 
 @dataclass(frozen=True, slots=True)
 class ClassifyQuery:
-    """A question."""
+    """Request for what a question is taken for."""
 
     query: str
     timeout_ms: int = TIMEOUT.default
@@ -74,7 +74,7 @@ class Planned(Classified):
 
 
 def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
-    """Return the plan of a question; InvalidQuery for an unknown layer, intent, mode or time."""
+    """Return the plan of a question. Raises InvalidQuery for an unknown layer, intent, mode or time."""
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
@@ -104,6 +104,7 @@ def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classifi
 
 
 def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
+    """Return the fields of a response about what a question is taken for."""
     return {
         "query": query,
         "intent": plan.intent,

@@ -1,4 +1,4 @@
-"""What a copy for reading is made of: days of a project or a period, what the tree says of them, and what was said.
+"""Gives the days of a project or a period, their summaries and their events, to the command that writes a copy for reading.
 
 No tool and no command asks these by name: `export --html` does, in its own process, and writes its file.
 """
@@ -28,7 +28,7 @@ _CHARS = 2 * 1024 * 1024
 def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the local days that hold something of a project, an agent, a time, each with its week, month and year.
 
-    What is stored and not in the tree yet is filed first. InvalidQuery for an unknown project or time.
+    Events that are not in the tree yet are filed first. Raises InvalidQuery for an unknown project or time.
     """
     if app.derivation.pending() and not read_only(app.directory):
         app.derivation.run()
@@ -46,7 +46,7 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the tree says of some periods, `ids`, of a project; of none that holds more than was asked for."""
+    """Return title, summary and bullets of the periods `ids` of a project; of none that holds more than was asked for."""
     scope = _scope(app, asked)
     span = app.storage.events.span(Scope(project=scope.project))
     held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.window(i).meet(span))]
@@ -61,7 +61,12 @@ def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return segments of a local `day` with their events, from `at` (segment, event) on; `next` is where to go on, or None."""
     scope, day = _scope(app, asked), str(asked["day"])
     first, skipped = (int(n) for n in asked.get("at", (0, 0)))
-    cuts = [cut for cut in app.storage.toc.segments_of_days(day, f"{day}~", scope.project) if _is_asked(cut, scope)]
+    cuts = [
+        cut
+        for cut in app.storage.toc.segments_of_days(day, f"{day}~", scope.project)
+        if scope.agent in (None, cut.agent)
+        and (scope.window is None or TimeWindow(cut.start[0], cut.end[0] + 1).intersects(scope.window))
+    ]
     segments: list[dict[str, Any]] = []
     chars = 0
     for number in range(first, len(cuts)):
@@ -90,11 +95,6 @@ def _scope(app: App, asked: Mapping[str, Any]) -> Scope:
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
     window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
     return Scope(project=project, agent=str(asked.get("agent") or "") or None, window=window)
-
-
-def _is_asked(cut: Segment, scope: Scope) -> bool:
-    own = TimeWindow(cut.start[0], cut.end[0] + 1)
-    return scope.agent in (None, cut.agent) and (scope.window is None or own.intersects(scope.window))
 
 
 def _contains(window: TimeWindow | None, ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which projects and agents there are, and saying that two projects are one or that one is two; all of it can be taken back."""
+"""Lists projects and agents, and records that two projects are one or that one is two; all of it can be taken back."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _SESSIONS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ListProjects:
-    """A page of them, the one with the newest event first."""
+    """Request for a page of projects, the one with the newest event first."""
 
     limit: int = PAGE.default
     cursor: str = ""
@@ -30,12 +30,12 @@ class ListProjects:
 
 @dataclass(frozen=True, slots=True)
 class ListAgents:
-    """All of them, the one with the newest event first."""
+    """Request for all agents, the one with the newest event first."""
 
 
 @dataclass(frozen=True, slots=True)
 class AliasProject:
-    """`project` is the same as `same_as`, and shown under its name; `by` is who says so."""
+    """A rule that `project` is the same as `same_as`, and shown under its name; `by` says so."""
 
     project: str
     same_as: str
@@ -44,7 +44,7 @@ class AliasProject:
 
 @dataclass(frozen=True, slots=True)
 class SplitProject:
-    """Sessions of `project` are a project of their own: those named, or those that began in a folder or below it."""
+    """A rule that sessions of `project` are a project of their own: those named, or those that began in a folder or below it."""
 
     project: str
     folder: str = ""
@@ -56,7 +56,7 @@ class SplitProject:
 
 @dataclass(frozen=True, slots=True)
 class UndoProject:
-    """Whatever was said of a name is taken back: that it is another's, or that it was split off."""
+    """Request to take back the rule about a name: that it is another's, or that it was split off."""
 
     project: str
     by: str = ""
@@ -169,9 +169,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
 def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
     """Show a project under another's name from now on.
 
-    Raises:
-        InvalidQuery: one of them is unknown or ambiguous, or the second is shown under the first's name.
-
+    Raises InvalidQuery when one of them is unknown or ambiguous, or the second is shown under the first's name.
     """
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
@@ -190,10 +188,8 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
     """Show some sessions of a project as a project of their own.
 
-    Raises:
-        InvalidQuery: the project is unknown, neither or both of folder and sessions are given, or the name is taken.
-        NotFound: none of its sessions is meant.
-
+    Raises InvalidQuery when the project is unknown, neither or both of folder and sessions are given, or the name is
+    taken; NotFound when none of its sessions is meant.
     """
     caller.refuse_all(app, "a split")
     project = known_project(app, request.project)
@@ -221,12 +217,9 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
 
 
 def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
-    """Take back what was said of a name; a guess that is taken back is not made again.
+    """Take back the rule about a name; a guess that is taken back is not made again.
 
-    Raises:
-        InvalidQuery: several names are meant.
-        NotFound: there is no such name.
-
+    Raises InvalidQuery when several names are meant, NotFound for an unknown one.
     """
     caller.refuse_all(app, "taking an alias or a split back")
     projects, given = app.storage.projects, request.project.strip()
@@ -253,6 +246,7 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
 
 
 def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
+    """Record a change in the audit, and return it."""
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
     app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
@@ -260,6 +254,7 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
 
 
 def _agents(app: App, bound: str | None) -> list[Activity]:
+    """Return the agents; for a caller that is bound to a project, what each did there."""
     agents = list(app.storage.projects.agents())
     if bound is None:
         return agents
@@ -288,6 +283,7 @@ def _refiling(app: App) -> Iterator[None]:
 
 
 def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
+    """Return the response about a project as it is shown now."""
     shown = app.storage.projects.names.of(project)
     held = _activity(app, shown)
     return ProjectChanged(project=project, shown_as=shown, sessions=held.sessions if held else 0, undo=undo)

@@ -1,7 +1,7 @@
-"""Better words for a node: what is due, and writing a title and bullets in place of the summarizer's.
+"""refine_due and refine_summary: which nodes deserve better words, and putting an agent's words in the summarizer's place.
 
-Every bullet rests on grips that lie inside its node, all of one project. Nothing of the text before remains: a summary and
-keywords that are not given are made of the new words.
+Every bullet rests on grips that lie inside its node, all of one project. Nothing of the text before remains: a
+summary and keywords that are not given are made of the new words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ _FORM = (
 
 @dataclass(frozen=True, slots=True)
 class RefineDue:
-    """What is worth refining and has only the summarizer's text."""
+    """Request for the nodes that are worth refining and have only the summarizer's text."""
 
     #: A day or another time; "" for all, newest first.
     day: str = ""
@@ -122,7 +122,10 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     """Return segments and days worth refining, newest first."""
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
-    first, after = _days(app, request.day)
+    times, (first, after) = times_of(app), EVERY_DAY
+    start, end = times.since(request.day, "day"), times.until(request.day)
+    if start is not None and end is not None:
+        first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
     refining = Refining(app.storage, app.storage.toc.authors(), scoped.project, _settled_ms(app))
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
@@ -149,10 +152,8 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
 def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
     """Put an agent's words in the place of a node's, and roll up what lies above; the same words again change nothing.
 
-    Raises:
-        InvalidQuery: a text is empty, too long or refused, or a grip lies outside the node or in another project.
-        NotFound: there is no such node or grip.
-
+    Raises InvalidQuery when a text is empty, too long or refused, or a grip lies outside the node or in another
+    project; NotFound for an unknown node or grip.
     """
     _check_sizes(request)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -179,9 +180,7 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
 def refinement(node_id: str, given: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
     """Return the request that a JSON value describes: {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}.
 
-    Raises:
-        InvalidQuery: it has another shape; the message names the place.
-
+    Raises InvalidQuery for a value of another shape; the message names the place.
     """
     whole = _object(given, "the refinement", RefineSummary)
     bullets = _list(whole.get("bullets", ()), "bullets")
@@ -195,15 +194,6 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
         scope,
         by,
     )
-
-
-def _days(app: App, day: str) -> tuple[str, str]:
-    """Return the local days of a time in words, the second exclusive; all for ""."""
-    times = times_of(app)
-    start, end = times.since(day, "day"), times.until(day)
-    if start is None or end is None:
-        return EVERY_DAY
-    return app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
 
 
 def _settled_ms(app: App) -> int:
@@ -254,7 +244,7 @@ def _invalid(what: str) -> InvalidQuery:
 
 
 def _check_sizes(request: RefineSummary) -> None:
-    """Refuse what is missing or too long, in the words the server uses of arguments."""
+    """Raise InvalidQuery for what is missing or too long, in the words the server uses of arguments."""
     _fits("title", request.title, 1, MAX_TITLE)
     _fits("summary", request.summary, 0, MAX_TEXT)
     _fits("bullets", request.bullets, 1, MAX_BULLETS)
@@ -304,7 +294,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
 
 
 def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scoped) -> TocBullet:
-    """Return a bullet that belongs to the project of its grips; refused where they are of several."""
+    """Return a bullet that belongs to the project of its grips. Raises InvalidQuery where they are of several."""
     cuts = [_cut_of(app, grip, node, scoped) for grip in given.grip_ids]
     if len({cut.project for _, cut in cuts}) > 1:
         raise InvalidQuery(
@@ -317,6 +307,7 @@ def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scope
 
 
 def _clean(gate: Gate, text: str) -> str:
+    """Return a text as any write is cleaned. Raises InvalidQuery for one that is refused."""
     if not text.strip():
         return ""
     draft = EventDraft(session_id="refine", role=Role.ASSISTANT, type=EventType.NOTE, text=text, timestamp=0)
@@ -327,7 +318,10 @@ def _clean(gate: Gate, text: str) -> str:
 
 
 def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
-    """Return the grip and the segment its first event lies in; refused unless that segment lies inside the node."""
+    """Return a grip and the segment that its first event lies in.
+
+    Raises NotFound for an unknown grip, InvalidQuery for one that lies outside the node or in another project.
+    """
     hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
     unknown = NotFound(f"no grip {given}", hint)
     try:
@@ -349,6 +343,7 @@ def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId
 
 
 def _inside(cut: Segment, node: TocNode) -> bool:
+    """Return whether a segment lies inside a node."""
     if node.level is TocLevel.SEGMENT:
         return cut.key == segment_key_of(node.node_id)
     first, after = span_of(node.node_id)

@@ -1,7 +1,8 @@
-"""What an agent reads before it refines a node, in one response cut to a budget of tokens.
+"""refine_show: what an agent reads before it refines a node, in one response cut to a budget of tokens.
 
 Of a segment its title and bullets, what came before, and its events with the grips that quote them; of a period its
-children's titles and bullets. Long texts are shortened first, the agent's and the user's last; then whole parts are left out.
+children's titles and bullets. Long texts are shortened first, the agent's and the user's last; then whole parts are
+left out.
 """
 
 import functools
@@ -59,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """Where a segment stands."""
+    """The end of the session's segment before."""
 
     session_id: str = ""
     #: The end of the session's segment before.
@@ -95,7 +96,7 @@ class Material(Recalled):
 
 
 def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
-    """Return the material of one node; NotFound where the scope holds none such, InvalidQuery for the root."""
+    """Return the material of one node. Raises NotFound where the scope holds none such, InvalidQuery for the root."""
     budget = MATERIAL.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)

@@ -129,16 +129,15 @@ _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
-    """Run the handler of a request and return its response; raises what the handler raises."""
+    """Run the handler of a request and return its response. Raises what the handler raises."""
     return _HANDLERS[type(request)](app, request, caller)
 
 
 def reading(name: str, arguments: Mapping[str, Any]) -> Any:
     """Return a read-only request made from its name and arguments.
 
-    Raises:
-        InvalidQuery: no read-only request has that name, or an argument is missing, unknown or of another type.
-
+    Raises InvalidQuery when no read-only request has that name, or an argument is missing, unknown or of another
+    type.
     """
     if name not in REQUESTS or name in WRITING:
         raise InvalidQuery(f"no reading request is called {name!r}", "Both sides must be of the same version.")
@@ -162,6 +161,6 @@ def reading(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:
-    """Run a request and return its response as JSON values, with the notice of lost events; raises what its handler raises."""
+    """Run a request and return its response as JSON values, with the notice of lost events. Raises what its handler raises."""
     shaped: dict[str, Any] = as_json(respond(app, request, caller))
     return with_loss(app, shaped)

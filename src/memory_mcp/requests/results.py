@@ -1,7 +1,7 @@
-"""Hits in, the results of a search as both doors show them out: lean ones within a budget, or everything there is. Pure.
+"""Turns hits into the results of a search as both doors show them: lean ones within a budget, or everything there is. Pure.
 
-A lean result says nothing twice. Its title stands where its segment is first shown; its session, and its project where that
-is not the answer's own, where they differ from the result above.
+A lean result says nothing twice. Its title stands where its segment is first shown; its session, and its project
+where that is not the answer's own, where they differ from the result above.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Which project a request is limited to, and the one rule of matching project names."""
+"""Finds the project that a request is limited to, with the one rule of matching project names."""
 
 import re
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Caller:
     locked: bool = False
 
     def bound(self, app: App) -> str | None:
-        """Return the only project that the caller may see, None for all; raise InvalidQuery if that project is unknown."""
+        """Return the only project that the caller may see, None for all. Raises InvalidQuery if that project is unknown."""
         if not self.locked:
             return None
         if own := _meant(app, self.project):
@@ -127,9 +127,7 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
 def known_project(app: App, name: str) -> str:
     """Return the stored project of that name, or the only one whose last parts it is.
 
-    Raises:
-        InvalidQuery: there is no such project, or there are several.
-
+    Raises InvalidQuery when there is no such project, or there are several.
     """
     found = _matching(app, name)
     if len(found) == 1:
@@ -144,11 +142,9 @@ def known_project(app: App, name: str) -> str:
 
 
 def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
-    """Return a citation with so many events around it.
+    """Return a citation with up to so many events around it.
 
-    Raises:
-        NotFound: there is no such citation, or the caller may not see its project.
-
+    Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
     found = app.evidence.expand(grip_id, before, after)
     if not caller.sees(app, found.excerpt[0].project):
@@ -159,9 +155,7 @@ def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, af
 def project_to_store(app: App, name: str, caller: Caller) -> str:
     """Return the project of that name as it is stored, else the name itself.
 
-    Raises:
-        InvalidQuery: there are several, or the caller is bound to another.
-
+    Raises InvalidQuery when there are several, or the caller is bound to another.
     """
     bound = caller.bound(app)
     if bound is not None:

@@ -98,13 +98,7 @@ class SearchResponse(Recalled):
 
 
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
-    """Answer a question.
-
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        NotFound: `why_not` names nothing that is stored.
-
-    """
+    """Answer a question. Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored."""
     began = time.monotonic()
     TOKENS.check(request.token_budget or 0, "token_budget")
     given = request.given()
@@ -128,7 +122,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
 
 
 def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
-    """Return what each result of a call names, and the event that it quotes."""
+    """Return for each result of a call the ids that it names, with the event that it quotes."""
     response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))
@@ -169,17 +163,15 @@ class _Shaping:
             return tokens_in(sizes.of(lean) + _listed("also", also), self._factor) <= self._budget
 
         lean = made.fitting(fits, _FIRST_QUOTES)
-        also = self._ahead(weights) if lean.hits == len(self._found.hits) else ()
+        found, also = self._found, tuple[Brief, ...]()
+        if found.hits and lean.hits == len(found.hits):
+            # What comes next, in a line each.
+            also = tuple(brief(found.further, found.hits, self._asked.calendar, weights, _LINE))
         while also and not fits(lean, also):
             also = also[:-1]
         # Quotations use up the tokens: cut to 300 characters, 7 of 30 first answers held what was asked for, not cut 11.
         lean = made.fitting(functools.partial(fits, also=also), None)
         return self._whole(lean.results, lean.hits, also), self._found.hits[: lean.hits]
-
-    def _ahead(self, weights: Mapping[str, float]) -> tuple[Brief, ...]:
-        """Return what comes next, in a line each."""
-        found = self._found
-        return tuple(brief(found.further, found.hits, self._asked.calendar, weights, _LINE)) if found.hits else ()
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return as many results as fit the budget; the explanation is not counted."""
@@ -194,7 +186,10 @@ class _Shaping:
         if len(kept) == len(hits):
             kept = self._quoted(kept, left)
         response = self._whole(tuple(kept), len(kept))
-        return replace(response, next=_handles(kept)), hits[: len(kept)]
+        if best := next((one for one in kept if one.grip_ids), None):
+            way = f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
+            response = replace(response, next=way)
+        return response, hits[: len(kept)]
 
     def _quoted(self, results: Sequence[FullResult], left: int) -> list[FullResult]:
         """Return results with further quotations of the first, as far as `left` tokens hold them."""
@@ -249,14 +244,6 @@ class _Shaping:
 def _listed(name: str, values: Sequence[object]) -> int:
     """Return the bytes that a field with these values adds to a response in its compact JSON form."""
     return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
-
-
-def _handles(results: Sequence[FullResult]) -> str:
-    """Return where to go on from the best result."""
-    best = next((r for r in results if r.grip_ids), None)
-    if best is None:
-        return ""
-    return f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
 
 
 def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:

@@ -1,4 +1,4 @@
-"""Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
+"""Turns stored things into the parts that responses are made of; times are ISO, on the calendar of the request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ KEYWORDS_SHOWN = 24
 NONE_OVER: Mapping[GripId, Superseded] = {}
 
 
-class Told(Enum):
+class ChildDetail(Enum):
     """How much a list shows of each child: characters of its summary, and number of keywords."""
 
     ALL = (120, 3)
@@ -155,8 +155,8 @@ def child(node: TocNode, children: int = 0) -> Child:
         node_id=node.node_id,
         level=node.level,
         title=title,
-        summary=_short(node.summary if period else outcome_of(node), Told.ALL.summary),
-        keywords=list(islice((word for word in node.keywords if not said & set(terms(word))), Told.ALL.keywords)),
+        summary=_short(node.summary if period else outcome_of(node), ChildDetail.ALL.summary),
+        keywords=list(islice((word for word in node.keywords if not said & set(terms(word))), ChildDetail.ALL.keywords)),
         events=node.event_count,
         sessions=node.session_count if period else 0,
         children=children,
@@ -177,9 +177,9 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
     )
 
 
-def lessened(value: Child, told: Told) -> Child:
-    """Return a child with no more beside its title than `told` says."""
-    return replace(value, summary=_short(value.summary, told.summary), keywords=value.keywords[: told.keywords])
+def lessened(value: Child, detail: ChildDetail) -> Child:
+    """Return a child with no more beside its title than `detail` allows."""
+    return replace(value, summary=_short(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
 
 
 def _short(text: str, width: int) -> str:
@@ -239,7 +239,7 @@ def event(value: domain.Event, calendar: Calendar) -> Event:
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a filter by time; None for none."""
+    """Return a span of time as responses show it; None for none."""
     if value is None:
         return None
     since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""

@@ -1,4 +1,4 @@
-"""Sharing chosen projects with a team: which server, which projects, doing it now, and what left, came and would leave."""
+"""Requests about sharing projects with a team: its server, the projects, doing it now, and what left, came and would leave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -32,14 +32,14 @@ class ShareTo:
 
 @dataclass(frozen=True, slots=True)
 class ShareOff:
-    """No server any more: nothing is published and nothing pulled."""
+    """Request to forget the server: nothing is published and nothing pulled any more."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareProject:
-    """A project that is published from now on, with all its events; `space`: another than the server's."""
+    """A project that is published from now on, with all its events, to the server's space or another one."""
 
     project: str
     space: str = ""
@@ -56,14 +56,14 @@ class UnshareProject:
 
 @dataclass(frozen=True, slots=True)
 class ShareNow:
-    """Publish and pull once. `forget`: own events go that others forgot, however many."""
+    """Request to publish and pull once. `forget`: own events that others forgot are removed here, however many."""
 
     forget: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ShareStatus:
-    """What left, what would leave next, what came."""
+    """Request for what left, what would leave next, and what came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +140,8 @@ class ShareState:
 def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
     """Remember a server and its key, and begin to pull.
 
-    Raises:
-        InvalidQuery: the address is none or not safe, the key is none, or the space must be named.
-        Unauthenticated, NotFound: the server does not accept the key, or has no such space.
-
+    Raises InvalidQuery when the address or the key is invalid or not safe, or the space must be named;
+    Unauthenticated or NotFound when the server does not accept the key, or has no such space.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -206,9 +204,7 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
     """Publish a project from now on, under the name it is shown with.
 
-    Raises:
-        InvalidQuery: the project is unknown or has no name, or no server is named.
-
+    Raises InvalidQuery when the project is unknown or has no name, or no server is named.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -358,6 +354,7 @@ def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tup
 
 
 def _looked_at(app: App, sharing: Sharing, space: str) -> int:
+    """Return the number of the event up to which everything was looked at for a space by the rules in force."""
     name = OUT + mark_of(sharing.url, space)
     kept, _, rules = app.storage.outbox.marks(name).get(name, "").partition("~")
     is_same = rules == rules_of(sharing, space, app.storage.projects.names)
@@ -365,6 +362,7 @@ def _looked_at(app: App, sharing: Sharing, space: str) -> int:
 
 
 def _server(place: SharePlace) -> Sharing:
+    """Return what is shared. Raises InvalidQuery where no server is named."""
     sharing = place.sharing()
     if not sharing.url:
         raise InvalidQuery("no server is named", _NO_SERVER)

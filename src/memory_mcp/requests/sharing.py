@@ -1,4 +1,4 @@
-"""A space of a team's server as its members' memories see it: what they publish taken in, and what is new there given out.
+"""The server's half of sharing: a space takes in what its members publish, and gives out what is new.
 
 Invariants
 1. What was acknowledged is committed; the same batch again changes nothing: an event is known by its id, also where something
@@ -8,9 +8,8 @@ Invariants
 """
 
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_mcp.app import App
@@ -62,14 +61,14 @@ class Member:
 
 @dataclass(slots=True)
 class Received:
-    """What came of a batch."""
+    """Outcome of a batch, as it is answered."""
 
     stored: int = 0
     known: int = 0
     forgotten: int = 0
     corrected: int = 0
     #: Events that were left out, by reason.
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, int] = field(default_factory=dict)
     #: Events that are stored under other ids, because something was taken out of them.
     renamed: dict[str, str] = field(default_factory=dict)
     #: What the member may not do: what it is about, and the role that may.
@@ -84,13 +83,10 @@ def standing(app: App, space: str, member: Member) -> dict[str, Any]:
 
 
 def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any]:
-    """Take in a batch of a member's memory; committed when this returns.
+    """Store a batch of a member's memory; it is committed when this returns.
 
-    Raises:
-        PermissionDenied: the member may only read.
-        InvalidQuery: it has not the form of a batch.
-        ResourceExhausted: it holds more than a batch may.
-
+    Raises PermissionDenied for a member who may only read, InvalidQuery for anything but a batch, ResourceExhausted
+    for one that holds more than a batch may.
     """
     if not member.is_at_least(_WRITES):
         hint = f"Ask an administrator of the space for the role {_WRITES}."
@@ -109,19 +105,11 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     done.forgotten = removal.carry_out(app, member.name)
     done.corrected, refused = take(app, heard_said(said), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name)
     done.refused += [_refusal("correct", one.old_event, _CORRECTS) for one in refused]
-    return {
-        "cursor": batch.get("cursor"),
-        "stored": done.stored,
-        "known": done.known,
-        "forgotten": done.forgotten,
-        "corrected": done.corrected,
-        "left_out": dict(done.left_out),
-        "renamed": done.renamed,
-        "refused": done.refused,
-    }
+    return {"cursor": batch.get("cursor"), **asdict(done)}
 
 
 def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """Return a list of a batch. Raises InvalidQuery for anything else."""
     value = batch.get(name, [])
     if not isinstance(value, list):
         raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
@@ -129,7 +117,7 @@ def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 
 def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Received, removal: Removal) -> None:
-    """Store what is new; of what is known, what is forgotten in the copy that came goes to `removal`."""
+    """Store what is new; what of known events is forgotten in the copy that came is added to `removal`."""
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, own in zip(drafts, matches(app.storage, drafts), strict=True):
         if own is not None:
@@ -148,6 +136,7 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
 
 
 def _compare(own: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
+    """Note what is forgotten in a copy of a stored event, if the member may forget it."""
     if draft.carried is not None and draft.carried.event_id != own.event_id:
         done.renamed[draft.carried.event_id] = own.event_id
     told_texts = (draft.text, *draft.metadata.values())
@@ -158,6 +147,7 @@ def _compare(own: Event, draft: EventDraft, member: Member, done: Received, remo
 
 
 def _may_forget(member: Member, event: Event, done: Received) -> bool:
+    """Return whether a member may forget an event; a refusal is noted in `done`."""
     if member.owns(event) or member.is_at_least(_FORGETS):
         return True
     done.refused.append(_refusal("forget", event.event_id, _FORGETS))
@@ -169,7 +159,7 @@ def _refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
 
 
 def changes(app: App, after: str) -> dict[str, Any]:
-    """Return what is new behind a cursor: events, ids of those that are gone, corrections; and the cursor behind it.
+    """Return what is new after a cursor: events, ids of those that are gone, corrections; and the next cursor.
 
     Where events were forgotten, what lies behind the first of them comes once more, under the ids it has.
     """

@@ -1,4 +1,4 @@
-"""What a page shows, as a file to keep: a node, a session, a quotation or the answer to a question; Markdown or JSON.
+"""export_shown: what a page shows as a file, a node, a session, a quotation or the answer to a question; Markdown or JSON.
 
 Invariants
 1. Every text has passed the gate again, and the whole carries the mark of our own output: it is never stored as a memory.
@@ -49,7 +49,7 @@ _KINDS = {FileForm.MARKDOWN: ("md", "text/markdown; charset=utf-8"), FileForm.JS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportShown:
-    """One of node, session, grip and query, as its page was asked for."""
+    """Request for a file; exactly one of node, session, grip and query is named, as its page was asked for."""
 
     form: str = FileForm.MARKDOWN
     node: str = ""
@@ -84,10 +84,7 @@ class ShownFile(Recalled):
 def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     """Return what a page shows as a file.
 
-    Raises:
-        InvalidQuery: not one thing is named, or what its page raises.
-        NotFound: there is no such node, quotation or session.
-
+    Raises InvalidQuery when not exactly one thing is named, and what its page raises, such as NotFound.
     """
     form = choice(FileForm, "form", request.form) or FileForm.MARKDOWN
     named = [name for name in ("node", "session", "grip", "query") if getattr(request, name)]

@@ -1,4 +1,4 @@
-"""What the language model that improves summaries and names topics was asked, what that cost, and what is still due."""
+"""get_spend: what the language model that improves summaries and names topics was asked, what that cost, and what is due."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from memory_mcp.toc.improve import by_level
 
 @dataclass(frozen=True, slots=True)
 class GetSpend:
-    """The last `days` local days, today among them."""
+    """Request for the last `days` local days, today among them."""
 
     days: int = DAYS.default
 
@@ -70,7 +70,7 @@ class Spend:
 
 
 def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
-    """Return what was spent and what for."""
+    """Return what was spent, and what for."""
     del caller
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.local(now).date()
@@ -78,7 +78,11 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
     rows = app.storage.spending.since(app.calendar.midnight(first))
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
-    due = _due(app, now) if settings.is_on else {}
+    due: dict[str, int] = {}
+    if settings.is_on:
+        due = dict(by_level(app.improver.due(now, settings.name)))
+        if (labeller := app.accelerators.labeller()) and (labels := len(labeller.due(settings.name))):
+            due["topic label"] = labels
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
     found: dict[tuple[str, str], list[Spent]] = {}
     for row in rows:
@@ -106,11 +110,3 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
         due=[Due(level=level, count=count) for level, count in due.items()],
         last_run=job.last_result if settings.is_on else "",
     )
-
-
-def _due(app: App, now_ms: int) -> dict[str, int]:
-    """Return the number of nodes by level, and of topic labels, that are still due."""
-    model, labeller = app.settings.summarizer.name, app.accelerators.labeller()
-    found = dict(by_level(app.improver.due(now_ms, model)))
-    labels = len(labeller.due(model)) if labeller else 0
-    return found | ({"topic label": labels} if labels else {})

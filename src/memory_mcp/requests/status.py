@@ -1,4 +1,4 @@
-"""What the memory can do now: get_retrieval_status."""
+"""get_retrieval_status: what the memory can do now."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -84,7 +84,7 @@ class Status:
 
 
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
-    """Return what works, and what would enable the rest."""
+    """Return which layers work, and what would enable the rest."""
     full = choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
     statuses = app.engine.statuses()
@@ -113,7 +113,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         name=tier.label,
         layers=layers,
         embedder=app.accelerators.embedder,
-        lag=_lag(app, stats, caller.deriver_error) if bound is None else Lag(events=_underived(app, bound)),
+        lag=_lag(app, stats, caller.deriver_error, bound),
         store=_store(app, stats, full) if bound is None else _own_store(app, stats, full, bound),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
@@ -122,6 +122,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 
 
 def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
+    """Yield sentences about what a user has to know: no room, a read-only directory, pauses, a language model in use."""
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):
@@ -142,7 +143,11 @@ def _paused(app: App, caller: Caller) -> Iterator[str]:
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
 
 
-def _lag(app: App, stats: StoreStats, error: str) -> Lag:
+def _lag(app: App, stats: StoreStats, error: str, bound: str | None) -> Lag:
+    if bound is not None:
+        # Events of the project that are in no segment yet.
+        stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
+        return Lag(events=max(0, stored - app.tree.tally(bound).events))
     behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
     return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
 
@@ -181,9 +186,3 @@ def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
         projects=(bound,) if full else (),
         agents=tally.agents[:NAMES_SHOWN] if full else (),
     )
-
-
-def _underived(app: App, bound: str) -> int:
-    """Events of a project that are in no segment yet."""
-    stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
-    return max(0, stored - app.tree.tally(bound).events)

@@ -8,7 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.layers.base import Hit, LayerName
-from memory_mcp.model.calendar import LEVELS, Calendar
+from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import tokens_in
 from memory_mcp.requests.excerpts import term_weights
@@ -83,12 +83,9 @@ class TeleportResponse(Recalled):
 
 
 def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
-    """Jump by an index.
+    """Return what an index finds.
 
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        LayerUnavailable: the index cannot be used.
-
+    Raises InvalidQuery for an invalid argument, LayerUnavailable for an index that cannot be used.
     """
     scoped = scope_of(app, request.project, request.scope, caller)
     detail = choice(Detail, "detail", request.detail)
@@ -111,11 +108,14 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         notices=(*found.notices, *scoped.notices(app, bool(found.hits))),
     )
     if detail is Detail.FULL:
-        return replace(made, results=tuple(fitting(app, (_full_result(hit, request, app.calendar) for hit in found.hits), 0)))
+        whole = (replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in found.hits)
+        scored = (_scored(one, hit.raw, request, 4) for one, hit in zip(whole, found.hits, strict=True))
+        return replace(made, results=tuple(fitting(app, scored, 0)))
     return replace(made, results=_lean(app, request, scoped, made, found.hits))
 
 
 def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
+    """Return what the index of a request finds. Raises InvalidQuery for a similarity outside 0 to 1."""
     query, limit = words(request.query), RESULTS.check(request.limit)
     if isinstance(request, HybridSearch):
         return app.hybrid().teleport(query, filters, limit)
@@ -125,11 +125,6 @@ def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
             raise InvalidQuery(f"min_similarity must be at {'least 0.0' if least < 0 else 'most 1.0'}")
         return app.teleport(LayerName.VECTOR).teleport(query, filters, limit, least)
     return app.teleport(LayerName.BM25).teleport(query, filters, limit)
-
-
-def _full_result(hit: Hit, request: Jump, calendar: Calendar) -> FullResult:
-    keywords = () if hit.grip_id else hit.keywords[:_KEYWORDS]
-    return _scored(replace(full_result(hit, calendar), keywords=keywords), hit.raw, request, 4)
 
 
 def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:

@@ -1,4 +1,4 @@
-"""Topics in, the themes of an answer out: what it is all about, each with a statement and the grip that proves it. Pure."""
+"""Turns topics into the themes of an answer: what it is about, each with a statement and the grip that proves it. Pure."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Days with their segments, their weeks, and how much each week of the year holds: get_timeline."""
+"""get_timeline: days with their segments, their weeks, and how much each week of the year holds."""
 
 import datetime as dt
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Times and node ids as agents and people write them in; UTC milliseconds, windows and canonical ids out."""
+"""Reads times and node ids as agents and people write them: as UTC milliseconds, windows and canonical ids."""
 
 import datetime as dt
 import re
@@ -32,9 +32,7 @@ class Times:
     def since(self, text: str, name: str = "since") -> int | None:
         """Return the first millisecond of what `text` names; None for "".
 
-        Raises:
-            InvalidQuery: `text` is no time; the message begins with `name`.
-
+        Raises InvalidQuery when `text` is no time; the message begins with `name`.
         """
         if not text.strip():
             return None
@@ -42,11 +40,9 @@ class Times:
         return found if isinstance(found, int) else found.start_ms
 
     def until(self, text: str) -> int | None:
-        """Return the end of what `text` names: a day, week, month or year is included whole; None for "".
+        """Return the end of what `text` names, None for "": a day, week, month or year is included whole.
 
-        Raises:
-            InvalidQuery: `text` is no time.
-
+        Raises InvalidQuery when `text` is no time.
         """
         if not text.strip():
             return None
@@ -56,9 +52,7 @@ class Times:
     def window(self, since: str, until: str) -> TimeWindow | None:
         """Return the window between two optional times; None when neither is given.
 
-        Raises:
-            InvalidQuery: one of them is no time, or the window is empty.
-
+        Raises InvalidQuery when one of them is no time, or the window is empty.
         """
         first, after = self.since(since), self.until(until)
         if first is None and after is None:
@@ -71,9 +65,8 @@ class Times:
     def span(self, days: int | None, since: str, until: str, known: Range) -> TimeWindow | None:
         """Return the window of the last `days` local days, today among them, or the one between two optional times.
 
-        Raises:
-            InvalidQuery: both are given, `days` is out of the range `known`, one of them is no time, or the window is empty.
-
+        Raises InvalidQuery when both are given, `days` is outside the range `known`, one of them is no time, or the
+        window is empty.
         """
         if days is None:
             return self.window(since, until)
@@ -86,9 +79,7 @@ class Times:
     def node_id(self, text: str) -> NodeId:
         """Return the canonical form of a node id, of its short form (2026-W05) or of a period's name (last week).
 
-        Raises:
-            InvalidQuery: `text` names no node and no single day, week, month or year.
-
+        Raises InvalidQuery when `text` names no node and no single day, week, month or year.
         """
         if (period := find_period(text)) is not None:
             return period

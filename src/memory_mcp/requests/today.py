@@ -1,4 +1,4 @@
-"""Where each project was left off, and what each client recorded in the last 24 hours: get_today."""
+"""get_today: where each project was left off, and what each client recorded in the last 24 hours."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _SESSIONS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class GetToday:
-    """`limit` projects, the latest first."""
+    """Request for `limit` projects, the latest first."""
 
     limit: int = PROJECTS.default
     project: str = ""
@@ -109,12 +109,7 @@ class Today(Recalled):
 
 
 def get_today(app: App, request: GetToday, caller: Caller) -> Today:
-    """Return where work was left off.
-
-    Raises:
-        InvalidQuery: the limit is out of range, or the project is unknown.
-
-    """
+    """Return where work was left off. Raises InvalidQuery for a limit out of range or an unknown project."""
     limit = PROJECTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     now = app.clock.now_ms()
@@ -135,20 +130,16 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
                 projects=list(projects)[:NAMES_SHOWN],
             )
         )
+    days = app.storage.toc.days_with(scoped.project, *EVERY_DAY)[-_DAYS:]
+    held = [one for one in app.storage.projects.activity() if scoped.project is None or one.name == scoped.project]
+    recent = (one for one in held if days and app.calendar.day_of(one.end_ms) >= days[0])
     return Today(
         now=app.calendar.iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
-        projects=[_project(app, one) for one in _recent(app, scoped.project)[:limit]],
+        projects=[_project(app, one) for one in newest_first(recent)[:limit]],
         clients=sorted(found, key=lambda one: one.last, reverse=True),
     )
-
-
-def _recent(app: App, project: str | None) -> list[Activity]:
-    """Return the projects of the last days that hold anything, the latest first."""
-    days = app.storage.toc.days_with(project, *EVERY_DAY)[-_DAYS:]
-    found = [one for one in app.storage.projects.activity() if project is None or one.name == project]
-    return newest_first(one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0])
 
 
 def _project(app: App, held: Activity) -> ProjectToday:
@@ -166,7 +157,10 @@ def _project(app: App, held: Activity) -> ProjectToday:
         # What was asked last may be a decision, or answered by what came of it.
         settled = {one.grip for one in (*results, *decisions)}
         left = [one for one in left if one.grip not in settled]
-    step = _next_step(newest, left)
+    # The next step is the unanswered request, else the first to-do, else the first open statement.
+    step = left[0] if left else None
+    if newest.doings.todo and newest.doings.answered:
+        step = Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
     return ProjectToday(
         project=name,
         last=last,
@@ -189,20 +183,13 @@ def _project(app: App, held: Activity) -> ProjectToday:
     )
 
 
-def _next_step(newest: Stretch, left: Sequence[Statement]) -> Statement | None:
-    """Return the unanswered request, else the first to-do, else the first open statement; None for none."""
-    if newest.doings.todo and newest.doings.answered:
-        return Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
-    return left[0] if left else None
-
-
 def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said, str]]]) -> list[Statement]:
-    """Return what is found in each segment."""
+    """Return the statements that `find` finds in each segment."""
     return [_statement(one, said, label) for one in told for said, label in find(one)]
 
 
 def _first(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the first statements, each once."""
+    """Return the first statements, each text once."""
     found: dict[str, Statement] = {}
     for one in statements:
         if len(found) < _MOST:

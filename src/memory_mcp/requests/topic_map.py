@@ -1,4 +1,4 @@
-"""A map of topics: the most important ones, the areas they belong to, and how they are related."""
+"""get_topic_map: the most important topics, the areas they belong to, and how they are related."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -65,10 +65,7 @@ class TopicMap(Recalled):
 def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
     """Return a page of topics with their relations.
 
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        LayerUnavailable: there is no topic graph.
-
+    Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph.
     """
     limit = MAPPED.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)

@@ -1,4 +1,4 @@
-"""Topics and their links in, the parts that responses are made of out: names, dates, segments and statements with their grips."""
+"""Turns topics and their links into the parts of responses: names, dates, segments and statements with their grips."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Topics of the memory: those that fit a query, and those that matter most."""
+"""topics_by_query and get_top_topics: topics that fit a query, and those that matter most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -87,10 +87,7 @@ class _Found:
 def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
     """Return the topics that fit a query, each with the segments and statements that fit it best, within a budget.
 
-    Raises:
-        InvalidQuery: an argument makes no sense.
-        LayerUnavailable: there is no topic graph that could answer.
-
+    Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph that could answer.
     """
     query, limit = words(request.query), FITTING.check(request.limit)
     tokens = TOKENS.check(request.token_budget, "token_budget")
@@ -110,7 +107,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
 
 
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
-    """Return a page of areas or topics by importance, with their mentions week by week; raises as `topics_by_query`."""
+    """Return a page of areas or topics by importance, with their mentions week by week. Raises what `topics_by_query` raises."""
     limit = RESULTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     window = times_of(app).window(request.since, request.until)
@@ -149,7 +146,7 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
 
 
 def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found: int) -> list[str]:
-    """Return what to say where no topic fits: the scope holds none, or none of those it holds."""
+    """Return the notices about the scope, and where no topic fits what it holds instead."""
     if found:
         return scoped.notices(app, found=True)
     held = graph.top(view, 1, areas=False)[1]

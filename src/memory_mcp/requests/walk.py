@@ -1,4 +1,4 @@
-"""The walk through the time tree to the evidence for a question, with every step: navigate."""
+"""navigate: the walk through the time tree to the evidence for a question, with every step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,7 +79,7 @@ class Navigated(Recalled):
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
-    """Return the evidence for a question and the path to it; NotFound for an unknown node to start from."""
+    """Return the evidence for a question and the path to it. Raises NotFound for an unknown node to start from."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval

@@ -1,4 +1,4 @@
-"""Words searched in the time tree: search_children and search_node."""
+"""search_children and search_node: words searched in the time tree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ class FoundInNode(Recalled):
 
 
 def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundChildren:
-    """Return the nodes below one that hold the words; NotFound for an unknown parent."""
+    """Return the nodes below one that hold the words. Raises NotFound for an unknown parent."""
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -114,7 +114,7 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
 
 
 def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
-    """Return the fields of a node that hold the words; NotFound for an unknown node."""
+    """Return the fields of a node that hold the words. Raises NotFound for an unknown node."""
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)

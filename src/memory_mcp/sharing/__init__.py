@@ -1,1 +1,1 @@
-"""Chosen projects of this memory in a space of a team's server, and what others published there in this memory."""
+"""Shares chosen projects with a space of a team's server, and takes in what others shared there."""

@@ -1,4 +1,4 @@
-"""Asks a team's server, in plain HTTP and JSON; being offline is normal, so tries are few and short."""
+"""Asks a team's server over HTTP, in JSON; being offline is normal, so tries are few and short."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -39,11 +39,9 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def address(url: str, insecure: bool) -> str:
-    """Return a server's address as it is kept.
+    """Return a server's address in the form in which it is kept.
 
-    Raises:
-        InvalidQuery: it is none, it names a user, or it would send the key in clear over a network.
-
+    Raises InvalidQuery when it is no address, names a user, or would send the key in clear over a network.
     """
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -59,7 +57,10 @@ def address(url: str, insecure: bool) -> str:
 
 
 class Client:
-    """One server, for one run. ServerUnreachable where it does not answer; what it refuses is the error it names."""
+    """A connection to one server, for one run.
+
+    Methods raise ServerUnreachable when it does not answer, and the error that it names when it refuses.
+    """
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
         self._stopped = stopped
@@ -87,11 +88,11 @@ class Client:
         return self._ask("GET", f"/share/{quote(space, safe='')}")
 
     def changes(self, space: str, after: str) -> dict[str, Any]:
-        """Return what is new behind a cursor."""
+        """Return a page of what is new behind a cursor, "" for the beginning."""
         return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 
     def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Hand over a batch; committed there when this returns."""
+        """Send a batch and return the answer; the batch is committed there when this returns."""
         return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
 
     def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
@@ -109,14 +110,11 @@ class Client:
                 after = response.headers.get("retry-after", "")
             if not left or self._stopped():
                 break
-            self._pause(min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
+            until = time.monotonic() + (min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
+            while time.monotonic() < until and not self._stopped():
+                time.sleep(_SLICE)
             wait *= 2
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
-
-    def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and not self._stopped():
-            time.sleep(_SLICE)
 
     def _answer(self, response: httpx2.Response) -> dict[str, Any]:
         try:

@@ -1,8 +1,8 @@
-"""Which events may leave, and in what form: decided for each, by what is shared and what projects are called at that moment.
+"""Decides which events may leave, and in what form, by what is shared and what projects are called at that moment.
 
 Invariants
-1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that was there when somebody
-   shared it: a project that is made another's name later, by a person or a guess, waits until that is said once more.
+1. An event leaves only if the project it is shown under is shared, and it is shown there by a way that existed when somebody
+   shared it: a project that is made another's name later, by a person or a guess, waits until it is shared once more.
 2. It passes the gate by today's rules; what those refuse, and what belongs to a call that they refuse, stays.
 3. It leaves under the name that is shared, never under another that it was recorded with.
 """
@@ -23,19 +23,22 @@ _NEAR = 200
 
 
 def way_of(names: Names, recorded: str, session_id: str) -> str:
-    """Return a digest of the way that leads a session's events to where they are shown."""
+    """Return a digest of the rules (see `Names.way`) that lead a session's events to the project where they are shown."""
     return f"{digest('way', names.way(recorded, session_id), bits=64):016x}"
 
 
 def rules_of(sharing: Sharing, space: str, names: Names) -> str:
-    """Return what tells the rules in force from any others: while they stay, what was looked at need not be again."""
+    """Return a digest of what is shared with a space and of all project names.
+
+    While it stays, no event need be looked at again.
+    """
     shared = [f"{name} {one.ways}" for name, one in sorted(sharing.projects.items()) if one.space == space]
     return f"{digest('rules', *shared, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
 
 
 @dataclass(slots=True)
 class Leaving:
-    """What of some events may leave to a space now."""
+    """Decides which events may leave to a space now."""
 
     app: App
     projects: Mapping[str, SharedProject]
@@ -44,7 +47,7 @@ class Leaving:
 
     @classmethod
     def to(cls, app: App, sharing: Sharing, space: str) -> "Leaving":
-        """By what is shared with a space now."""
+        """Return the decider for what is shared with a space now."""
         return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
 
     def project_of(self, event: Event) -> str:
@@ -75,7 +78,7 @@ class Leaving:
         return way_of(self.app.storage.projects.names, _recorded(event), event.session_id)
 
     def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
-        """Return the events that may leave, each with its form outside."""
+        """Return the events that may leave, each with the draft that is sent."""
         report, found = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:
             project = self.project_of(event)
@@ -90,7 +93,10 @@ class Leaving:
         return found
 
     def _call_refused(self, event: Event) -> str:
-        """Return why the call that a result belongs to may not leave; the gate knows of those that it saw lately alone."""
+        """Return why the call that a result belongs to may not leave, "" if it may.
+
+        The gate only knows calls that it saw lately.
+        """
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
             return ""

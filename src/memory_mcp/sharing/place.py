@@ -1,11 +1,11 @@
-"""What is kept of sharing beside the store: the server and its key, which projects are shared, and what left or came by id.
+"""Files about sharing beside the store: the server and its key, which projects are shared, and ids of what left or came.
 
-Nothing of it goes into a backup: a store that is brought back must share no more than was shared when it was replaced.
+None of it goes into a backup: a store that is brought back must share no more than was shared when it was replaced.
 
 Invariants
-1. Files are this user's alone. The key has a file of its own.
+1. Files are readable by this user alone. The key has a file of its own.
 2. `Ledger` only grows, and is on disk when `add` returns. Without it events are sent once more, and are known there.
-3. A project is shared under one name, by the ways (see `Names.way`) that led to it when somebody said so.
+3. A project is shared under one name, by the ways (see `Names.way`) that led to it when somebody shared it.
 """
 
 import json
@@ -50,13 +50,13 @@ class Sharing:
 
     @property
     def spaces(self) -> list[str]:
-        """Every space that has a part, the one of the server first."""
+        """Every space with which something is exchanged, the one of the server first."""
         return list(dict.fromkeys((self.space, *(one.space for one in self.projects.values()))))
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a person is told; nothing depends on it. On disk: fields may be added."""
+    """What a person is shown; nothing depends on it. On disk: fields may be added."""
 
     last_ok_ms: int = 0
     offline_since_ms: int = 0
@@ -79,13 +79,13 @@ class Progress:
 
 
 class SharePlace:
-    """The folder of a data directory."""
+    """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / paths.SHARE
 
     def sharing(self) -> Sharing:
-        """Return what is shared now; nothing where nobody said anything. StorageError when the file is damaged."""
+        """Return what is shared now, an empty `Sharing` for nothing. Raises StorageError when the file is damaged."""
         try:
             told = json.loads(paths.content(str(self._folder / _CONFIG)))
             projects = {
@@ -112,25 +112,25 @@ class SharePlace:
         return ""
 
     def keep_key(self, key: str) -> None:
-        """Remember the key of the server, or nothing."""
+        """Store the key of the server; "" removes it."""
         if key:
             self._put(_KEY, f"{key}\n".encode())
         else:
             (self._folder / _KEY).unlink(missing_ok=True)
 
     def progress(self) -> Progress:
-        """Return what became of the last runs."""
+        """Return the outcome of the last runs."""
         with suppress(OSError, ValueError, TypeError):
             told: dict[str, Any] = json.loads(paths.content(str(self._folder / _PROGRESS)))
             return Progress(**{f.name: told[f.name] for f in fields(Progress) if f.name in told})
         return Progress()
 
     def keep_progress(self, progress: Progress) -> None:
-        """Remember it."""
+        """Store the outcome of a run."""
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def ledger(self, url: str, space: str) -> "Ledger":
-        """Return the ids that are in a space of a server."""
+        """Return the ledger of a space of a server."""
         return Ledger(self._folder / f"{mark_of(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
@@ -139,19 +139,19 @@ class SharePlace:
 
 
 def mark_of(url: str, space: str) -> str:
-    """Return how a space of a server is named in files and marks."""
+    """Return the name of a server's space in files and marks: 16 hexadecimal digits."""
     return f"{digest('space', url, space, bits=64):016x}"
 
 
 class Ledger:
-    """Ids of events that a space has as far as this memory knows, here and there: published from here, or come from there."""
+    """Ids of events that a space is known to have, here and there: published from here, or come from there."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._there: dict[int, tuple[bytes, int]] | None = None
 
     def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
-        """Remember events by their ids here and there; who published one stays."""
+        """Store pairs of an event's id here and there; who published one (`OURS` or `THEIRS`) does not change."""
         known = self._known()
         keys = [(event_key(here), event_key(there)) for here, there in pairs]
         new = [(known.get(here, (kind, 0))[0], here, there) for here, there in keys if known.get(here, (b"", 0))[1] != there]
@@ -175,7 +175,7 @@ class Ledger:
         return event_id_from(found[1]) if found else None
 
     def here(self) -> dict[EventId, tuple[EventId, bool]]:
-        """Return by their ids in the space the ids here, and whether they were published from here."""
+        """Return by the ids in the space the ids here, and whether they were published from here."""
         return {event_id_from(there): (event_id_from(here), kind == OURS) for here, (kind, there) in self._known().items()}
 
     def __contains__(self, here: EventId) -> bool:

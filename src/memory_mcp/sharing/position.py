@@ -1,4 +1,4 @@
-"""How far a follower of a store's events got, by today's numbers: forgetting numbers events anew and says so in the outbox."""
+"""Positions of followers of a store's events that stay valid when forgetting numbers the events anew."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ _BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Up to which event and which entry of the outbox; each with what tells it apart from another one of that number."""
+    """The last event and the last outbox entry that were seen, each with a digest that tells it from another of that number."""
 
     seq: int = 0
     event: str = ""
@@ -21,29 +21,30 @@ class Position:
     mark: str = ""
 
     def __str__(self) -> str:
-        """Return it as it is kept and sent."""
+        """Return the text in which it is stored and sent."""
         return f"{self.seq}.{self.event}.{self.change}.{self.mark}"
 
     @classmethod
     def parse(cls, text: str) -> "Position | None":
-        """Return the position that a text stands for; None for any other text."""
+        """Return the position of such a text; None for any other text."""
         parts = text.split(".")
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()) or max(map(len, parts)) > 24:
             return None
         return cls(int(parts[0]), parts[1], int(parts[2]), parts[3])
 
     def at(self, seq: int, event: EventId) -> "Position":
-        """Return it with another event as the last."""
+        """Return the position with another event as the last."""
         return replace(self, seq=seq, event=_print(event))
 
 
 def followed(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
     """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since.
 
-    None is before everything. Of a position that belongs to another state of the store (it was restored) nothing is believed:
-    all events follow again.
+    None stands before everything. A position that belongs to another state of the store (it was restored) counts as
+    None: all events follow again.
     """
-    if position is None or not _is_here(storage, position):
+    is_here = position and position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
+    if position is None or not is_here:
         last = storage.toc.version()
         return Position(change=last, mark=_mark(storage, last)), []
     seq, event, gone = position.seq, position.event, list[EventId]()
@@ -55,18 +56,11 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
             elif one.kind is ChangeKind.EVENTS_MOVED and int(one.subject) <= seq:
                 seq, event = int(one.subject) - 1, ""
         change, mark = changes[-1].seq, _print_of(changes[-1])
-    if event and not _is_event(storage, seq, event):
-        seq, event = 0, ""
+    if event:
+        found = storage.events.after(seq - 1, 1)
+        if not found or found[0].seq != seq or _print(found[0].event.event_id) != event:
+            seq, event = 0, ""
     return Position(seq, event, change, mark), list(dict.fromkeys(gone))
-
-
-def _is_here(storage: Storage, position: Position) -> bool:
-    return position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
-
-
-def _is_event(storage: Storage, seq: int, event: str) -> bool:
-    found = storage.events.after(seq - 1, 1)
-    return bool(found) and found[0].seq == seq and _print(found[0].event.event_id) == event
 
 
 def _mark(storage: Storage, change: int) -> str:

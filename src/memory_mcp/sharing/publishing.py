@@ -1,7 +1,7 @@
-"""What is new in shared projects handed over to their space, and with it what was forgotten and corrected here.
+"""Sends what is new in shared projects to their space, and with it what was forgotten and corrected here.
 
 Invariants
-1. How far everything was looked at is kept behind what was acknowledged: killed anywhere, a run sends once more what the
+1. How far everything was looked at is stored after it was acknowledged: killed anywhere, a run sends once more what the
    server may have, which knows it by its id.
 2. Of what was forgotten here only ids leave, and only of events that are there.
 3. What came from the space is not sent back to it, unless something of it was forgotten here.
@@ -32,7 +32,7 @@ _REFUSALS = 20
 
 @dataclass(slots=True)
 class Publishing:
-    """One space's part of a run."""
+    """The publishing half of a run with one space."""
 
     app: App
     place: SharePlace
@@ -52,7 +52,7 @@ class Publishing:
         self._mark = mark_of(self._sharing.url, self.space)
 
     def run(self) -> None:
-        """Send what is new; raises what the client does."""
+        """Send what is new. Raises what the client raises."""
         storage = self.app.storage
         kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
         before = Position.parse(kept)
@@ -63,18 +63,13 @@ class Publishing:
         self._said()
         if self.should_stop():
             return
-        self._keep(f"{self._at(position, seq)}~{now}")
-
-    def _keep(self, text: str) -> None:
-        if self.app.storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != text:
-            self.app.storage.outbox.mark(OUT + self._mark, text)
-
-    def _at(self, position: Position, seq: int) -> Position:
-        found = self.app.storage.events.after(seq - 1, 1) if seq else []
-        return position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
+        found = storage.events.after(seq - 1, 1) if seq else []
+        at = position.at(seq, found[0].event.event_id) if found else Position(0, "", position.change, position.mark)
+        if storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
+            storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
 
     def _events(self, seq: int) -> int:
-        """Send the events behind a number; up to which number everything was looked at."""
+        """Send the events numbered above `seq`; return up to which number everything was looked at."""
         if not seq:
             self.progress.kept_back.clear()
         while not self.should_stop() and (found := self.app.storage.events.after(seq, MAX_EVENTS)):
@@ -85,7 +80,11 @@ class Publishing:
     def _send_all(self, events: Sequence[Event]) -> None:
         """Send those of some events that may leave and are not there."""
         leaving = self._leaving()
-        wanted = [e for e in events if leaving.project_of(e) and (e.event_id not in self._ledger or _is_partly_forgotten(e))]
+        wanted = []
+        for event in events:
+            is_partly_forgotten = any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
+            if leaving.project_of(event) and (event.event_id not in self._ledger or is_partly_forgotten):
+                wanted.append(event)
         cleaned = leaving.cleaned(wanted)
         for why, count in leaving.kept_back.items():
             self.progress.kept_back[why] = self.progress.kept_back.get(why, 0) + count
@@ -101,7 +100,7 @@ class Publishing:
             self._send(batch)
 
     def _leaving(self) -> Leaving:
-        """By what is shared at this moment."""
+        """Return the decider for what is shared at this moment."""
         self._sharing = self.place.sharing()
         return Leaving.to(self.app, self._sharing, self.space)
 
@@ -122,21 +121,22 @@ class Publishing:
         failpoint("share.sent")
         renamed = answer.get("renamed") or {}
         new = [(event, draft) for event, draft in batch if event.event_id not in self._ledger]
-        self._ledger.add(OURS, [(event.event_id, _id_there(draft, renamed)) for event, draft in batch])
+        own = [(event.event_id, draft.carried.event_id if draft.carried else EventId("")) for event, draft in batch]
+        self._ledger.add(OURS, [(here, EventId(renamed.get(there, there))) for here, there in own])
         for _, draft in new:
             count = self.progress.left.get(draft.project, [0, 0])[0]
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
         self.sent += len(new)
 
     def _gone(self, gone: Sequence[EventId]) -> None:
-        """Tell which of the events there were forgotten here."""
+        """Send the ids of events there that were forgotten here."""
         still = self.app.storage.events.get_many(gone) if gone else {}
         there = [found for one in gone if one not in still and (found := self._ledger.there(one)) is not None]
         for start in range(0, len(there), MAX_IDS):
             self._handed_over({"gone": there[start : start + MAX_IDS]})
 
     def _said(self) -> None:
-        """Tell which statements of events there were corrected or retracted."""
+        """Send corrections and retractions of statements of events that are there."""
         recorded = self.app.storage.superseded.recorded()
         if not recorded:
             return
@@ -156,12 +156,3 @@ class Publishing:
         known = [one for one in self.progress.refused if one not in refused]
         self.progress.refused = [*known, *refused][-_REFUSALS:]
         return answer
-
-
-def _is_partly_forgotten(event: Event) -> bool:
-    return any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
-
-
-def _id_there(draft: EventDraft, renamed: dict[str, str]) -> EventId:
-    own = draft.carried.event_id if draft.carried else EventId("")
-    return EventId(renamed.get(own, own))

@@ -1,4 +1,4 @@
-"""What somebody else forgot, taken out of this memory: whole events, and parts of texts that came back with marks."""
+"""Removes from this memory what somebody else forgot: whole events, and parts of texts that came back with marks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ from memory_mcp.model.event import Event, EventDraft
 
 @dataclass(slots=True)
 class Removal:
-    """What is to be taken out."""
+    """Events and parts of events that are to be forgotten."""
 
     gone: list[Event] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
 
     @property
     def events(self) -> set[str]:
-        """Ids of the events that are concerned."""
+        """The ids of the events concerned."""
         return {event.event_id for event in (*self.gone, *(cut.event for cut in self.cuts))}
 
     def carry_out(self, app: App, author: str) -> int:
-        """Forget it, for good; how many events that concerned."""
+        """Forget them; return how many events that concerned."""
         if self.events:
             wanted = Wanted(events=self.gone, cuts=self.cuts)
             Forgetting(app).carry_out(wanted, app.gate.name(author), "shared events")
@@ -31,7 +31,7 @@ class Removal:
 
 
 def cuts_of(own: Event, told: EventDraft) -> list[Cut] | None:
-    """Return what of a stored event is forgotten in another copy of it; None where its place in a text cannot be told."""
+    """Return the parts of a stored event that are forgotten in another copy of it; None where a part cannot be located."""
     pairs = [(own.text, told.text)]
     pairs += [(own.metadata[key], value) for key, value in told.metadata.items() if key in own.metadata]
     found = []
@@ -47,7 +47,7 @@ def cuts_of(own: Event, told: EventDraft) -> list[Cut] | None:
 
 
 def add(removal: Removal, own: Event, cuts: Sequence[Cut] | None) -> None:
-    """Take in what `cuts_of` said of an event: where nobody can tell what of it goes, all of it does."""
+    """Add what `cuts_of` said of an event; the whole event where a part cannot be located."""
     if cuts is None:
         removal.gone.append(own)
     else:

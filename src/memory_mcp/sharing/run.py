@@ -1,4 +1,4 @@
-"""One run of sharing: what is to leave leaves, then what others published comes; offline is normal, and said."""
+"""One run of sharing: sends what is to leave, then takes in what others published; being offline is normal."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _NEW_MS, _SOON = 120_000, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run did; `offline` and `error` say why it did not do all."""
+    """Outcome of a run; `offline` and `error` say why it did not do all."""
 
     left: int = 0
     came: int = 0
@@ -29,21 +29,24 @@ class Ran:
 
     @property
     def words(self) -> str:
-        """Return it as the list of jobs shows it."""
+        """The outcome as the list of jobs shows it."""
         told = f"published {self.left:,} events, took in {self.came:,}"
         why = f"offline ({self.offline})" if self.offline else self.error
         return f"{told}; {why}" if why else told
 
 
 def place_of(app: App) -> SharePlace:
-    """Return where a memory keeps what it shares; InvalidQuery for one without a directory."""
+    """Return the folder in which a memory keeps what it shares. Raises InvalidQuery for a memory without a directory."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
     return SharePlace(app.directory)
 
 
 def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> Ran | None:
-    """Publish and pull once; None where no server is named. `agreed`: a person agreed that own events go that others forgot."""
+    """Publish and pull once; return the outcome, None where no server is named.
+
+    `agreed`: a person agreed that own events which others forgot are removed here, however many.
+    """
     place = place_of(app)
     sharing = place.sharing()
     if not sharing.url:
@@ -54,7 +57,9 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
         with Client(sharing.url, place.key, should_stop) as client:
             for space in sharing.spaces:
                 try:
-                    role = _role(client, space, progress)
+                    told = client.standing(space)
+                    role = str(told.get("role", ""))
+                    progress.roles[space] = [str(told.get("member", "")), role]
                     out = Publishing(app, place, client, space, progress, should_stop)
                     back = Taking(app, place, client, space, progress, should_stop, agreed)
                     try:
@@ -73,13 +78,6 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
     return Ran(left, came, offline, error)
 
 
-def _role(client: Client, space: str, progress: Progress) -> str:
-    told = client.standing(space)
-    role = str(told.get("role", ""))
-    progress.roles[space] = [str(told.get("member", "")), role]
-    return role
-
-
 def _note(app: App, progress: Progress, offline: str, error: str) -> None:
     now = app.clock.now_ms()
     progress.error = error
@@ -91,7 +89,7 @@ def _note(app: App, progress: Progress, offline: str, error: str) -> None:
 
 
 def job(app: App, should_stop: Callable[[], bool]) -> str:
-    """Run for the job of that name; what it did, "" where no server is named. Raises what went wrong, but for being offline."""
+    """Run once for the job `share`; return what it did, "" where no server is named. Raises InvalidQuery where a run failed."""
     done = run(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:
         raise InvalidQuery(done.error, "memory-mcp share status")

@@ -1,4 +1,4 @@
-"""Corrections and retractions of shared statements: those that may leave, and those that come, of which the latest holds."""
+"""Corrections and retractions of shared statements: which may leave, and which of those that come are recorded."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,10 @@ from memory_mcp.sharing.wire import MAX_SAID, Said
 
 
 def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
-    """Return what was said last of statements whose events `may` gives an id, as well as those of their successors."""
+    """Return the last correction of each statement, if `may` gives ids to the events of its quotations.
+
+    Both quotations have to have one: that of the statement, and that of its successor if there is one.
+    """
     recorded = app.storage.superseded.recorded()[-MAX_SAID:]
     grips = app.storage.grips.get_many({g for one in recorded for g in (one.old, one.new) if g})
     events = app.storage.events.get_many({e for grip in grips.values() for e in (grip.event_id_start, grip.event_id_end)})
@@ -31,15 +34,22 @@ def _outside(grip_id: GripId, app: App, events: dict[EventId, Event], may: Calla
 
 
 def stamp_of(recorded: Sequence[Superseded]) -> str:
-    """Return what tells some statements from any others."""
+    """Return a digest that changes with these corrections."""
     parts = (f"{one.old} {one.new or ''} {one.at_ms}" for one in recorded)
     return f"{digest('said', *parts, bits=60):x}"
 
 
 def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
-    """Record what is later than what is recorded; how many, and those that `may` refuses. `author`: in the place of theirs."""
+    """Record corrections that are later than what is recorded; return how many, and those that `may` refuses.
+
+    `author` is recorded in place of the author that they name.
+    """
     known = {one.old: one for one in app.storage.superseded.recorded()}
-    new = [one for one in said if _is_later(one.superseded, known.get(one.superseded.old))]
+    new = []
+    for one in said:
+        told, own = one.superseded, known.get(one.superseded.old)
+        if own is None or (told.at_ms, told.new or "") > (own.at_ms, own.new or ""):
+            new.append(one)
     if not new:
         return 0, []
     # Quotations are made when their events are filed.
@@ -61,7 +71,3 @@ def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: s
         app.storage.audit.record(Act(what, app.clock.now_ms(), who, f"{told.old} {told.new or ''}".strip(), reason))
         count += 1
     return count, refused
-
-
-def _is_later(told: Superseded, known: Superseded | None) -> bool:
-    return known is None or (told.at_ms, told.new or "") > (known.at_ms, known.new or "")

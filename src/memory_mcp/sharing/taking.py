@@ -1,10 +1,10 @@
-"""What others published in a space taken into this memory, and what was forgotten and corrected there.
+"""Takes what others published in a space into this memory, and what was forgotten and corrected there.
 
 Invariants
-1. How far a space was read is kept behind what came of it, in the store: a store that is brought back from a backup reads again
-   what came after it.
+1. How far a space was read is stored after what came of it, in the store: a store that is brought back from a backup reads
+   again what came after it.
 2. An event that is known is known by its id. What was forgotten here does not come in.
-3. Nothing but events of the space is changed by what comes from it; many of one's own are not taken out before a person agrees.
+3. Only events of the space are changed by what comes from it; many of one's own are not removed before a person agrees.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ _PEOPLE = 200
 
 @dataclass(slots=True)
 class Taking:
-    """One space's part of a run."""
+    """The pulling half of a run with one space."""
 
     app: App
     place: SharePlace
@@ -56,7 +56,7 @@ class Taking:
         self._ledger, self._mark = self.place.ledger(url, self.space), IN + mark_of(url, self.space)
 
     def run(self) -> None:
-        """Take in what is new; raises what the client does, and PermissionDenied where a person is to agree."""
+        """Take in what is new. Raises what the client raises, and PermissionDenied where a person has to agree first."""
         cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
         while not self.should_stop():
             page = self.client.changes(self.space, cursor)
@@ -81,7 +81,7 @@ class Taking:
             self.progress.corrected += take(self.app, said, lambda event: event.event_id in self._ledger)[0]
 
     def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
-        """Store what is new; of what is known, what is forgotten there goes to `removal`."""
+        """Store what is new; what of known events is forgotten there is added to `removal`."""
         report, fresh, known = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.here() if drafts else {}
         for draft, own in zip(drafts, matches(self.app.storage, drafts), strict=True):
@@ -98,7 +98,7 @@ class Taking:
         for clean, _ in came:
             self._count(clean)
         for kind in (OURS, THEIRS):
-            told = [(own.event_id, _id_of(draft)) for own, draft in known if _kind_of(own) == kind]
+            told = [(own.event_id, _id_of(draft)) for own, draft in known if (SHARED_BY in own.metadata) == (kind == THEIRS)]
             self._ledger.add(kind, told)
         for own, draft in known:
             cuts = cuts_of(own, draft)
@@ -125,7 +125,3 @@ class Taking:
 
 def _id_of(draft: EventDraft) -> EventId:
     return draft.carried.event_id if draft.carried else EventId("")
-
-
-def _kind_of(own: Event) -> bytes:
-    return THEIRS if SHARED_BY in own.metadata else OURS

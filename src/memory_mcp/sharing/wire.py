@@ -1,6 +1,7 @@
-"""What goes between a memory and a space of a team's server, as JSON values: events, ids of what is gone, corrections. Pure.
+"""JSON values that a memory and a space of a team's server exchange: events, ids of what is gone, corrections. Pure.
 
-Events have the form of an export, so that one that arrives is the event it was; what it says of its trust is not believed.
+Events have the form of an export, so that one that arrives is the event it was; the trust that it names is not
+believed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ _LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A statement that holds no more, with the events that the quotations are of."""
+    """A correction or retraction, with the events of its quotations."""
 
     superseded: Superseded
     old_event: EventId
@@ -34,17 +35,17 @@ class Said:
 
 
 def chars_of(draft: EventDraft) -> int:
-    """Return about how many characters an event takes."""
+    """Return about how many characters an event takes when it is sent."""
     return len(draft.text) + sum(len(key) + len(value) for key, value in draft.metadata.items()) + 300
 
 
 def told(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
-    """Return events as they are sent."""
+    """Return events as JSON values."""
     return [mapping_of(draft) for draft in drafts]
 
 
 def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
-    """Return the events that were sent, and how many rows were none or not such as have an id."""
+    """Return the events of JSON values, and how many of these were none or had no id."""
     drafts, wrong = [], 0
     for row in rows:
         try:
@@ -59,7 +60,7 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
 
 
 def published_by(draft: EventDraft, member: str) -> EventDraft:
-    """Return an event as a member's: its metadata says so, and a message without a speaker is that member's own."""
+    """Return an event as a member's: its metadata say so, and a user's message without a speaker gets that member's name."""
     metadata = {**draft.metadata, SHARED_BY: member}
     speaker = draft.speaker or (member if draft.role is Role.USER else "")
     return replace(draft, metadata=metadata, speaker=speaker)
@@ -77,7 +78,7 @@ def ids(values: Sequence[Any]) -> list[EventId]:
 
 
 def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
-    """Return corrections as they are sent."""
+    """Return corrections as JSON values."""
     return [
         {
             "old": one.superseded.old,
@@ -93,7 +94,7 @@ def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
 
 
 def heard_said(rows: Sequence[Any]) -> list[Said]:
-    """Return the corrections that were sent; what is none is left out."""
+    """Return the corrections of JSON values; anything else is left out."""
     found = []
     for row in rows[:MAX_SAID]:
         try:

@@ -1,1 +1,1 @@
-"""Keep this, whatever happens: the stores behind protocols, and one engine that implements them."""
+"""The stores of one memory as protocols, and the engines that implement them."""

@@ -1,4 +1,4 @@
-"""A whole memory as rows, so that it can be carried away and brought back: only what cannot be derived from the rest."""
+"""A whole memory as rows, for backups and moves to another store: only what cannot be derived from the rest."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -28,7 +28,7 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of loading, counted."""
+    """Counts of what loading stored and what it left out."""
 
     #: Rows by table.
     rows: dict[str, int]
@@ -39,51 +39,67 @@ class Loaded:
 
 
 class Snapshot(Protocol):
-    """The store as it was at one moment, whatever is written meanwhile. For one thread."""
+    """The store as it was at one moment, whatever is written meanwhile. Used by one thread."""
 
     @property
     def last_seq(self) -> int:
-        """Highest sequence number."""
+        """The highest number of arrival among the events; 0 in an empty store."""
         ...
 
     @property
     def schema(self) -> int:
-        """Version of the rows; see `ROWS`."""
+        """The version of the rows; see `ROWS`."""
         ...
 
     @property
     def store_id(self) -> str:
-        """Which store it is."""
+        """The identity of the store: 32 hexadecimal digits, made when the store was."""
         ...
 
     def last(self, table: str) -> int:
-        """Highest key of a table that is shared: the sequence number of an event, the number of a grip; 0 where it is empty."""
+        """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table."""
         ...
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """How many rows a shared table has from one key to another, and what tells them apart together (`frames.print_of`)."""
+        """Return how many rows of a shared table have keys from `first` to `last`, and a fingerprint of them.
+
+        The fingerprint is the hexadecimal XOR of what identifies the rows, "" where there are none; see
+        `frames.print_of`.
+        """
         ...
 
     def behind(self, table: str, after: int) -> Iterator[TableRows]:
-        """Rows of a shared table behind a key, in its order, in slices that hold the interpreter shortly."""
+        """Yield the rows of a shared table whose keys are above `after`, in the order of the key, a few hundred at a time."""
         ...
 
     def others(self) -> Iterator[TableRows]:
-        """Every table that is neither shared nor derived, likewise."""
+        """Yield the rows of every table that is neither shared nor derived, a few hundred at a time."""
         ...
 
 
 class ArchiveStore(Protocol):
-    """Out of the store as rows, and back."""
+    """Reads a whole store as rows, and fills a store with rows."""
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
-        """One moment of the store, acknowledged writes and all; writers go on. The file is not replaced meanwhile."""
+        """Return the store at this moment, with every acknowledged write, for the block of a `with`.
+
+        Writers go on meanwhile; the file of the store is not replaced before the block ends.
+        """
         ...
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
-        """Put rows into a store that was just made, with their ids and numbers; what is derived is to be rebuilt after it.
+        """Store rows with their ids and numbers, and return what was stored and left out.
 
-        `anew`: cuts are left out, so that every event is filed as if it were new. `instead`: in one transaction, and in the
-        place of everything but events.
+        The store was just made, or `instead` is set: then the rows take the place of everything but events, in one
+        transaction. With `anew` cuts are left out, so that every event is derived as if it were new. The caller
+        rebuilds what is derived.
         """
         ...
+
+
+def empty_value(kind: str) -> Any:
+    """Return what a row holds in a column that came later than the row; `kind` is the engine's name of the column's type."""
+    if kind.endswith("[]"):
+        return []
+    values = {"varchar": "", "text": "", "boolean": False, "blob": b"", "bytea": b""}
+    return values.get(kind.lower(), 0)

@@ -1,10 +1,13 @@
-"""What any engine must keep, and how; nothing above this room knows which engine it is.
+"""What any engine has to keep, as protocols; nothing above this room knows which engine it is.
 
 Invariants
 1. Acknowledged means committed: when a writing method returns, kill -9 and power loss do not lose what it wrote.
-2. Each writing method is one transaction: all of it is there, or nothing.
+2. Each writing method is one transaction: all of it is stored, or nothing.
 3. Readers see whole transactions and never wait for a writer.
 4. Every method may be called from any thread; writes are serialised inside.
+
+Any method raises StorageError or one of its kinds when the engine fails, and DeadlineExceeded when its thread is interrupted.
+Days are ISO dates (2026-01-31) of the store's zone, times UTC milliseconds, unless something else is said.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,12 +16,11 @@ from typing import Protocol
 
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event
-from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId, NodeId
+from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.archive import ArchiveStore
-from memory_mcp.storage.records import Records
+from memory_mcp.storage.records import GripStore, Records
 from memory_mcp.storage.values import (
     Appended,
     Batch,
@@ -41,98 +43,127 @@ class EventStore(Protocol):
     """Layer 0: immutable events."""
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
-        """Store what is new. An id stored with other text gets a variant id, so nothing is lost; twice changes nothing."""
+        """Store the events that are new; return the ids of these and of those stored before.
+
+        An id that is stored with another text becomes a variant id, so nothing is lost; storing the same events twice
+        changes nothing. With a `request` whose key was answered within the last hour nothing is stored, and that
+        answer is returned.
+        """
         ...
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """Do what `append` does for each batch in turn; an engine whose commits are dear makes one commit of them."""
+        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them."""
         ...
 
     def find(self, event_id: EventId) -> Event | None:
-        """One event, or None."""
+        """Return the event of this id, or None."""
         ...
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Those of `ids` that exist."""
+        """Return those of `ids` that are stored, by id."""
         ...
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """Stored ids by their lower 80 bits: how an event without a source time is recognised."""
+        """Return the stored ids whose lower 80 bits are among `tails`, by these bits.
+
+        They are a hash of the event's source: this is how an event without a time of its own is recognised.
+        """
         ...
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Up to `limit` events that arrived after `seq`, in order of arrival."""
+        """Return up to `limit` events whose number of arrival is above `seq`, in order of arrival."""
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Shown events that arrived after `after`, up to `to`, and may hold a lower-case probe; `live`: those of no import."""
+        """Return the shown events of a scope numbered above `after` and up to `to` that may hold one of the probes.
+
+        Probes are lower-case texts; without any, all such events are returned. With `live`, imported events are left
+        out.
+        """
         ...
 
     def last_seq(self) -> int:
-        """Highest sequence number in the store; 0 when it is empty."""
+        """Return the highest number of arrival in the store; 0 when it is empty."""
         ...
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Messages told by a hook and by a transcript, those in which `ids` take part: the event not shown to the one shown."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is.
+
+        A pair is one message that both a client's hook and its transcript recorded.
+        """
         ...
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """A segment's own events in order."""
+        """Return the events of a segment that are shown, in order."""
         ...
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Of each segment (by key) its events in order, up to `last_seq`; of one told wholly elsewhere all the same."""
+        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given.
+
+        They are those that are shown. A segment of which none is shown, since another one tells the same messages,
+        has them all the same.
+        """
         ...
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
-        """Every recap (see `model.event.RECAP`) of these streams, in order."""
+        """Return every recap (see `model.event.RECAP`) of these streams, in order of time."""
         ...
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """Neighbours shown in the same session, project and thread: up to `before` earlier and `after` later ones, in order."""
+        """Return the shown events nearest to one in its session, project and thread, in order.
+
+        The first list has up to `before` earlier ones, the second up to `after` later ones.
+        """
         ...
 
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """Events that are shown, in (timestamp, id) order, starting behind `after`."""
+        """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id).
+
+        `after` is the (timestamp, id) of the last event that the caller has.
+        """
         ...
 
     def holding(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
-        """How many events of a scope are shown, and those that hold every one of some texts, newest first.
+        """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
 
-        Neither case nor the kind of white space matters. `segments`: look in these alone.
+        Neither case nor the kind of white space matters. With `segments` only their events are looked at and counted.
         """
         ...
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
-        """Return how many events of a scope are shown, and where those lie that hold most of some texts, by their weights.
+        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts.
 
-        The texts are in lower case; the best events first, the latest among equals. What an event holds is divided by the
-        logarithm of its length: one of the right session is then among five for 53.8 % of coding questions, else for 48.7 %.
+        `probes` has a weight for each lower-case text; the best events come first, the latest among equals. The sum
+        of the weights that an event holds is divided by the logarithm of its length: one of the right session is then
+        among the first five for 53.8 % of coding questions, else for 48.7 %.
         """
         ...
 
     def span(self, scope: Scope) -> TimeWindow | None:
-        """From the first to the last event of a scope that is shown; None where there is none."""
+        """Return the time from the first to the last shown event of a scope; None where there is none."""
         ...
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """Sessions, latest first."""
+        """Return up to `limit` sessions of a scope, the latest first."""
         ...
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Return the names of those who spoke, in order."""
+        """Return the names of those who spoke in a scope, in alphabetical order."""
         ...
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """Count what the only group of `pattern` matches in texts and metadata; every match begins with `begin`."""
+        """Count the matches of `pattern` in texts and metadata, by what its only group matches.
+
+        Every match begins with `begin`.
+        """
         ...
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Every event in order of arrival, in batches."""
+        """Yield every event in order of arrival, `batch` at a time."""
         ...
 
 
@@ -140,199 +171,189 @@ class TocStore(Protocol):
     """Layer 1: cuts, nodes, term sets."""
 
     def version(self) -> int:
-        """The number of the last change; what was read under one version may be kept until the next. Free."""
+        """Return the number of the last change; what was read under one number may be kept until the next. Reads nothing."""
         ...
 
     def publish(self, build: Build) -> int:
-        """Write a build and its outbox entries in one transaction; the build number."""
+        """Write a build and its outbox entries in one transaction; return the build's number."""
         ...
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """All cuts of some streams, by stream, ordered by start."""
+        """Return all cuts of some streams, by stream, each list ordered by start."""
         ...
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Every cut, by stream and start."""
+        """Yield every cut, by stream and start."""
         ...
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Cuts by segment key."""
+        """Return those cuts that exist, by segment key."""
         ...
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """Cuts whose own time meets the scope's window, of its project and agent, ordered by start."""
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start."""
         ...
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """The latest version of a node, following aliases; None when there is none."""
+        """Return the latest version of a node, also by an id that it had before; None when there is none."""
         ...
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Latest versions of those that exist."""
+        """Return the latest versions of those nodes that exist, by id."""
         ...
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """As `nodes`, without bullets and pins: what is needed to name a node, at a third of the cost."""
+        """Return the same as `nodes` without bullets and pins: what is needed to name a node, at a third of the cost."""
         ...
 
     def refined(self) -> list[NodeId]:
-        """Current nodes that an agent has written."""
+        """Return the ids of the current nodes that an agent has written."""
         ...
 
     def authors(self) -> dict[NodeId, str]:
-        """Who wrote each current node that the summarizer has not written: an agent, or a language model."""
+        """Return who wrote each current node that the summarizer has not written: an agent, or a language model."""
         ...
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """For each node, by the id it has now: build number, rows of terms, the last of them. What was read under it holds."""
+        """Return for each node, by the id it has now: number of its build, of its rows of terms, and of the last of these."""
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Ids of the children of a node in time order; years for the root."""
+        """Return the ids of a node's children in order of time; for the root, those of the years."""
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Ids of one level that begin inside the window, in time order; `project` filters segments only."""
+        """Return the ids of one level that begin inside the window, in order of time; `project` restricts segments only."""
         ...
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Counts over the segments filed under local days from `first_day` up to, not including, `after_day`."""
+        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`."""
         ...
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Every local day that has segments (of the project), with how many, in order."""
+        """Return every day that has segments (of the project), with their number, in order."""
         ...
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """Local days of a span on which there is a segment (of the project), in order."""
+        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order."""
         ...
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """Cuts filed under the days of a span, ordered by start."""
+        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start."""
         ...
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """The most salient segments of a project in a span of days, the newest first among equals."""
+        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals."""
         ...
 
     def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """Stored term rows of all a project's segments in a span of days."""
+        """Return the stored term rows (sorted little-endian uint32) of all a project's segments in a span of days."""
         ...
 
     def freshness(self) -> Freshness:
-        """Build numbers that decide which roll-ups are due."""
+        """Return the build numbers that decide which periods are to be rolled up again."""
         ...
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """Stored delta rows of each node: little-endian uint32, each row sorted."""
+        """Return the stored term rows of each node: little-endian uint32, each row sorted; the node's set is their union."""
         ...
 
     def fold_terms(self, more_than: int) -> int:
-        """Merge the rows of every node that has more than so many; how many nodes were folded."""
+        """Join the term rows of every node that has more than `more_than`; return how many nodes and projects had."""
         ...
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """The root's document frequency rows: project, hashes (uint32), counts (int32)."""
+        """Return the rows of the root's document frequencies: project, term hashes (uint32), counts (int32), little-endian."""
         ...
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """Pin or unpin a node or grip id."""
+        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin."""
         ...
 
     def pins(self) -> frozenset[str]:
-        """Everything pinned."""
+        """Return every node and grip id that is pinned."""
         ...
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes that must not exist, with bullets and term sets, each a change; never events, cuts, grips or pins."""
+        """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
+
+        Events, cuts, grips and pins stay.
+        """
         ...
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """File segments under other days (by segment key), after a change of zone, each a change; old ids stay readable."""
+        """File segments under other days (by segment key), after a change of zone, noting each.
+
+        Their old ids can still be read.
+        """
         ...
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """Put cuts under their keys; drop those whose nodes `leads` names: such an id, and its grips, lead to another now."""
+        """Store cuts under their keys, and remove those whose nodes `leads` names.
+
+        Each removed id leads to the node that it is mapped to, and the grips filed under it are filed there.
+        """
         ...
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """Latest version of every node, for checks and rebuilds."""
-        ...
-
-
-class GripStore(Protocol):
-    """Quotations. Written by `TocStore.publish`, read here."""
-
-    def find(self, grip_id: str) -> Grip | None:
-        """A grip by any accepted form of its id, or None."""
-        ...
-
-    def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """Those of `ids` that exist."""
-        ...
-
-    def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """Grips that quote each event, in order of place."""
-        ...
-
-    def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """Every grip, in batches."""
+        """Yield the latest version of every node, for checks and rebuilds."""
         ...
 
 
 class Storage(Records, Protocol):
-    """The whole truth of one data directory."""
+    """Everything that is kept of one memory; its parts are stores of their own."""
 
     @property
     def events(self) -> EventStore:
-        """Layer 0."""
+        """Layer 0: the events."""
         ...
 
     @property
     def toc(self) -> TocStore:
-        """Layer 1."""
+        """Layer 1: the time tree."""
         ...
 
     @property
     def grips(self) -> GripStore:
-        """Quotations."""
+        """The quotations."""
         ...
 
     @property
     def archive(self) -> ArchiveStore:
-        """Everything as rows."""
+        """The whole store as rows."""
         ...
 
     @property
     def timezone(self) -> str:
-        """The zone the store's days are counted in."""
+        """The IANA name of the zone in which the store's days are counted."""
         ...
 
     def set_timezone(self, name: str) -> None:
-        """Change the zone; only `admin rebuild-toc --timezone` does."""
+        """Change the zone; only `admin rebuild-toc --timezone` does. Raises InvalidQuery for a zone that does not exist."""
         ...
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Counts and sizes; without `text`, which reads every event, `text_bytes` is 0."""
+        """Return counts and sizes; without `text`, for which every event is read, `text_bytes` is 0."""
         ...
 
     def latest(self) -> dict[str, int]:
-        """The time of the newest event of each source (importer, hook, tool), UTC ms."""
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms."""
         ...
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
+        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
         ...
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
-        """Do what `name` says in one process alone of all that have the memory open: yields whether another did it since.
+        """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
 
-        Raises Busy when another process does not let go in time.
+        Yields whether another process held it since this one did last. Raises Busy when another process does not let
+        go in time.
         """
         ...
 
     def reread(self) -> None:
-        """Drop what is kept in memory of the store's content, so that checks and repairs see what is in the file."""
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is on disk."""
         ...
 
     def checkpoint(self) -> None:
@@ -340,32 +361,39 @@ class Storage(Records, Protocol):
         ...
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """Take out what `keep` does not keep, of every table; `dry`: only count it. Events up to number `after` hold nothing.
+        """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it.
 
-        Writers wait while it is taken out, not while events are looked through. The caller derives again what tells of it.
+        Events up to the number `after` are known to hold nothing of it. Writers wait while it is removed, not while
+        events are looked through. The caller derives again what depended on the events that are gone.
         """
         ...
 
     def dead_bytes(self) -> int:
-        """How much of the files holds nothing, and would be gone after `compact`."""
+        """Return how many bytes of the files hold nothing, and would be gone after `compact`."""
         ...
 
     def save_anew(self) -> bool:
-        """Write the file anew where somebody deleted it while it is open; whether that was so."""
+        """Write the file again if somebody deleted it while it is open; return whether that was so."""
         ...
 
     def compact(self) -> tuple[int, int]:
-        """Rewrite the files without dead space, while reads go on and writes wait: size before and after, bytes."""
+        """Rewrite the files without dead space while reads go on and writes wait; return the size before and after, in bytes."""
         ...
 
     @property
     def loss(self) -> Loss | None:
-        """Acknowledged events that are missing, until a person acknowledges it. Free."""
+        """Acknowledged events that are missing, until a person acknowledges that; None where nothing is missing.
+
+        Reads nothing.
+        """
         ...
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """What the store holds now is what was acknowledged, after events were rightly taken away; `acknowledge`: a loss too."""
+        """Note that what the store holds now is what was acknowledged, after events were removed on purpose.
+
+        With `acknowledge` a loss that is known counts as acknowledged too, and is not reported any more.
+        """
 
     def close(self) -> None:
-        """Checkpoint and let go of the lock; closing twice is nothing."""
+        """Write a checkpoint and release the lock; closing a second time does nothing."""
         ...

@@ -1,17 +1,25 @@
-"""What of a store's events goes or changes when something is forgotten (pure); shared by the engines."""
+"""What is removed from a store, or changed in it, when something is forgotten; the part that the engines share.
+
+Statements here are spelled in the common part of the engines' SQL. `{own}` stands for the condition that a row belongs to the
+memory, `{keys}`, `{ids}` and `{names}` for a comparison with a list (segment or stream keys, event or grip keys, texts), and
+any other name in braces for the parameter of that name.
+"""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memory_mcp.model.calendar import rollup_targets, span_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import event_id_from, event_key
+from memory_mcp.model.ids import NodeId, event_id_from, event_key, grip_id_from, node_key
 from memory_mcp.model.renaming import renamed
-from memory_mcp.storage.rows import EVENT, event_columns, event_of
-from memory_mcp.storage.values import Cleaner
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, members_of
+from memory_mcp.storage.values import Cleaner, Erased
 
+Row = tuple[Any, ...]
 #: Events that are read at once.
 READ = 2000
 #: Text columns of rows that stand for themselves: what is cleaned there, and where the whole row goes with a name in it.
@@ -27,8 +35,12 @@ DROPPED = {
     "project_alias": ("old", "new", "author"),
     "project_split": ("project", "session_id", "folder", "new"),
 }
+#: Events behind a number of arrival, in order.
+BEHIND = f"SELECT seq, {EVENT} FROM event WHERE {{own}} AND seq > {{after}} ORDER BY seq"
 #: Table, column and what is counted of rows that hang on a quotation.
 BY_GRIP = (("usage", "grip_id", "openings"), ("superseded", "old_id", "superseded"), ("pin", "target", "pins"))
+#: Tables whose rows are filed under the key of a node.
+_OF_NODES = ("node", "bullet", "bullet_grip", "term_delta")
 #: As `event_columns` gives them.
 EVENT_COLUMNS = (
     *("seq", "event_id", "ts", "stream", "session_id", "agent", "project", "thread", "speaker", "type", "role", "trust"),
@@ -37,8 +49,8 @@ EVENT_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
-    """What is still asked of an event that goes."""
+class GoneEvent:
+    """An event that is removed, as far as later steps need it."""
 
     event_id: str
     ts: int
@@ -47,19 +59,23 @@ class Going:
 
 
 @dataclass(slots=True)
-class Look:
-    """What of the events goes or changes, as far as they were looked through."""
+class Findings:
+    """Which events are removed or changed, as far as events were looked through."""
 
     #: Number of the last event that was looked at.
     last: int = 0
     #: By key; changed ones with their number and as they will be, by the key they had.
-    gone: dict[int, Going] = field(default_factory=dict)
+    gone: dict[int, GoneEvent] = field(default_factory=dict)
     changed: dict[int, tuple[int, Event]] = field(default_factory=dict)
     #: Streams they belong to, before and after.
     streams: set[int] = field(default_factory=set)
 
-    def go_on(self, read: Callable[[int], Sequence[Sequence[Any]]], keep: Cleaner) -> None:
-        """Look through the events behind the last; `read` returns some behind a number: that of each, and `EVENT`."""
+    def look_through(self, read: Callable[[int], Sequence[Sequence[Any]]], keep: Cleaner) -> None:
+        """Look through the events behind the last that was looked at.
+
+        `read` returns some events behind a number of arrival, [] at the end: each row is its number and the columns
+        `EVENT`.
+        """
         while found := read(self.last):
             for row in found:
                 self._take(row[0], event_of(row[1:]), keep)
@@ -78,31 +94,212 @@ class Look:
             self.changed[event_key(event.event_id)] = (seq, named)
 
     def news(self, first: int) -> list[tuple[ChangeKind, str]]:
-        """Return what followers are told: ids that are gone, and the first number that is another event's now."""
+        """Return the outbox entries: each id that is gone, and the first number of arrival that is another event's now."""
         others = [key for key, (_, event) in self.changed.items() if event_key(event.event_id) != key]
         gone = [(ChangeKind.EVENT_DROPPED, str(event_id_from(key))) for key in (*self.gone, *others)]
         return [*gone, (ChangeKind.EVENTS_MOVED, str(first))]
 
     def drop(self, event: Event) -> None:
-        """It goes."""
+        """Note that an event goes whole, also one that was to be changed."""
         key = event_key(event.event_id)
         self.streams.add(event.stream)
         self.changed.pop(key, None)
-        self.gone[key] = Going(event.event_id, event.timestamp, event.stream, event.project)
+        self.gone[key] = GoneEvent(event.event_id, event.timestamp, event.stream, event.project)
+
+
+class Erasing(ABC):
+    """One pass over a store that counts what is forgotten and, unless it is a dry run, removes it.
+
+    It runs inside the caller's transaction. Subclasses run the statements and number the remaining events anew.
+    """
+
+    def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
+        """`findings` says which events were looked through before the transaction began."""
+        self._keep, self._findings, self._dry = keep, findings, dry
+        self.erased = Erased()
+
+    @abstractmethod
+    def _rows(self, statement: str, **given: Any) -> Sequence[Row]:
+        """Return all rows of a statement."""
+
+    @abstractmethod
+    def _each(self, statement: str) -> Iterable[Row]:
+        """Yield the rows of a statement that may have very many."""
+
+    @abstractmethod
+    def _run(self, statement: str, **given: Any) -> None:
+        """Run a statement that writes."""
+
+    @abstractmethod
+    def _key_of(self, table: str) -> str:
+        """Return the column that tells the rows of a table apart."""
+
+    @abstractmethod
+    def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
+        """Write entries of the outbox."""
+
+    @abstractmethod
+    def _without_sets(self, segments: Sequence[int]) -> None:
+        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
+
+    @abstractmethod
+    def _rewrite_events(self) -> None:
+        """Remove what goes, store what changed, and number the sessions concerned behind all others."""
+
+    def run(self) -> Erased:
+        """Look through the events that are new, count what goes, and unless it is a dry run remove it."""
+        self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
+        self._follow_pairs()
+        self.erased.gone += [(going.event_id, going.ts) for going in self._findings.gone.values()]
+        self.erased.changed += [(event_id_from(key), event.timestamp) for key, (_, event) in self._findings.changed.items()]
+        nodes = self._doomed_nodes()
+        self._count("nodes", len(nodes))
+        self._grips()
+        self._labels()
+        for table, columns in CLEANED.items():
+            self._texts(table, columns, drop=False)
+        for table, columns in DROPPED.items():
+            self._texts(table, columns, drop=True)
+        if not self._dry:
+            self._run("DELETE FROM request WHERE {own}")
+            if not self.erased.nothing:
+                self._erase_nodes(nodes)
+                self._rewrite_events()
+                self._drop_empty_projects()
+        return self.erased
+
+    def _count(self, kind: str, number: int) -> None:
+        self.erased.counts[kind] = self.erased.counts.get(kind, 0) + number
+
+    def _one(self, statement: str, **given: Any) -> int:
+        return int(self._rows(statement, **given)[0][0])
+
+    def _has(self, *texts: str) -> bool:
+        return any(self._keep.clean(text) != text for text in texts)
+
+    def _follow_pairs(self) -> None:
+        """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do."""
+        pairs = self._rows("SELECT event_id, canonical FROM duplicate WHERE {own}")
+        gone = self._findings.gone
+        others = [b if a in gone else a for a, b in pairs if (a in gone) != (b in gone)]
+        for row in self._rows(f"SELECT {EVENT} FROM event WHERE {{own}} AND event_id {{ids}}", ids=others):
+            self._findings.drop(event_of(row))
+        self._count("events", len(gone))
+        self._count("events with a value", len(self._findings.changed))
+        self._count("duplicates", sum(a in gone or b in gone for a, b in pairs))
+
+    def _doomed_nodes(self) -> list[int]:
+        """Return the keys of the nodes that go or are written anew, and count what hangs on them.
+
+        These are the nodes of the sessions concerned, all periods above them, and whatever holds a forgotten value.
+        """
+        # Every version: an earlier one may say what the current one does not.
+        nodes = self._each("SELECT key, title, summary, keywords, agents, projects, author FROM node WHERE {own}")
+        told = {r[0] for r in nodes if self._has(r[1], r[2], r[6], *r[3], *r[4], *r[5])}
+        bullets = self._each("SELECT key, text, project, agent FROM bullet WHERE {own}")
+        told |= {r[0] for r in bullets if self._has(*r[1:])}
+        streams = self._rows("SELECT stream FROM segment_cut WHERE {own} AND key {keys}", keys=list(told))
+        self._findings.streams.update(stream for (stream,) in streams)
+        cuts = self._rows("SELECT key, day FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._findings.streams))
+        self._count("segments", len(cuts))
+        self.erased.segments.update(key for key, _ in cuts)
+        self.erased.days.update(day for _, day in cuts)
+        doomed = list(told | self.erased.segments | {node_key(p) for day in self.erased.days for p in rollup_targets(day)})
+        periods = "SELECT DISTINCT node_id FROM node WHERE {own} AND level <> 'segment' AND key {keys}"
+        for (node_id,) in self._rows(periods, keys=list(told)):
+            self.erased.days.add(span_of(NodeId(node_id))[0].isoformat())
+        for table, kind in (("bullet", "bullets"), ("term_delta", "term sets")):
+            self._count(kind, self._one(f"SELECT count(*) FROM {table} WHERE {{own}} AND key {{keys}}", keys=doomed))
+        refined = "SELECT count(*) FROM node WHERE {own} AND current AND author <> 'extractive' AND author <> '' AND key {keys}"
+        self._count("texts by agents or models", self._one(refined, keys=doomed))
+        return doomed
+
+    def _take_named(self, kind: str, table: str, column: str, names: Sequence[str]) -> None:
+        """Count the rows of a table whose column is one of some names, and remove them."""
+        where = f"FROM {table} WHERE {{own}} AND {column} {{names}}"
+        self._count(kind, self._one(f"SELECT count(*) {where}", names=names))
+        if not self._dry:
+            self._run(f"DELETE {where}", names=names)
+
+    def _grips(self) -> None:
+        """Remove the quotations of what goes or changes, and everything that is filed under their ids."""
+        sql = "SELECT grip_id FROM grip WHERE {own} AND (event_start {ids} OR event_end {ids})"
+        grips = [row[0] for row in self._rows(sql, ids=[*self._findings.gone, *self._findings.changed])]
+        names = [grip_id_from(key) for key in grips]
+        self._count("grips", len(grips))
+        for table, column, kind in BY_GRIP:
+            self._take_named(kind, table, column, names)
+        if not self._dry:
+            # Why something was corrected tells of what stood in its place.
+            self._run("UPDATE superseded SET new_id = NULL, reason = '' WHERE {own} AND new_id {names}", names=names)
+            self._run("UPDATE audit SET reason = '' WHERE {own} AND string_to_array(subject, ' ') && {list}", list=names)
+            for table in ("bullet_grip", "grip"):
+                self._run(f"DELETE FROM {table} WHERE {{own}} AND grip_id {{ids}}", ids=grips)
+
+    def _labels(self) -> None:
+        """Remove labels of topics that hold a session from which something goes: a person's words, which may tell of it."""
+        streams = list({going.stream for going in self._findings.gone.values()})
+        cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
+        topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
+        told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
+        self._take_named("topic labels", "topic_label", "topic_id", told)
+
+    def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
+        """Clean the rows of a table beside the tree whose words hold a forgotten value, or drop them."""
+        key = self._key_of(table)
+        rows = self._each(f"SELECT {key}, {', '.join(columns)} FROM {table} WHERE {{own}}")
+        found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
+        self._count(table.replace("_", " ") + " rows", len(found))
+        where = f"WHERE {{own}} AND {key} = {{row}}"
+        sets = ", ".join(f"{column} = {{{column}}}" for column in columns)
+        for row in () if self._dry else found:
+            if drop:
+                self._run(f"DELETE FROM {table} {where}", row=row[0])
+            else:
+                cleaned = {column: self._keep.clean(part) for column, part in zip(columns, row[1:], strict=True)}
+                self._run(f"UPDATE {table} SET {sets} {where}", row=row[0], **cleaned)
+
+    def _erase_nodes(self, nodes: Sequence[int]) -> None:
+        """Remove nodes with all that is filed under them, and the cuts of the streams concerned; followers are told."""
+        ids = sorted(row[0] for row in self._rows("SELECT DISTINCT node_id FROM node WHERE {own} AND key {keys}", keys=nodes))
+        self._change([(ChangeKind.NODE_DROPPED, node_id) for node_id in ids])
+        self._without_sets(list(self.erased.segments))
+        for table in _OF_NODES:
+            self._run(f"DELETE FROM {table} WHERE {{own}} AND key {{keys}}", keys=nodes)
+        self._run("DELETE FROM node_parent WHERE {own} AND child {keys}", keys=nodes)
+        self._run("DELETE FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._findings.streams))
+        # A name under which nothing is filed any more has rows that make nothing together.
+        self._run("DELETE FROM frequency WHERE {own} AND project NOT IN (SELECT project FROM segment_cut WHERE {own})")
+
+    def _drop_empty_projects(self) -> None:
+        """Remove the other names and the importers' marks of projects of which no event is left."""
+        left = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
+        for project in {going.project for going in self._findings.gone.values()} - left - {""}:
+            either = "WHERE {own} AND (old = {name} OR new = {name})"
+            for name in {project}.union(*self._rows(f"SELECT old, new FROM project_alias {either}", name=project)) - left:
+                sql = "UPDATE audit SET subject = '' WHERE {own} AND {name} = ANY(string_to_array(subject, ' '))"
+                self._run(sql, name=name)
+            self._run(f"DELETE FROM project_alias {either}", name=project)
+            self._run("DELETE FROM project_split WHERE {own} AND (project = {name} OR new = {name})", name=project)
+            for spelled in spellings(project):
+                self._run("DELETE FROM checkpoint WHERE {own} AND strpos(name, {name}) > 0", name=spelled)
 
 
 def spellings(project: str) -> set[str]:
-    """Return how a project is named in positions: clients name folders of session files after its path."""
+    """Return how a project is named in stored positions: clients name folders of session files after its path."""
     return {project, re.sub(r"[^A-Za-z0-9]", "-", project)}
 
 
 def _key_now(before: Event, now: Event) -> int:
-    """The key that an import gives an event whose text changed: that of its source's id stays."""
+    """Return the key that an import gives an event whose text changed: the key of its source's own id, if it has one, stays."""
     return renamed(event_key(before.event_id), before.source, before, now)
 
 
 def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A row of a copy of the store without what was forgotten: itself where it holds nothing of that, None where it goes."""
+    """Return a row of a copy of the store without what was forgotten.
+
+    That is the row itself where it holds nothing of it, and None where the whole row goes.
+    """
     if table == "event":
         event = event_of([row[name] for name in EVENT.split(", ")])
         kept = keep.cleaned(event)
@@ -118,6 +315,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:
+    """Return a value of a row without what was forgotten; lists are cleaned item by item."""
     if isinstance(value, str):
         return keep.clean(value)
     return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What was acknowledged, kept beside the store: how many events, and which; a store that does not hold them has lost some.
+"""Which events were acknowledged, kept beside the store, so that a store that does not hold them is noticed.
 
 `high-water.json` says for the events up to a number of arrival how many they are, the XOR of all their ids and contents (the
 ids are hashes, so any other set of events has another one), and by source how many and how new. `loss.json` says what was
@@ -44,7 +44,10 @@ class Mark:
     def and_also(
         self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
     ) -> "Mark":
-        """The mark with so many more events, of which the last has that number; columns of one length."""
+        """Return the mark with more events, given as columns of one length; the last of them has the number `last_seq`.
+
+        `keys` and `contents` are the events' 128-bit keys and 64-bit content hashes, `times` UTC milliseconds.
+        """
         chain, counted = self.chain or 0, dict(self.sources)
         for key, content, source, ms in zip(keys, contents, sources, times, strict=True):
             chain ^= (key ^ content) & _LOW
@@ -53,7 +56,11 @@ class Mark:
 
 
 def mark_of(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) -> Mark:
-    """Mark of a store from one row for each source: its name, count, XOR of ids, of contents, newest time, last number."""
+    """Return the mark of a store from one row for each source.
+
+    A row has the source's name, its number of events, the XOR of their keys, the XOR of their content hashes, the
+    newest time (UTC ms) and the highest number of arrival.
+    """
     chain = last = events = 0
     counted: dict[str, tuple[int, int]] = {}
     for source, count, keys, contents, newest, seq in sorted(rows, key=lambda row: -row[1]):
@@ -71,10 +78,13 @@ def _count(counted: dict[str, tuple[int, int]], source: str, count: int, newest:
 
 
 class HighWater:
-    """The mark of one data directory, and the loss that it made known."""
+    """Keeps the mark of one data directory, and the loss that a comparison with the store made known."""
 
     def __init__(self, directory: Path | None, clock: Clock, looking: bool) -> None:
-        """`directory` None: the store is in memory, and nothing is kept; `looking`: nothing is written."""
+        """`directory` None: the store is in memory, and nothing is kept.
+
+        `looking`: the store is only read, and nothing is written.
+        """
         self._directory = directory
         self._clock = clock
         self._writes = directory is not None and not looking
@@ -84,11 +94,10 @@ class HighWater:
         self.loss: Loss | None = None
 
     def check(self, read: Callable[[int | None], Mark], set_aside: str = "", besides: Mapping[str, int] | None = None) -> None:
-        """Compare the mark with what the store holds up to it, and begin it anew there.
+        """Compare the mark on disk with what the store holds up to it, note a loss, and begin the mark anew.
 
-        `read` tells the mark of the store's events up to a number, or of all.
-
-        `set_aside`: where a damaged part was put; `besides`: what else was lost with it.
+        `read` returns the mark of the store's events up to a number of arrival, or of all for None. `set_aside` is
+        the folder where damaged files were put, `besides` how much else was lost with them, by what.
         """
         known, had = marked(self._directory) if self._directory else None, self._load_loss()
         now = read(None)
@@ -119,11 +128,11 @@ class HighWater:
         self.write(sync=True)
 
     def expect(self, coming: Mark) -> None:
-        """What the store holds once the transaction under way is committed, which takes events away; `reseal` follows."""
+        """Note what the store will hold once the running transaction, which removes events, is committed; `reseal` follows."""
         self.write(sync=True, coming=coming)
 
     def acknowledge(self, now: Mark) -> Loss | None:
-        """Nothing is said any more of what is missing; what that was."""
+        """Stop reporting a loss, since a person knows of it, and begin the mark anew; return the loss."""
         told = self.loss
         self._drop_loss()
         self.reseal(now)
@@ -132,12 +141,15 @@ class HighWater:
     def add(
         self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
     ) -> None:
-        """These are committed. Called for one transaction after the other; `write` says so on disk."""
+        """Take events that are committed into the mark, one transaction after the other; `write` then stores it."""
         if self._mark is not None:
             self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
 
     def write(self, sync: bool = False, coming: Mark | None = None) -> None:
-        """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
+        """Store the mark, and beside it the one that `coming` says; an OSError is only logged.
+
+        After each append that is without a sync: then what may be lost without notice is the log of a crash.
+        """
         if not self._writes or self._directory is None or self._mark is None:
             return
         # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
@@ -187,16 +199,17 @@ class HighWater:
 
 
 def damage_met(directory: Path) -> bool:
-    """Whether damage was met that is not dealt with yet; the next start does so."""
+    """Return whether damage was met that is not dealt with yet; the next start does that."""
     return (directory / DAMAGE_FILE).exists()
 
 
 def marked(directory: Path) -> Mark | None:
-    """What was acknowledged in a data directory; None where there is no mark that can be read."""
+    """Return the mark of a data directory; None where there is none, or it is damaged."""
     return _said(directory)
 
 
 def _said(directory: Path, part: str = "") -> Mark | None:
+    """Return the mark in `high-water.json`, or the one under its key `part`; None where it is not there or is damaged."""
     try:
         said = json.loads((directory / MARK_FILE).read_text(encoding="utf-8"))
         # Earlier versions wrote no check.
@@ -211,7 +224,7 @@ def _said(directory: Path, part: str = "") -> Mark | None:
 
 
 def _check_of(said: Mapping[str, Any]) -> int:
-    """A damaged mark must not be taken for a damaged store."""
+    """Return the checksum of a mark as stored: a damaged mark must not be taken for a damaged store."""
     return zlib.crc32(json.dumps(said, sort_keys=True).encode("ascii"))
 
 
@@ -231,7 +244,7 @@ def _mark_from(said: Any) -> Mark | None:
 
 
 def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
-    """Whether the store still holds what was acknowledged."""
+    """Return whether the store, whose whole mark is `now`, still holds what `known` says was acknowledged."""
     if known.chain is None:
         return now.last_seq >= known.last_seq
     within = _upto(now, known, read)
@@ -239,11 +252,12 @@ def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
 
 
 def _upto(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> Mark:
+    """Return the mark of the store's events up to the last that `known` is about."""
     return now if now.last_seq <= known.last_seq else read(known.last_seq)
 
 
 def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
-    """What of `known` the store does not hold: exact, where it holds a part of that and nothing else."""
+    """Return what of `known` the store does not hold; exact where the store holds a part of it and nothing else."""
     if known.chain is None:
         return Loss(now_ms, known.last_seq - within.last_seq, exact=True, sources={})
     if known.store_id != within.store_id:
@@ -259,7 +273,7 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
 
 
 def _without_source(gaps: dict[str, Gap], more: int) -> None:
-    """Take so many events out of the largest gaps: they are there, and what said their source was damaged."""
+    """Take `more` events out of the largest gaps: they are in the store, but their source was damaged and is unknown."""
     for source, gap in sorted(gaps.items(), key=lambda item: -item[1].events):
         there = min(max(more, 0), gap.events)
         more -= there
@@ -270,7 +284,7 @@ def _without_source(gaps: dict[str, Gap], more: int) -> None:
 
 
 def _both(one: Loss, other: Loss) -> Loss:
-    """What was missing before, and what is missing besides."""
+    """Return two losses, found one after the other, as one."""
     gaps = dict(one.sources)
     for source, gap in other.sources.items():
         before = gaps.get(source)
@@ -283,7 +297,7 @@ def _both(one: Loss, other: Loss) -> Loss:
 
 
 def _in_place(path: Path, content: bytes, sync: bool) -> None:
-    """Write few bytes, whole: a file made anew for every event would be a block written for every event."""
+    """Overwrite a small file in place: one made anew for every event would be a block written for every event."""
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         os.write(descriptor, content)

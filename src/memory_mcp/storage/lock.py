@@ -1,4 +1,4 @@
-"""One owner per data directory: an OS lock, and a note beside it that says who holds it."""
+"""One owner for each data directory: a lock of the operating system, and a note beside it that says who holds it."""
 
 import json
 import os
@@ -19,10 +19,10 @@ DAEMON, ALONE = "daemon", "alone"
 
 
 class DirectoryLock:
-    """Held from construction to `release`; the operating system lets go of it when the process dies.
+    """The lock of a data directory, held from construction to `release`, and released by the system when the process dies.
 
-    Makes the directory where it is missing. StorageLocked when another process holds it for longer than `wait` seconds;
-    StorageError when it cannot be written, or lies on another machine.
+    Makes the directory where it is missing. Raises StorageLocked when another process holds it for longer than `wait`
+    seconds; StorageError when it cannot be written, or lies on another machine.
     """
 
     def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
@@ -38,19 +38,21 @@ class DirectoryLock:
         self._held = _identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
-            json.dump({"pid": os.getpid(), "command": _command(), "kind": kind}, note)
+            command = " ".join(["memory-mcp", *sys.argv[1:]])[:200]
+            json.dump({"pid": os.getpid(), "command": command, "kind": kind}, note)
 
     @property
     def in_place(self) -> bool:
-        """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
+        """Whether the directory is still the one that was locked: one that was removed and made anew belongs to somebody else."""
         return _identity(self._file) == self._held
 
     def release(self) -> None:
-        """Let go; releasing twice is nothing."""
+        """Release the lock; a second call does nothing."""
         self._lock.release()
 
 
 def _identity(file: Path) -> tuple[int, int]:
+    """Return device and inode of a file, (0, 0) where there is none."""
     try:
         found = file.stat()
     except OSError:
@@ -59,10 +61,10 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 class LookingLock:
-    """The lock of a directory that is only looked at: held from construction to `release`, and nothing is written for it.
+    """The lock of a directory that is only read: held from construction to `release`, without a write.
 
-    StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to hold, and where the
-    platform has no such lock, the engine's own tells.
+    Raises StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to
+    hold, and where the platform has no such lock, the engine's own lock decides.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -79,14 +81,14 @@ class LookingLock:
             raise locked(directory) from None
 
     def release(self) -> None:
-        """Let go; releasing twice is nothing."""
+        """Release the lock; a second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def locked(directory: Path) -> StorageLocked:
-    """What is said while another process holds the directory."""
+    """Return the error for a directory that another process holds, naming that process."""
     note = owner(directory)
     holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
     return StorageLocked(
@@ -96,7 +98,7 @@ def locked(directory: Path) -> StorageLocked:
 
 
 def owner(directory: Path) -> dict[str, object]:
-    """Who holds the directory, or held it last: pid, command and kind; empty when nobody wrote that down."""
+    """Return pid, command and kind of who holds the directory, or held it last; {} when that was not noted."""
     try:
         note = json.loads((directory / "owner.json").read_text(encoding="utf-8"))
         return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
@@ -105,9 +107,9 @@ def owner(directory: Path) -> dict[str, object]:
 
 
 def prepare(directory: Path) -> None:
-    """The directory, made when it is missing, for this user alone; the mode of one that is there is its owner's business.
+    """Make the directory where it is missing, for this user alone; the mode of an existing one is left as it is.
 
-    ConfigError when it is a folder of something else, StorageError when it cannot be used.
+    Raises ConfigError when it is a folder of something else, StorageError when it cannot be used.
     """
     if why := paths.foreign(str(directory)):
         raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
@@ -115,12 +117,15 @@ def prepare(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as e:
-        raise StorageError(
-            f"the data directory {directory} cannot be used: {_why(directory, e)}", "Choose another: --data-dir DIR"
-        ) from e
+        why = "it is a file, not a folder" if directory.is_file() else e.strerror or str(e)
+        raise StorageError(f"the data directory {directory} cannot be used: {why}", "Choose another: --data-dir DIR") from e
     if read_only(directory):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
-    system = file_system_of(directory, _mounts())
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        mounts = []
+    system = file_system_of(directory, mounts)
     if system.startswith(_REMOTE):
         raise StorageError(
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
@@ -129,26 +134,22 @@ def prepare(directory: Path) -> None:
 
 
 def read_only(directory: Path | None) -> bool:
-    """Whether a data directory is there and this process may only read it."""
+    """Return whether a data directory exists and this process may only read it."""
     return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
 def refuse_links(directory: Path, is_written: bool = True) -> None:
-    """ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
+    """Raise ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
 
-    What is only looked at may share its files with another directory, as snapshots made of hard links do.
+    What is only read may share its files with another directory, as snapshots made of hard links do.
     """
     odd, kind = paths.planted(str(directory))
     if odd and (is_written or kind != paths.HARD_LINK):
         raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", paths.remedy(odd, kind))
 
 
-def _why(directory: Path, error: OSError) -> str:
-    return "it is a file, not a folder" if directory.is_file() else error.strerror or str(error)
-
-
 def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
-    """The kind of file system that holds a directory, by lines of /proc/self/mountinfo; "" where it cannot be told."""
+    """Return the kind of file system of a directory from lines of /proc/self/mountinfo; "" where they do not say."""
     place = str(directory.resolve())
     best, kind = "", ""
     for line in mounts:
@@ -160,14 +161,3 @@ def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
         if (place == point or place.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
             best, kind = point, after.split()[0]
     return kind
-
-
-def _mounts() -> list[str]:
-    try:
-        return _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-def _command() -> str:
-    return " ".join(["memory-mcp", *sys.argv[1:]])[:200]

@@ -1,4 +1,4 @@
-"""What an engine is told of the memory to open."""
+"""What an engine needs to know to open a memory."""
 
 from dataclasses import dataclass
 from pathlib import Path

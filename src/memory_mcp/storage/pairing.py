@@ -1,4 +1,4 @@
-"""The same message told twice, by a client's hook and by its transcript: which two events they are, and which is shown.
+"""Finds messages that both a client's hook and its transcript recorded, and says which of the two events is shown.
 
 Invariants
 1. A pair is one event of a hook and one of another source, in one session; no event is in two pairs.
@@ -23,8 +23,8 @@ SUMMARY = RECAP
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One event as far as pairing looks at it."""
+class Message:
+    """What pairing compares of one event."""
 
     key: int
     time_ms: int
@@ -44,9 +44,9 @@ class Told:
     stored: bool = False
 
 
-def told_of(event: Event) -> Told:
-    """Return what pairing looks at of an event that is stored now."""
-    return Told(
+def message_of(event: Event) -> Message:
+    """Return what pairing compares of an event that is being stored."""
+    return Message(
         key=event_key(event.event_id),
         time_ms=event.timestamp,
         session=event.session_id,
@@ -62,18 +62,18 @@ def told_of(event: Event) -> Told:
 
 
 def escaped(text: str) -> str:
-    """Return a value as it stands between the quotes of stored metadata."""
+    """Return a text as it stands between quotes in stored metadata."""
     return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
 
 
-def stored_before(row: Sequence[Any]) -> Told:
-    """Return the same of a stored event.
+def stored_message(row: Sequence[Any]) -> Message:
+    """Return what pairing compares of an event that is stored, from a row.
 
-    A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it is a
-    summary, and the text.
+    A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it
+    is a summary, and the text.
     """
     key, ms, session, thread, role, kind, source, source_id, tool_use_id, summary, text = row
-    return Told(
+    return Message(
         key=key,
         time_ms=ms,
         session=session,
@@ -89,44 +89,48 @@ def stored_before(row: Sequence[Any]) -> Told:
     )
 
 
-def pairs(told: Sequence[Told]) -> Iterator[tuple[Told, Told]]:
-    """Which of these, in order of arrival, are the same message: the one that is not shown, and the one that is. Pure.
+def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
+    """Yield the pairs among events given in order of arrival: first the event that is not shown, then the one that is.
 
-    Events that were stored before pair with fresh ones only: had they belonged together, they would be a pair already.
+    Stored events pair with fresh ones only: had two of them belonged together, they would be a pair already.
     """
-    place = {t.key: n for n, t in enumerate(told)}
+    place = {t.key: n for n, t in enumerate(messages)}
     free = set(place)
     for same in (_same_call, _same_id, _same_words):
-        for several in _grouped(told, same):
+        for several in _grouped(messages, same):
             for one, other in _nearest([t for t in several if t.key in free], WINDOW_MS if same is _same_words else None):
                 free -= {one.key, other.key}
                 first, second = sorted((one, other), key=lambda t: place[t.key])
                 yield (first, second) if len(second.words) > len(first.words) else (second, first)
 
 
-def _same_call(told: Told) -> Hashable:
-    """A call and its result carry the same id, and roles tell them apart."""
-    return (told.session, told.tool_use_id, told.role) if told.tool_use_id else None
+def _same_call(message: Message) -> Hashable:
+    """Return what the events of one tool call have in common; a call and its result carry the same id, roles tell them apart."""
+    return (message.session, message.tool_use_id, message.role) if message.tool_use_id else None
 
 
-def _same_id(told: Told) -> Hashable:
-    return (told.session, told.source_id) if told.source_id else None
+def _same_id(message: Message) -> Hashable:
+    return (message.session, message.source_id) if message.source_id else None
 
 
-def _same_words(told: Told) -> Hashable:
-    return told.session, told.thread, told.role, told.call, SUMMARY if told.summary else told.words
+def _same_words(message: Message) -> Hashable:
+    return message.session, message.thread, message.role, message.call, SUMMARY if message.summary else message.words
 
 
-def _grouped(told: Iterable[Told], same: Callable[[Told], Hashable]) -> Iterable[list[Told]]:
-    found: dict[Hashable, list[Told]] = {}
-    for one in told:
+def _grouped(messages: Iterable[Message], same: Callable[[Message], Hashable]) -> Iterable[list[Message]]:
+    """Return the events that have `same` in common; those for which it is None are left out."""
+    found: dict[Hashable, list[Message]] = {}
+    for one in messages:
         if (key := same(one)) is not None:
             found.setdefault(key, []).append(one)
     return found.values()
 
 
-def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told, Told]]:
-    """Hooks' events with others', one to one, the nearest in time first."""
+def _nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
+    """Yield pairs of an event of a hook with one of another source, the nearest in time first.
+
+    `window`: at most so far apart (ms).
+    """
     hooks, others = [t for t in several if t.hook], [t for t in several if not t.hook]
     near = [(abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o) for h in hooks for o in others if _may_be(h, o, window)]
     used: set[int] = set()
@@ -136,7 +140,8 @@ def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told
             yield hook, other
 
 
-def _may_be(hook: Told, other: Told, window: int | None) -> bool:
+def _may_be(hook: Message, other: Message, window: int | None) -> bool:
+    """Return whether two events with something in common may be the same message."""
     if hook.stored and other.stored:
         return False
     if window is None:

@@ -1,12 +1,13 @@
-"""Small stores of what happened beside the tree: openings, replacements, topics, and what language models were asked."""
+"""Stores of what lies beside events and time tree: quotations, openings, corrections, topics, projects, requests to models."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from memory_mcp.model.audit import Act
 from memory_mcp.model.change import Change
-from memory_mcp.model.ids import GripId, NodeId, TopicId
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
 from memory_mcp.model.project import Alias, Names, Split
 from memory_mcp.model.spending import Spent
 from memory_mcp.model.superseded import Superseded
@@ -14,20 +15,45 @@ from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.values import Activity, DailyActivity
 
+#: The name under which the deriver's position stands: how far events are part of the tree. On disk.
+DERIVER = "deriver"
+#: How long answers to writes that may be sent again are kept (milliseconds).
+REQUEST_KEPT_MS = 3_600_000
+
+
+class GripStore(Protocol):
+    """Quotations. Written by `TocStore.publish`, read here."""
+
+    def find(self, grip_id: str) -> Grip | None:
+        """Return the grip of an id in any accepted form, or None."""
+        ...
+
+    def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+        """Return those of `ids` that exist, by id."""
+        ...
+
+    def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
+        """Return by event the grips that quote it, in the order of their places; an event without grips is left out."""
+        ...
+
+    def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
+        """Yield every grip, `batch` at a time."""
+        ...
+
 
 class UsageStore(Protocol):
-    """When quotations were opened. Keyed by grip, so that whatever forgets a grip can forget this with it."""
+    """When quotations were opened, by grip: whatever removes a grip can remove this with it."""
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Each of them was opened at `at_ms`; opened twice in one moment counts twice."""
+        """Note that each of the grips was opened at `at_ms` (UTC ms); one that is named twice counts twice."""
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Those of `ids` that were ever opened. Free while nothing was."""
+        """Return the openings of those of `ids` that were ever opened. Reads nothing while nothing was."""
         ...
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """Nothing is known of these any more."""
+        """Remove every opening of these grips."""
         ...
 
 
@@ -43,73 +69,76 @@ class Stated:
 
 
 class Noticed(Protocol):
-    """What the program itself noticed to hold no more; worked out from what is stored, and stored nowhere."""
+    """Contradictions that the program noticed by itself; worked out from what is stored, and not stored."""
 
     def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
-        """By older statement what contradicts it, the newest last; the same object while nothing changes."""
+        """Return for each older statement those that contradict it, the newest last; the same object while nothing changes."""
         ...
 
     def forget(self) -> None:
-        """Drop what is kept: the store is not what it was."""
+        """Drop what is kept in memory, since the store has changed."""
         ...
 
 
 class SupersededStore(Protocol):
-    """Which statement stands in the place of which, and which hold no more. Append-only."""
+    """Which statement replaces which, and which hold no more. Rows are only added."""
 
     def notice(self, noticed: Noticed) -> None:
-        """From now on what is noticed counts too, where nobody said anything of the statement."""
+        """From now on count what the program noticed as well, for statements of which nobody recorded anything."""
         ...
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """Statements of segments, as the summarizer tells them, of such a kind or with such words (RE2, lower case)."""
+        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
+
+        The pattern is in the syntax of RE2 and is matched with the statement in lower case.
+        """
         ...
 
     def record(self, superseded: Superseded) -> None:
-        """From now on `new` stands in the place of `old`, or nothing where it is None; of several for one, the last recorded."""
+        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts."""
         ...
 
     def is_empty(self) -> bool:
-        """Whether everything holds. Free."""
+        """Return whether every statement still holds. Reads nothing where nothing changed."""
         ...
 
     def recorded(self) -> list[Superseded]:
-        """Return what somebody said last of each statement, in order of time; nothing that was noticed. Free."""
+        """Return the last record about each statement, in order of time, without what the program noticed."""
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
-        """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why.
+        """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
 
-        Free, but for what is noticed: nodes that changed since it was asked last are read.
+        Of what the program noticed, nodes that changed since the last call are read.
         """
         ...
 
 
 class AuditStore(Protocol):
-    """Acts upon the memory itself: corrected, retracted, forgotten, restored. Append-only, and without the text concerned."""
+    """Acts upon the memory itself: corrected, retracted, forgotten, restored. Rows are only added, without the text concerned."""
 
     def record(self, act: Act) -> None:
-        """One more."""
+        """Add an act."""
         ...
 
     def all(self, limit: int = 100) -> list[Act]:
-        """The latest, newest first."""
+        """Return up to `limit` acts, newest first."""
         ...
 
 
 class TombstoneLog(Protocol):
-    """What was forgotten, as lines without a word of it, and the key of their hashes. Append-only."""
+    """What was forgotten, as lines without a word of it, and the key of their hashes. Lines are only added."""
 
     def stamp(self) -> object:
-        """Return a value that changes when any process has added lines. Free."""
+        """Return a value that changes when any process has added lines. Reads nothing."""
         ...
 
     def lines(self) -> list[str]:
-        """Return all lines, in the order they were added."""
+        """Return all lines, in the order in which they were added."""
         ...
 
     def key(self) -> bytes:
-        """Return the key, made where there is none."""
+        """Return the key of the hashes; it is made when there is none."""
         ...
 
     def add(self, lines: Sequence[str]) -> None:
@@ -119,48 +148,49 @@ class TombstoneLog(Protocol):
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add those lines of a copy, made with `key`, that are not here; return them.
 
-        Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
+        Raises StorageError when lines are here that were made with another key: neither could be compared with the
+        other.
         """
         ...
 
 
 class SpendingStore(Protocol):
-    """What language models were asked, a row each, without any text. Append-only."""
+    """What language models were asked, a row for each request, without any text. Rows are only added."""
 
     def record(self, spent: Spent) -> None:
-        """One more."""
+        """Add a request."""
         ...
 
     def since(self, at_ms: int) -> list[Spent]:
-        """What was asked at or behind a moment, in order."""
+        """Return the requests made at `at_ms` or later, in order of time."""
         ...
 
     def tokens_since(self, at_ms: int) -> int:
-        """Tokens in and out at or behind a moment."""
+        """Return the number of tokens, in and out, of the requests made at `at_ms` or later."""
         ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Nodes and topics for which no answer of this model could be used, each with the digest of what it was asked from."""
+        """Return the nodes and topics for which no answer of a model was usable, each with the digest of its prompt."""
         ...
 
 
 class TopicStore(Protocol):
-    """Which topics there are and were, and how somebody called them: what must outlive the index of topics."""
+    """Which topics there are and were, and what somebody called them: this has to outlive the index of topics."""
 
     def all(self) -> list[KnownTopic]:
-        """Every topic that was ever found, in the order of their ids."""
+        """Return every topic that was ever found, in the order of their ids."""
         ...
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:
-        """What is known of topics from now on, in one transaction; labels stay."""
+        """Replace everything that is known of topics, in one transaction; labels stay."""
         ...
 
     def label(self, given: TopicLabel) -> None:
-        """Give a topic a label for one project or for all, in place of the one before; an empty one takes it back."""
+        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it."""
         ...
 
     def labels(self) -> list[TopicLabel]:
-        """Every label in force."""
+        """Return every label in force, in the order in which they were given."""
         ...
 
 
@@ -172,92 +202,98 @@ class ProjectStore(Protocol):
 
     @property
     def names(self) -> Names:
-        """Every rule in force. Free."""
+        """Every rule in force. Reads nothing while no rule changed."""
         ...
 
     def news(self) -> list[str]:
-        """Recorded names that came since this was asked last; all of them when it is asked first."""
+        """Return the recorded names that came since the last call, sorted; all of them at the first."""
         ...
 
     def recorded(self) -> list[str]:
-        """Every name that events were recorded with."""
+        """Return every name that events were recorded with, sorted."""
         ...
 
     def has_branch(self, project: str) -> bool:
-        """Whether an event that was recorded with this name tells a branch, so that its directory belonged to a repository."""
+        """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository."""
         ...
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """Every stream that has cuts: its key, the project it was recorded with, its session, and the project its cuts name."""
+        """Return every stream that has cuts.
+
+        Each is its key, the project it was recorded with, its session, and the project that its cuts name.
+        """
         ...
 
     def activity(self) -> list[Activity]:
-        """What the tree holds of each project, in no order."""
+        """Return the events and sessions of each project in the tree, in no order."""
         ...
 
     def agents(self) -> list[Activity]:
-        """What the tree holds of each agent, in no order."""
+        """Return the events and sessions of each agent in the tree, in no order."""
         ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return what the tree holds of the days from `first_day` up to, not including, `after_day` (ISO dates)."""
+        """Return the activity of the days from `first_day` up to, not including, `after_day` (ISO dates)."""
         ...
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years that hold any event, in order."""
+        """Return the years that have any event, in order."""
         ...
 
     def add_alias(self, alias: Alias) -> None:
-        """In the place of what was said of `alias.old` before."""
+        """Record another name of a project, in place of what was recorded of `alias.old` before."""
         ...
 
     def drop_alias(self, old: str) -> None:
-        """Nothing is said of `old` any more."""
+        """Remove the rule about the name `old`."""
         ...
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """In one transaction."""
+        """Record that sessions are a project of their own, in one transaction."""
         ...
 
     def drop_splits(self, new: str) -> None:
-        """What was split off as `new` belongs again to where it came from."""
+        """Remove the rules that made `new` a project of its own: its sessions belong again to where they came from."""
         ...
 
 
 class Outbox(Protocol):
-    """What changed, in order; read by any number of followers."""
+    """What changed, in order; any number of followers read it."""
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """Up to `limit` changes behind `seq`."""
+        """Return up to `limit` changes whose number is above `seq`, in order."""
         ...
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Nodes that changed behind `seq` (and maybe ""); None where that cannot be told from memory."""
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known.
+
+        The empty id is among them where something else than a node changed.
+        """
         ...
 
     def checkpoint(self, follower: str) -> int:
-        """How far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
+        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
         ...
 
     def mark(self, follower: str, value: str) -> None:
-        """Remember a follower's or importer's own position under its name."""
+        """Store the position of a follower or importer under its name, in a transaction of its own."""
         ...
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """Remember several, by name."""
+        """Store several positions, by name, in one transaction."""
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Positions by name, for names that begin so."""
+        """Return the positions whose names begin with `prefix`, by name."""
         ...
 
     def forget_requests(self, now_ms: int) -> int:
-        """Drop answers to writes that nobody will send again; how many."""
+        """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many."""
         ...
 
 
 class Records(Protocol):
-    """The parts of a store that tell of what happens beside the tree."""
+    """The parts of a store that keep what happens beside the tree."""
 
     @property
     def usage(self) -> UsageStore:
@@ -271,7 +307,7 @@ class Records(Protocol):
 
     @property
     def spending(self) -> SpendingStore:
-        """What language models were asked."""
+        """Requests to language models."""
         ...
 
     @property
@@ -281,20 +317,20 @@ class Records(Protocol):
 
     @property
     def projects(self) -> ProjectStore:
-        """What projects are called."""
+        """Names of projects."""
         ...
 
     @property
     def audit(self) -> AuditStore:
-        """What was done to the memory itself."""
+        """Acts upon the memory itself."""
         ...
 
     @property
     def tombstones(self) -> TombstoneLog | None:
-        """What was forgotten; None where files of the data directory tell it."""
+        """What was forgotten; None where files of the data directory keep it."""
         ...
 
     @property
     def outbox(self) -> Outbox:
-        """Changes and positions."""
+        """Changes, and the positions of those who follow them."""
         ...

@@ -1,7 +1,8 @@
-"""Rows to nouns and nouns to columns; no SQL runs here."""
+"""Turns rows into stored things and stored things into columns; no SQL runs here."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import numpy as np
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role, Trust, content_hash
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, NodeId, TopicId, event_id_from, event_key, grip_id_from
+from memory_mcp.model.ids import NodeId, TopicId, event_id_from, event_key, grip_id_from
+from memory_mcp.model.project import Names
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 from memory_mcp.model.topic import KnownTopic, Turn
+from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount, SessionInfo, StoreStats
 
 EVENT = "event_id, ts, session_id, agent, project, thread, speaker, type, role, trust, source, source_id, text, metadata"
 SEGMENT = (
@@ -27,14 +30,17 @@ GRIP = "grip_id, event_start, event_end, span_start, span_end, quote_hash, ts, s
 TOPIC = "topic_id, born_ms, is_area, members, merged_into, is_over, turns"
 SPENT = "at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms"
 
+#: Tables whose rows are counted for a store's facts, besides `event`.
+COUNTED = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
+
 
 def pack(metadata: Mapping[str, str]) -> str:
-    """Metadata as stored: compact JSON, '' when there is none."""
+    """Return metadata as stored: compact JSON with keys in order, "" when there are none."""
     return json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"), sort_keys=True) if metadata else ""
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """An event from a row of `EVENT` columns."""
+    """Return an event from a row of `EVENT` columns."""
     return Event(
         event_id=event_id_from(row[0]),
         timestamp=row[1],
@@ -54,7 +60,7 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
-    """Column lists for an insert into event, in schema order."""
+    """Return column lists for an insert into event, in schema order; the events are numbered from `first_seq`."""
     return [
         list(range(first_seq, first_seq + len(events))),
         [event_key(e.event_id) for e in events],
@@ -77,7 +83,7 @@ def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
 
 
 def segment_of(row: Sequence[Any]) -> Segment:
-    """A cut from a row of `SEGMENT` columns."""
+    """Return a cut from a row of `SEGMENT` columns."""
     return Segment(
         stream=row[0],
         cut_no=row[1],
@@ -96,7 +102,7 @@ def segment_of(row: Sequence[Any]) -> Segment:
 
 
 def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
-    """Column lists for an insert into segment_cut, in schema order."""
+    """Return column lists for an insert into segment_cut, in schema order."""
     return [
         [s.key for s in segments],
         [s.stream for s in segments],
@@ -118,7 +124,7 @@ def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
 
 
 def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
-    """A node from a row of `NODE` columns and its bullets."""
+    """Return a node from a row of `NODE` columns and its bullets."""
     return TocNode(
         node_id=NodeId(row[1]),
         level=TocLevel(row[2]),
@@ -142,12 +148,12 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
-    """A bullet with its grips in order."""
+    """Return a bullet; `grips` are the keys of its quotations in order."""
     return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
 
 
 def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> list[list[Any]]:
-    """Column lists for an insert into node, in schema order."""
+    """Return column lists for an insert into node, in schema order; `built` is the number of the build."""
     return [
         list(keys),
         [n.node_id for n in nodes],
@@ -171,7 +177,7 @@ def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> l
 
 
 def grip_of(row: Sequence[Any]) -> Grip:
-    """A grip from a row of `GRIP` columns."""
+    """Return a grip from a row of `GRIP` columns."""
     return Grip(
         grip_id=grip_id_from(row[0]),
         event_id_start=event_id_from(row[1]),
@@ -185,7 +191,7 @@ def grip_of(row: Sequence[Any]) -> Grip:
 
 
 def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
-    """Column lists for an insert into grip, in schema order."""
+    """Return column lists for an insert into grip, in schema order; `keys` are the grips' 128-bit keys."""
     return [
         list(keys),
         [event_key(g.event_id_start) for g in grips],
@@ -198,13 +204,75 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
     ]
 
 
-def keys_of(ids: Sequence[EventId]) -> list[int]:
-    """Stored keys of event ids."""
-    return [event_key(i) for i in ids]
+def sessions_of(rows: Iterable[Sequence[Any]], names: Names) -> list[SessionInfo]:
+    """Return the sessions of rows (session, recorded project, agent, first and last time, events), in their order.
+
+    Projects have the names of `names`; a session that was recorded under two names of one project is one session.
+    """
+    found: dict[tuple[str, str], SessionInfo] = {}
+    for session_id, recorded, *rest in rows:
+        one = SessionInfo(session_id, names.shown(recorded, session_id), *rest)
+        if known := found.get((session_id, one.project)):
+            start, end = min(known.start_ms, one.start_ms), max(known.end_ms, one.end_ms)
+            one = replace(known, start_ms=start, end_ms=end, events=known.events + one.events)
+        found[session_id, one.project] = one
+    return list(found.values())
+
+
+def activity_of(row: Sequence[Any]) -> Activity:
+    """Return the activity of a row: a name, events, sessions, first and last time, and the other names, which may be null."""
+    return Activity(row[0], row[1], row[2], row[3], row[4], tuple(sorted(row[5] or ())))
+
+
+def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
+    """Return the activity of rows in the order of their columns: level, name, events, sessions, month.
+
+    `level` is what SQL's `grouping(day, month, project, agent)` returns: a bit for each column that is not grouped by.
+    """
+    by_day, by_project, by_agent, total, project_by_month, agent_by_month = 0b0111, 0b1101, 0b1110, 0b1111, 0b1001, 0b1010
+    days, projects, agents = (
+        tuple(Count(*row[1:4]) for row in rows if row[0] == level) for level in (by_day, by_project, by_agent)
+    )
+    events, sessions = next(((row[2] or 0, row[3]) for row in rows if row[0] == total), (0, 0))
+    by_month = (
+        tuple(MonthCount(row[1], row[4], row[2]) for row in rows if row[0] == level)
+        for level in (project_by_month, agent_by_month)
+    )
+    return DailyActivity(days, projects, agents, events, sessions, *by_month)
+
+
+def stats_of(
+    rows: Iterable[Sequence[Any]],
+    store_id: str,
+    timezone: str,
+    schema_version: int,
+    size_bytes: int = 0,
+    derived_to: int = 0,
+) -> StoreStats:
+    """Return the facts of a store from a row for each table: its name, its rows, and the first and last time of its events."""
+    found = {table: told for table, *told in rows}
+    _, first, last = found["event"]
+    return StoreStats(
+        rows={table: told[0] for table, told in found.items()},
+        size_bytes=size_bytes,
+        text_bytes=0,
+        store_id=store_id,
+        timezone=timezone,
+        schema_version=schema_version,
+        first_ms=first,
+        last_ms=last,
+        derived_to=derived_to,
+        last_seq=0,
+    )
+
+
+def folder_of(metadata: str) -> str:
+    """Return the working directory that stored metadata name, "" where they name none."""
+    return str(json.loads(metadata).get("cwd", "")) if metadata else ""
 
 
 def topic_of(row: Sequence[Any]) -> KnownTopic:
-    """A topic from a row of `TOPIC` columns."""
+    """Return a topic from a row of `TOPIC` columns."""
     topic_id, born_ms, is_area, members, merged_into, is_over, turns = row
     happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
     into = TopicId(merged_into) if merged_into else None
@@ -212,7 +280,7 @@ def topic_of(row: Sequence[Any]) -> KnownTopic:
 
 
 def topic_columns(topics: Sequence[KnownTopic]) -> list[list[Any]]:
-    """Column lists for an insert into topic, in the order of `TOPIC`."""
+    """Return column lists for an insert into topic, in the order of `TOPIC`."""
     return [
         [t.topic_id for t in topics],
         [t.born_ms for t in topics],
@@ -225,19 +293,19 @@ def topic_columns(topics: Sequence[KnownTopic]) -> list[list[Any]]:
 
 
 def members_of(column: bytes) -> tuple[int, ...]:
-    """The keys of segments that a column of members holds."""
+    """Return the segment keys that a stored column of members holds (little-endian uint64)."""
     return tuple(np.frombuffer(column, dtype="<u8").tolist())
 
 
 def spent_of(row: Sequence[Any]) -> Spent:
-    """A row of the ledger from a row of `SPENT` columns."""
+    """Return a request to a language model from a row of `SPENT` columns."""
     at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = row
     asked = (at_ms, NodeId(node_id), written_from, model)
     return Spent(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)
 
 
 def spent_row(spent: Spent) -> list[Any]:
-    """Values of a row of the ledger, in the order of `SPENT`."""
+    """Return the values of a request to a language model, in the order of `SPENT`."""
     one = spent
     asked = [one.at_ms, one.node_id, one.written_from, one.model, one.tokens_in, one.tokens_out, one.estimated]
     return [*asked, one.outcome.value, one.reason, one.ms]

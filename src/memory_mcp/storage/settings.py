@@ -1,4 +1,4 @@
-"""Settings of where the truth is kept."""
+"""Settings of where the memory is kept."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from memory_mcp.storage.opening import Opening
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Where the truth is kept."""
+    """Where the memory is kept."""
 
     data_dir: str = field(default="", metadata={"help": "Data directory; empty: the platform's own place for user data."})
     timezone: str = field(
@@ -29,7 +29,7 @@ class StorageSettings:
     pool: int = field(default=8, metadata={"help": "Connections to the database that one process opens at most (postgres)."})
 
     def __post_init__(self) -> None:
-        """A zone there is, if one is named; an engine there is, with an address where it needs one."""
+        """Raise ConfigError for an unknown engine or zone, a database without an address, or a pool without connections."""
         if self.engine not in ("duckdb", "postgres"):
             raise ConfigError(f"storage.engine must be duckdb or postgres, not {self.engine!r}")
         if self.engine == "postgres" and not self.url:
@@ -43,9 +43,9 @@ class StorageSettings:
 
     @property
     def directory(self) -> Path:
-        """The data directory."""
+        """The data directory, absolute."""
         return Path(paths.data_dir(self.data_dir) if self.data_dir else paths.default_data_dir())
 
     def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> Opening:
-        """Return what the engine is told of the memory in a directory (None: none), whose lock the caller may hold."""
+        """Return what the engine needs to open the memory of a directory (None: without one), whose lock the caller may hold."""
         return Opening(directory, self.timezone, lock, self.url, self.tenant, self.space, self.pool)

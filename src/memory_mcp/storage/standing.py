@@ -1,7 +1,8 @@
-"""Which statement holds now, from what was recorded and what was noticed (pure); shared by the engines."""
+"""Which statement holds now, from what was recorded and what the program noticed; shared by the engines."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.model.ids import GripId
@@ -11,12 +12,14 @@ from memory_mcp.storage.records import Noticed
 Known = dict[GripId, Superseded]
 
 
-class Standing:
-    """Recorded statements kept in memory under a version, put together with those that are noticed. Safe in any thread."""
+class Standing(ABC):
+    """The part of a SupersededStore that the engines share. Safe in any thread.
 
-    def __init__(self, read: Callable[[], Known], version: Callable[[], object]) -> None:
-        """`read` returns every recorded statement; it is called again once `version` returns another value."""
-        self._read, self._version = read, version
+    Recorded replacements are kept in memory, since there are few and every search asks, and are put together with those that
+    the program noticed.
+    """
+
+    def __init__(self) -> None:
         #: Never held while the store is read or written: whoever holds that says here that it changed.
         self._lock = threading.Lock()
         self._changes = 0
@@ -25,18 +28,26 @@ class Standing:
         #: What was recorded and noticed, and both together.
         self._both: tuple[Known, Mapping[GripId, Sequence[Superseded]], Known] | None = None
 
+    @abstractmethod
+    def _read(self) -> Known:
+        """Return the last recorded replacement of each statement."""
+
+    @abstractmethod
+    def _version(self) -> object:
+        """Return a value that differs once another process has recorded a replacement."""
+
     def notice(self, noticed: Noticed) -> None:
         """See SupersededStore."""
         self._noticed = noticed
 
     def reread(self) -> None:
-        """Drop what is kept in memory."""
+        """Have the records read again when they are asked for next."""
         with self._lock:
             self._changes += 1
             self._recorded = None
 
     def unfollow(self) -> None:
-        """Have what was noticed worked out anew: the tree is not what it was."""
+        """Have contradictions looked for again, since the tree has changed."""
         if self._noticed is not None:
             self._noticed.forget()
 
@@ -54,6 +65,7 @@ class Standing:
         return {i: last(i, known) for i in ids if i in known} if known else {}
 
     def _all(self) -> Known:
+        """Return what was recorded together with what was noticed; the same object while neither changes."""
         recorded = self._kept()
         noticed = self._noticed.marks() if self._noticed is not None else {}
         if not noticed:
@@ -64,6 +76,7 @@ class Standing:
         return both[2]
 
     def _kept(self) -> Known:
+        """Return what was recorded, read again where `_version` has changed."""
         version, kept = self._version(), self._recorded
         if kept is not None and kept[0] == version:
             return kept[1]
@@ -76,7 +89,10 @@ class Standing:
 
 
 def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) -> Known:
-    """Return both: what somebody said of a statement counts alone, and what was taken back contradicts nothing."""
+    """Return records and noticed contradictions as one: a record about a statement counts alone.
+
+    A statement that somebody took back contradicts nothing.
+    """
     taken_back = {old for old, one in recorded.items() if one.new is None}
     known = dict(recorded)
     for old, several in noticed.items():
@@ -87,7 +103,7 @@ def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) ->
 
 
 def last(old: GripId, known: Known) -> Superseded:
-    """Return where the steps from `old` end; in a circle, the last before it closes."""
+    """Return the end of the chain of replacements that begins at `old`; in a circle, the last step before it closes."""
     seen, now = {old}, known[old]
     while now.new in known and known[now.new].new not in seen:
         seen.add(now.new)

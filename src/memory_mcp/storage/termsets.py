@@ -1,9 +1,10 @@
-"""Rows of term sets and of counts by term, joined and taken from each other as the engines keep them (pure).
+"""Joins and subtracts stored term sets and counts by term (pure).
 
-A set is its terms' hashes, sorted: uint32, little-endian; counts stand beside the hashes of a row: int32, little-endian.
+A set is its terms' hashes, sorted: uint32, little-endian; counts stand beside the hashes of a row: int32,
+little-endian.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,21 +29,54 @@ def smallest(rows: Sequence[R], more_than: int) -> list[R]:
     return found
 
 
+def folded_sets(rows: Iterable[tuple[int, int, bytes]], more_than: int) -> tuple[dict[int, list[int]], dict[int, bytes]]:
+    """Return which term rows (number, node key, hashes) to replace, and by what, each by node key.
+
+    The first value has the numbers of the rows that go, the second their union; `smallest` says which rows these are.
+    """
+    parts: dict[int, list[tuple[int, bytes]]] = {}
+    for number, key, hashes in rows:
+        parts.setdefault(key, []).append((number, bytes(hashes)))
+    small = {key: smallest(several, more_than) for key, several in parts.items()}
+    numbers = {key: [number for number, _ in several] for key, several in small.items()}
+    return numbers, {key: union(hashes for _, hashes in several) for key, several in small.items()}
+
+
+def folded_counts(
+    rows: Iterable[tuple[int, str, bytes, bytes]], more_than: int
+) -> Iterator[tuple[str, list[int], tuple[bytes, bytes]]]:
+    """Yield for each project of rows (number, project, hashes, counts) the numbers of those that go, and their sum."""
+    parts: dict[str, list[tuple[int, bytes, bytes]]] = {}
+    for number, project, hashes, counts in rows:
+        parts.setdefault(project, []).append((number, bytes(hashes), bytes(counts)))
+    for project, several in parts.items():
+        small = smallest(several, more_than)
+        yield project, [row[0] for row in small], summed(row[1:] for row in small)
+
+
+def sets_by_project(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, list[list[bytes]]]:
+    """Return by project the term sets of its segments, from rows (project, segment key, hashes); a set may have several."""
+    found: dict[str, dict[int, list[bytes]]] = {}
+    for project, key, hashes in rows:
+        found.setdefault(project, {}).setdefault(key, []).append(bytes(hashes))
+    return {project: list(by_key.values()) for project, by_key in found.items()}
+
+
 def union(sets: Iterable[bytes]) -> bytes:
-    """Return what any of the sets holds."""
+    """Return the union of stored sets as a stored set."""
     return np.unique(np.concatenate([np.frombuffer(one, "<u4") for one in sets])).astype("<u4").tobytes()
 
 
 def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
-    """Return the terms of rows (hashes, counts) and the sum of each."""
+    """Return the terms of rows (hashes, counts) and the sum of each, as a stored row."""
     terms, sums = _summed(rows)
     return terms.tobytes(), sums.tobytes()
 
 
 def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
-    """Return the sums of rows (hashes, counts) with 1 less for every term of each set, of which several parts are given.
+    """Return the sums of rows (hashes, counts) with 1 subtracted for every term of each set, of which several parts are given.
 
-    Terms that nothing else holds are left out; None where none is left.
+    Terms whose sum is 0 are left out; None where none is left.
     """
     gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(union, sets)]
     terms, sums = _summed([*rows, *gone])

@@ -1,4 +1,4 @@
-"""What storage is handed and hands out, beside the stored things themselves; frozen."""
+"""Values that stores take and return, beside the stored things themselves; all are frozen but `Erased`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A write that may be sent again: its key, and the answer to repeat (kept for an hour); "": the ids it stored."""
+    """A write that may be sent again: its key, and the answer to repeat for an hour; for "" the ids it stored are the answer."""
 
     key: str
     answer: str = ""
@@ -108,7 +108,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What is missing of one source: how many events, behind what is still there (if that is older), and up to when (UTC ms)."""
+    """The missing events of one source: how many, after which event that is still there (UTC ms), and up to when (UTC ms)."""
 
     events: int
     after_ms: int | None
@@ -134,7 +134,7 @@ class Loss:
 
     @property
     def told(self) -> str:
-        """One sentence for people: how many, of which sources, from when to when, and what was set aside."""
+        """One sentence for people: how many events, of which sources and times, and what was set aside."""
         few = "" if self.exact else "at least "
         parts = [f"{few}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"]
         ordered = sorted(self.sources.items(), key=lambda item: -item[1].events)
@@ -151,14 +151,14 @@ class Loss:
 
     @property
     def line(self) -> str:
-        """A short line for whoever is told of the memory without having asked for its state."""
+        """A short line for somebody who did not ask for the state of the memory."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
 
     @property
     def way_back(self) -> str:
-        """How to get them back."""
+        """What to do to get the events back."""
         return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
 
 
@@ -276,20 +276,20 @@ class Tally:
 
 
 class Cleaner(Protocol):
-    """Knows what was forgotten."""
+    """Removes what was forgotten from events and texts."""
 
     def cleaned(self, event: Event) -> Event | None:
         """Return the event itself, the event without what was forgotten, or None where nothing of it may stay."""
         ...
 
     def clean(self, text: str) -> str:
-        """A text without what was forgotten."""
+        """Return a text without what was forgotten."""
         ...
 
 
 @dataclass(slots=True)
 class Erased:
-    """What goes, or would go."""
+    """What a forgetting removes, or would remove."""
 
     #: Events that go whole, with when they were said, and events that lose a value.
     gone: list[tuple[str, int]] = field(default_factory=list)
@@ -304,5 +304,5 @@ class Erased:
 
     @property
     def nothing(self) -> bool:
-        """Whether there was nothing to do."""
+        """Whether nothing is to be removed."""
         return not any(self.counts.values())

@@ -1,1 +1,1 @@
-"""One memory for many people: who they are, and what they may do."""
+"""One memory for many people: who they are, what they may do, and the server that answers them."""

@@ -37,17 +37,17 @@ _KEY = """INSERT INTO api_key (tenant, key_id, hash, name, member, scopes, space
 
 
 class Administration:
-    """Acts of one administrator. Safe in any thread."""
+    """Acts of one administrator over tenants. Safe in any thread."""
 
     def __init__(self, database: Database, author: str, clock: Clock | None = None) -> None:
-        """`author`: who acts, as the audit names them."""
+        """`author` is who acts, as the audit names them."""
         self.database, self._author = database, author
         self._clock = clock or SystemClock()
         self.directory = Directory(database, self._clock)
 
     @contextmanager
     def _acting(self, tenant: int) -> Iterator[Linked]:
-        """Open a transaction of a tenant's, one at a time, so that numbers of members are given once."""
+        """Open a transaction of a tenant; no two run at a time, so that the numbers of members are given once."""
         with self.database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
             raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
             yield raw
@@ -59,7 +59,10 @@ class Administration:
     # tenants and spaces
 
     def add_tenant(self, name: str, tenant_class: str = "") -> Tenant:
-        """Return the tenant of that name, made where there is none, in a class if one is named."""
+        """Return the tenant of that name, made where there is none, in a class if one is named.
+
+        Raises InvalidQuery for an unknown class, or a name that is empty, too long or not printable.
+        """
         _check_name("tenant", name)
         if tenant_class and tenant_class not in CLASSES:
             raise InvalidQuery(f"unknown class of tenants: {tenant_class!r}", f"Classes are {', '.join(CLASSES)}.")
@@ -77,7 +80,7 @@ class Administration:
         return self.tenant(name)
 
     def tenant(self, name: str) -> Tenant:
-        """Return the tenant of that name; NotFound where there is none."""
+        """Return the tenant of that name. Raises NotFound where there is none."""
         found = self.directory.find_tenant(name)
         if found is None:
             raise NotFound(f"there is no tenant {name!r}", "Make it: memory-mcp admin team tenant add NAME")
@@ -86,7 +89,8 @@ class Administration:
     def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
         """Return the space of that name, made where there is none; `owner` becomes its admin.
 
-        Raises InvalidQuery when an owner is named for a private space that there is already.
+        Raises InvalidQuery for a name, kind or zone that cannot be, for a private space without an owner, and when an
+        owner is named for a private space that exists already.
         """
         if not _SPACE_NAME.fullmatch(name):
             raise InvalidQuery(
@@ -109,7 +113,7 @@ class Administration:
         return self.space(tenant, name)
 
     def space(self, tenant: int, name: str) -> Space:
-        """Return the space of that name; NotFound where there is none."""
+        """Return the space of that name. Raises NotFound where there is none."""
         for space in self.directory.spaces(tenant):
             if space.name == name:
                 return space
@@ -118,7 +122,7 @@ class Administration:
     # members
 
     def add_member(self, tenant: int, name: str, subject: str, role: str = "member") -> Member:
-        """Return the member with that subject, made, renamed or taken back where need be."""
+        """Return the member with that subject: made where there is none, renamed, given the role, or restored after a removal."""
         _check_name("member", name)
         with self._acting(tenant) as raw:
             find = "SELECT member, name, role, removed_ms FROM member WHERE tenant = %s AND subject = %s"
@@ -133,7 +137,7 @@ class Administration:
         return next(member for member in self.directory.members(tenant) if member.subject == subject)
 
     def join(self, tenant: int, name: str, subject: str, spaces: Sequence[tuple[str, Role]]) -> None:
-        """Make a member of a subject that the provider vouches for, unless there is or was one, with roles in spaces."""
+        """Make a member of a subject that the provider vouches for, with roles in spaces, unless there is or was one."""
         with self._acting(tenant) as raw:
             if raw.execute("SELECT 1 FROM member WHERE tenant = %s AND subject = %s", [tenant, subject]).fetchone():
                 return
@@ -151,11 +155,9 @@ class Administration:
         return int(made[0])
 
     def member(self, tenant: int, name: str) -> Member:
-        """Return the present member of that name or subject; NotFound where there is none.
+        """Return the present member of that name or subject.
 
-        Raises:
-            InvalidQuery: several are called so.
-
+        Raises NotFound where there is none, InvalidQuery where several have the name.
         """
         present = [member for member in self.directory.members(tenant) if member.removed_ms is None]
         found = [m for m in present if m.subject == name] or [m for m in present if m.name == name]
@@ -167,7 +169,7 @@ class Administration:
         return found[0]
 
     def remove_member(self, tenant: int, name: str) -> Member:
-        """Take a member's grants and keys away; what the member recorded stays. Returns whom."""
+        """Remove a member with all grants and keys, and return the member; what the member recorded stays."""
         member = self.member(tenant, name)
         now = self._clock.now_ms()
         with self._acting(tenant) as raw:
@@ -182,7 +184,7 @@ class Administration:
     # grants
 
     def grant(self, tenant: int, member: str, space: str, role: Role) -> bool:
-        """Give a member a role in a space, in place of the one before; returns whether that changed anything."""
+        """Give a member a role in a space, in place of the one before; return whether that changed anything."""
         who, where = self.member(tenant, member), self.space(tenant, space)
         with self._acting(tenant) as raw:
             return self._grant(raw, tenant, who, where.space, where.name, role)
@@ -194,7 +196,7 @@ class Administration:
         return changed
 
     def revoke(self, tenant: int, member: str, space: str) -> bool:
-        """Take a member's role in a space away; returns whether there was one."""
+        """Remove a member's role in a space; return whether there was one."""
         who, where = self.member(tenant, member), self.space(tenant, space)
         with self._acting(tenant) as raw:
             taken = "DELETE FROM space_grant WHERE tenant = %s AND member = %s AND space = %s"
@@ -208,7 +210,11 @@ class Administration:
     def make_key(
         self, tenant: int, name: str, member: str, scopes: Sequence[str], spaces: Sequence[str] = (), days: int | None = 90
     ) -> KeyText:
-        """Return a new key that acts as a member; its text is kept nowhere. `spaces`: those alone; `days`: None never expires."""
+        """Return a new key that acts as a member; its text is stored nowhere.
+
+        It is for `spaces` alone, if any are named, and expires after so many days, or never for None. Raises
+        InvalidQuery for a name, scope or number of days that cannot be.
+        """
         _check_name("key", name)
         if unknown := [scope for scope in scopes if scope not in SCOPES]:
             raise InvalidQuery(f"unknown scope: {unknown[0]!r}", f"Scopes are {', '.join(SCOPES)}.")
@@ -228,7 +234,7 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Have a key count no more from the next call; returns whether it did. NotFound where there is none."""
+        """Refuse a key from the next call on; return whether it counted before. Raises NotFound where there is none."""
         with self._acting(tenant) as raw:
             found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if found is None:
@@ -242,5 +248,6 @@ class Administration:
 
 
 def _check_name(kind: str, name: str) -> None:
+    """Raise InvalidQuery for a name that is empty, too long or not printable."""
     if not name.strip() or len(name) > _LONGEST or not name.isprintable():
         raise InvalidQuery(f"a {kind} cannot be called {name[:50]!r}", f"Use 1 to {_LONGEST} printable characters.")

@@ -1,4 +1,4 @@
-"""Who there is in a database: tenants, spaces, members, grants and keys, looked up for callers and for administrators.
+"""Looks up who there is in a database: tenants, spaces, members, grants and keys, for callers and for administrators.
 
 Invariants
 1. Every lookup is bound to one tenant, so that row-level security shows nothing of another; only a tenant's name is looked up
@@ -16,7 +16,7 @@ from typing import Any
 from psycopg import Connection as Raw
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated
+from memory_mcp.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp.storage.postgres.database import Bound, Database, Statement, run_as, sql, translated
 from memory_mcp.storage.postgres.memories import Memory
 from memory_mcp.team.keys import KeyText
@@ -74,7 +74,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One space, and how many events it was given."""
+    """One space, and how many events it was ever given."""
 
     space: int
     name: str
@@ -145,11 +145,9 @@ class Directory:
     # callers
 
     def by_subject(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
-        """Return the member with that subject; None where there is none.
+        """Return the member with that subject of the provider; None where there is none.
 
-        Raises:
-            PermissionDenied: the member was removed.
-
+        Raises PermissionDenied for a member who was removed.
         """
         with self._bound(tenant) as raw:
             row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
@@ -158,15 +156,13 @@ class Directory:
             member, name, role, tenant_class, removed_ms = row
             if removed_ms is not None:
                 raise PermissionDenied("this member was removed", "An administrator of the team can add the member again.")
-            grants = _grants(raw, tenant, member)
+            grants = _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
         return Principal(tenant, tenant_class, member, name, role == "admin", grants, highest(scopes))
 
     def by_key(self, key: KeyText) -> Principal:
         """Return the member as whom a key acts, with the key's spaces and scopes.
 
-        Raises:
-            Unauthenticated: the key is wrong, expired or revoked, or its member was removed.
-
+        Raises Unauthenticated when the key is wrong, expired or revoked, or its member was removed.
         """
         now = self._clock.now_ms()
         with self._database.lent() as raw, translated():
@@ -187,10 +183,10 @@ class Directory:
         return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, highest(scopes), key.key_id)
 
     def memory(self, tenant: int, space: int) -> Memory:
-        """Return a space as the storage engine opens it; NotFound where there is none."""
+        """Return a space as the storage engine opens it. Raises NotFound where there is none."""
         for number, timezone, store_id in self._rows(_MEMORY, tenant, space=space):
             return Memory(tenant, number, timezone, store_id)
-        raise NotFound("there is no such space", "Ask for the spaces you may see.")
+        raise no_such_space()
 
     def stored_events(self, tenant: int) -> int:
         """Return how many events a tenant has recorded in all its spaces."""
@@ -231,16 +227,12 @@ class Directory:
         return found
 
     def acts(self, tenant: int, limit: int) -> list[TeamAct]:
-        """Return the newest administrative acts over a tenant and its spaces, newest first: forgets too, without their text."""
+        """Return up to `limit` administrative acts over a tenant and its spaces, newest first; forgettings without their text."""
         rows = self._rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
         return [
             TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
             for at_ms, what, author, subject, detail, space, _ in rows
         ]
-
-
-def _grants(raw: Linked, tenant: int, member: int) -> tuple[Grant, ...]:
-    return _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
 
 
 def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:

@@ -1,8 +1,8 @@
-"""An HTTP request in; the same request with its `Principal`, or a refusal with the next step, out. One layer around all routes.
+"""Finds out who sent an HTTP request, and answers those that nobody known sent. One layer around all routes.
 
 Invariants
-1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is anybody's.
-2. A refusal tells nothing about tenants, members or keys that its caller did not prove to be their own.
+1. Nothing of a body is read, and no route reached, before the caller is known; only the metadata of RFC 9728 is public.
+2. A refusal says nothing about tenants, members or keys that its caller did not prove to be their own.
 3. A session of the protocol belongs to the member and key that began it (the library asks `scope["user"]`).
 """
 
@@ -51,7 +51,7 @@ class Door:
     def __init__(
         self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
     ) -> None:
-        """`joining`: makes members of those whom the provider vouches for, where the settings allow it."""
+        """`joining` makes members of those whom the provider vouches for, where the settings allow it."""
         self._settings, self._directory, self._joining = settings, directory, joining
         self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
         self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
@@ -62,11 +62,9 @@ class Door:
     async def enter(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Return who sent a request with these headers.
 
-        Raises:
-            Unauthenticated: there is no token or key that counts.
-            PermissionDenied: it is of nobody who is a member, or its scopes are about something else.
-            ProviderUnavailable, StorageError: it cannot be found out now.
-
+        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of nobody who is a
+        member or its scopes are about something else, ProviderUnavailable or StorageError when it cannot be found out
+        now.
         """
         bearer = _bearer(headers)
         if keys.is_key(bearer):
@@ -75,7 +73,11 @@ class Door:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
             principal = await self._look_up(functools.partial(self._directory.by_key, key))
         elif self._tokens is not None:
-            principal = await self._look_up(functools.partial(self._member, await self._claims(self._tokens, bearer)))
+            try:
+                claims = self._tokens.check(bearer, fetch=False)
+            except KeyNotKnown:
+                claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
+            principal = await self._look_up(functools.partial(self._member, claims))
         else:
             raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
         if principal.at_most is None:
@@ -83,12 +85,6 @@ class Door:
             hint = f"Ask for one of {', '.join(SCOPES)}."
             raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
         return principal
-
-    async def _claims(self, tokens: Tokens, bearer: str) -> Claims:
-        try:
-            return tokens.check(bearer, fetch=False)
-        except KeyNotKnown:
-            return await anyio.to_thread.run_sync(tokens.check, bearer, limiter=self._waiting)
 
     async def _look_up(self, ask: "functools.partial[Principal]") -> Principal:
         return await anyio.to_thread.run_sync(ask, limiter=self._lookups)
@@ -116,7 +112,7 @@ class Door:
 
 
 class Guard:
-    """The layer around the routes."""
+    """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
 
     def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
         self._app, self._door, self._settings = app, door, settings
@@ -183,7 +179,7 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
 
 
 def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request; Unauthenticated where there is none, or more than one."""
+    """Return the bearer token of a request. Raises Unauthenticated where there is none, or more than one header."""
     given = [value for name, value in headers if name.lower() == b"authorization"]
     kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
     if len(given) > 1:

@@ -1,9 +1,9 @@
-"""The open memories of a server kept in step with what any server commits.
+"""Keeps the open memories of a server in step with what any server commits.
 
 Invariants
 1. A notice of the database is a hint; how far each memory got is read from it all the same, every second while it is used.
 2. What the indexes lack meanwhile is searched event by event: an answer waits for none of this.
-3. What was taken out of a memory on any server is taken out of the files of this one, too, whether the memory is open or not.
+3. What was removed from a memory on any server is removed from the files of this one, too, whether the memory is open or not.
 """
 
 import logging
@@ -37,12 +37,17 @@ Position = tuple[int, int, int]
 
 
 class Follower:
-    """See the module."""
+    """Threads that follow the commits of all servers and maintain the indexes of the open memories."""
 
     def __init__(
         self, databases: "dict[bool, Database]", opened: Opened, tenders: int, on_commit: Callable[[], None] = lambda: None
     ) -> None:
-        """Follow with `tenders` threads; `databases` by whether memories of it are a replica's. `on_commit`: see Listener."""
+        """`databases`: the primary under False, the replica under True if there is one.
+
+        `tenders`: how many threads maintain indexes.
+
+        `on_commit` is called for every commit that the database tells of.
+        """
         self._databases, self._opened, self._on_commit = databases, opened, on_commit
         self._listener = Listener(databases[False], self._hear)
         self._queue: queue.SimpleQueue[Place | None] = queue.SimpleQueue()
@@ -61,13 +66,13 @@ class Follower:
         self._tenders = tenders
 
     def start(self) -> None:
-        """Begin."""
+        """Start listening and following."""
         self._listener.start()
         for thread in self._threads:
             thread.start()
 
     def stop(self, patience: float) -> None:
-        """End, waiting no longer than so long (seconds)."""
+        """Stop all threads, waiting no longer than `patience` seconds."""
         self._over.set()
         for _ in range(self._tenders):
             self._queue.put(None)
@@ -90,7 +95,7 @@ class Follower:
                     self._doubted.add(place)
 
     def _ask(self, place: Place) -> None:
-        """Have the indexes of a memory tended as soon as a thread is free."""
+        """Have the indexes of a memory maintained as soon as a thread is free."""
         with self._lock:
             if place in self._waiting:
                 return
@@ -107,7 +112,7 @@ class Follower:
                 log.exception("following is interrupted; it goes on")
 
     def _look(self) -> None:
-        """See which memories changed, or have upkeep due; trim what is open."""
+        """Find memories that changed or whose upkeep is due; close and remove what is beyond the bounds."""
         now = time.monotonic()
         memories = self._opened.all()
         used: dict[tuple[bool, int], list[Memory]] = defaultdict(list)
@@ -128,7 +133,7 @@ class Follower:
         self._opened.trim()
 
     def _look_at_closed(self) -> None:
-        """Remove folders of memories that are not open, and that something was taken out of since they were."""
+        """Remove folders of memories that are not open and from which something was removed since they were."""
         with self._lock:
             doubted, self._doubted = self._doubted, set()
         if time.monotonic() - self._swept > _SWEEP:
@@ -149,7 +154,7 @@ class Follower:
             raise
 
     def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
-        """Return how far the spaces of a tenant got."""
+        """Return how far each space of a tenant got."""
         if is_replica not in self._databases:
             return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:
@@ -186,7 +191,7 @@ class Follower:
                 log.exception("indexes could not be tended; they are tried again")
 
     def _tend(self, memory: Memory) -> bool:
-        """One round for the indexes of a memory; whether more is waiting."""
+        """Run one round of a memory's index upkeep; return whether more is waiting."""
         accelerators = memory.app.accelerators
         self._tended[memory.place] = time.monotonic()
         resets = connection_of(memory.app).head().resets
@@ -202,7 +207,7 @@ class Follower:
         return False
 
     def _purge(self, memory: Memory, resets: int) -> None:
-        """Leave nothing here of what was taken out of a memory: not in files, nor in what is kept to answer with."""
+        """Remove from files and caches what was removed from a memory; `resets` is the number of the memory's resets now."""
         app = memory.app
         app.engine.forget_pages()
         for name in NAMES:
@@ -215,7 +220,7 @@ class Follower:
         self._opened.purged(memory, resets)
 
     def _keep(self, memory: Memory) -> None:
-        """Upkeep of indexes that are at rest, each kind in its own time."""
+        """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval."""
         accelerators = memory.app.accelerators
         kinds: dict[str, tuple[float, Callable[[], object]]] = {
             "commit": (_COMMIT, lambda: accelerators.commit(False)),

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated
+from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp.layers.budget import leave_out
 from memory_mcp.requests.response import with_loss
 from memory_mcp.server.host import Host
@@ -26,7 +26,7 @@ from memory_mcp.storage.postgres.connection import ACTING, Connection
 from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.team.opened import Memory, Opened, Place
 from memory_mcp.team.replica import Replica
-from memory_mcp.team.who import Grant, Principal, check, no_such_space
+from memory_mcp.team.who import Grant, Principal, check
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Served:
 
     @property
     def space(self) -> Grant:
-        """The space of the call; NotFound where there is none."""
+        """The space of the call. Raises NotFound where the caller has none."""
         if self.grant is None:
             raise no_such_space()
         return self.grant
@@ -71,7 +71,7 @@ _LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
 
 
 def served() -> Served:
-    """Return who calls; Unauthenticated where nobody does."""
+    """Return who sent the request that is being answered. Raises Unauthenticated where nobody is known to have."""
     found = SERVED.get()
     if found is None:
         raise Unauthenticated("nobody is known to call", "Send a token or a key.")
@@ -79,12 +79,15 @@ def served() -> Served:
 
 
 def connection_of(app: App) -> Connection:
-    """Return the way to the database of a memory of this server."""
+    """Return the connection of a memory of this server."""
     return cast("PostgresStorage", app.storage).connection
 
 
 def allow(tool: str) -> None:
-    """Return where the caller may use a tool in the space of the call; see `who.check`."""
+    """Check that the caller may use a tool in the space of the call.
+
+    Raises PermissionDenied for a tool that acts on one machine, and what `who.check` raises.
+    """
     caller = served()
     TOOL.set(tool)
     if tool in _OF_A_MACHINE:
@@ -94,11 +97,11 @@ def allow(tool: str) -> None:
 
 
 class TeamHost(Host):
-    """See the module."""
+    """Runs each call on the memory of the space that its caller works in, as that caller."""
 
     def __init__(self, settings: Settings, opened: Opened, replica: Replica | None = None) -> None:
         """Run calls on memories of `opened`; reads on those of the replica where there is one."""
-        super().__init__(settings, _none)
+        super().__init__(settings, self._no_memory)
         self._opened, self._replica = opened, replica
         self._lock = threading.Lock()
         #: The last change after each member's last write, by tenant, space and member.
@@ -106,9 +109,13 @@ class TeamHost(Host):
         #: Writing calls now running.
         self._writing = 0
 
+    @staticmethod
+    def _no_memory() -> App:
+        raise no_such_space()
+
     @property
     def calls(self) -> int:
-        """Calls now running."""
+        """The number of calls that run now."""
         return len(self._running) + self._writing
 
     async def read(self, work: Callable[[App], T]) -> T:
@@ -133,10 +140,10 @@ class TeamHost(Host):
 
     @contextmanager
     def lent(self, writing: bool = False, by_primary: bool = False, only_appends: bool = False) -> Iterator[App]:
-        """See Host: the App of the caller's space, with statements bound to the caller.
+        """See Host: lends the App of the caller's space, with statements bound to the caller.
 
-        `by_primary`: no replica's. `only_appends`: for a call that shows nothing, and whose write asks the database itself
-        whether the member may see the memory.
+        `by_primary`: no replica's. `only_appends`: for a call that shows nothing, and whose write asks the database
+        itself whether the member may see the memory.
         """
         caller = served()
         member, space = caller.principal.member, caller.space.space
@@ -146,8 +153,10 @@ class TeamHost(Host):
             leave_out(time.monotonic() - began)
             acting, lent = ACTING.set(member), _LENT.set(memory)
             try:
-                if not only_appends:
-                    _admit(memory.app)
+                shown = "SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s"
+                if not only_appends and connection_of(memory.app).row(shown) is None:
+                    # The database is asked as the member.
+                    raise no_such_space()
                 with self._noted(memory, (caller.principal.tenant, space, member), writing):
                     yield memory.app
             finally:
@@ -167,7 +176,7 @@ class TeamHost(Host):
 
     @contextmanager
     def _noted(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
-        """Remember how far the memory was after a write."""
+        """Remember how far the memory was after a write, so that its writer's next read sees at least that."""
         if not writing:
             yield
             return
@@ -194,7 +203,7 @@ class TeamHost(Host):
         return replica
 
     def _has_reached(self, place: Place, whose: tuple[int, int, int]) -> bool:
-        """Return whether a replica has what a member has written; waited for, but not for long."""
+        """Return whether a replica has what a member has written; waits for that a quarter of a second at most."""
         written = self._reached.get(whose)
         if written is None:
             return True
@@ -213,7 +222,7 @@ class TeamHost(Host):
                 time.sleep(_TICK)
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """See Host: an answer of a replica says how far it is."""
+        """See Host: an answer of a replica says how far behind it is."""
         response, memory, caller = with_loss(app, response), _LENT.get(), SERVED.get()
         if caller is not None and caller.is_elsewhere:
             response = {**response, "notices": [*response.get("notices", ()), f"found in the space {caller.space.name}"]}
@@ -222,13 +231,3 @@ class TeamHost(Host):
         event, behind = connection_of(app).head().last_event, self._replica.behind()
         notice = f"read from a replica that has reached event {event}, {behind:.1f} seconds behind"
         return {**response, "notices": [*response.get("notices", ()), notice]}
-
-
-def _none() -> App:
-    raise no_such_space()
-
-
-def _admit(app: App) -> None:
-    """Ask the database, as the member, whether it shows the memory."""
-    if connection_of(app).row("SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s") is None:
-        raise no_such_space()

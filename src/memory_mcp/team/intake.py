@@ -1,10 +1,10 @@
-"""Payloads of clients' hooks in, events of a space out: acknowledged when they are committed, with no spool between.
+"""Stores payloads of clients' hooks in a space: acknowledged when they are committed, with no spool between.
 
 Invariants
 1. What comes for one space while something of it is being stored is stored next, together: each commit locks the memory and
    waits for the disk, and many agents share a space.
 2. What one payload is refused for is told to its sender alone.
-3. A sender that hangs up before his payload is begun has sent nothing.
+3. A sender that hangs up before its payload is begun has sent nothing.
 """
 
 import time
@@ -33,7 +33,7 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a payload."""
+    """Outcome of a payload: how many events were stored."""
 
     events: int
     #: Why nothing of it was stored; "" where something was, or had been before.
@@ -62,7 +62,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Line:
-    """The payloads of one caller in one space."""
+    """The payloads of one caller in one space that wait to be stored."""
 
     entries: list[_Entry] = field(default_factory=list)
     storing: anyio.Lock = field(default_factory=anyio.Lock)
@@ -71,7 +71,7 @@ class _Line:
 
 
 class Intake:
-    """See the module. Used in one event loop."""
+    """Collects payloads of callers and stores them together. Used in one event loop."""
 
     def __init__(self, host: TeamHost, hooks: Mapping[str, Hooks]) -> None:
         """Store in the memories that `host` lends; `hooks` by the clients' names."""
@@ -81,12 +81,10 @@ class Intake:
         self._writers = anyio.CapacityLimiter(_WRITERS)
 
     async def take(self, payload: Payload) -> Taken:
-        """Store what a payload tells, for the caller of the running request.
+        """Store the events of a payload, for the caller of the running request.
 
-        Raises:
-            NotFound: there is no such client.
-            InvalidQuery: its payload cannot be read.
-
+        Raises NotFound for an unknown client, InvalidQuery for a payload that cannot be read, and what storing
+        raises.
         """
         who, entry = served().principal, _Entry(payload)
         whose = (who.tenant, served().space.space, who.member, who.key_id)
@@ -119,7 +117,10 @@ class Intake:
 
 
 def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
-    """Store payloads in one transaction, and say in each what became of it."""
+    """Store payloads in one transaction, and set the outcome of each.
+
+    Raises StorageError when the store fails, and what storing a single payload raises.
+    """
     written: list[tuple[_Entry, Write]] = []
     for entry in entries:
         try:
@@ -148,7 +149,10 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
 
 
 def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
-    """Return what a payload tells to be written, or why nothing of it is to be; NotFound, InvalidQuery."""
+    """Return the events that a payload is to be stored as, or an outcome where nothing of it is to be stored.
+
+    Raises NotFound for an unknown client, InvalidQuery for a payload that cannot be read.
+    """
     if payload.client not in hooks:
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")
     envelope = Envelope(spoolfile.name_of(payload.client, payload.body), time.time_ns() // 1_000_000)

@@ -1,7 +1,7 @@
-"""API keys as texts: `mmk_<tenant>_<key id>_<secret>`, made from chance and checked against a hash.
+"""API keys as texts: `mmk_<tenant>_<key id>_<secret>`, made at random and checked against a hash.
 
-The hash is SHA-256, not a slow one such as scrypt: those make guessing of passwords expensive, and a secret of 256 random bits
-cannot be guessed at any speed, while a slow hash would cost every call tens of milliseconds.
+The hash is SHA-256, not a slow one such as scrypt: those make guessing of passwords expensive, and a secret of 256
+random bits cannot be guessed at any speed, while a slow hash would cost every call tens of milliseconds.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _NOBODYS = hashlib.sha256(b"").digest()
 
 @dataclass(frozen=True, slots=True)
 class KeyText:
-    """A key taken apart."""
+    """The parts of a key."""
 
     #: Told by the text, so that the lookup can be bound to it; proved by the secret alone.
     tenant: int
@@ -25,20 +25,20 @@ class KeyText:
     secret: str
 
     def __str__(self) -> str:
-        """As its owner keeps it."""
+        """Return the key as its owner keeps it."""
         return f"mmk_{self.tenant}_{self.key_id}_{self.secret}"
 
     def __repr__(self) -> str:
-        """Without the secret: it must not get into logs."""
+        """Return the key without its secret, which must not get into logs."""
         return f"KeyText({self.tenant}, {self.key_id!r})"
 
     @property
     def hash(self) -> bytes:
-        """As it is stored."""
+        """The hash of the secret as it is stored, 32 bytes."""
         return hashlib.sha256(self.secret.encode()).digest()
 
     def proves(self, stored: bytes | None) -> bool:
-        """Return whether the secret is the one of a stored hash; None stands for no key, and takes as long."""
+        """Return whether the secret has the stored hash; None stands for a key that does not exist, and takes as long."""
         same = hmac.compare_digest(self.hash, _NOBODYS if stored is None else stored)
         return same and stored is not None
 
@@ -55,5 +55,5 @@ def read(text: str) -> KeyText | None:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a bearer token is meant as a key rather than as a token of the OpenID provider."""
+    """Return whether a bearer token is meant to be a key rather than a token of the OpenID provider."""
     return text.startswith("mmk_")

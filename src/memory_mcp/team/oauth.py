@@ -1,4 +1,4 @@
-"""Tokens of an OpenID provider, checked as an OAuth 2.1 resource server: what a bearer token says, or why it does not count.
+"""Checks tokens of an OpenID provider, as an OAuth 2.1 resource server: returns what a token says, or refuses it.
 
 Invariants
 1. A signature is checked with a key of the configured provider alone, fetched from where its discovery document says; nothing in
@@ -51,12 +51,9 @@ class Tokens:
     def check(self, token: str, fetch: bool = True) -> Claims:
         """Return what a token says.
 
-        `fetch`: whether the provider may be asked for keys, which waits; otherwise KeyNotKnown is raised where it had to be.
-
-        Raises:
-            Unauthenticated: the token does not count.
-            ProviderUnavailable: the provider cannot be reached, and its keys are not known or too old.
-
+        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to
+        be. Raises Unauthenticated for a token that does not count, ProviderUnavailable when the provider cannot be
+        reached and its keys are not known or too old.
         """
         if len(token) > _LONGEST:
             raise _refused("it is too long")
@@ -85,6 +82,10 @@ class Tokens:
         return self._claims(claims)
 
     def _claims(self, claims: Mapping[str, Any]) -> Claims:
+        """Return the claims of a token whose signature, audience, issuer and times were checked.
+
+        Raises Unauthenticated for a subject or tenant that is missing, not a text or longer than 255 characters.
+        """
         subject = claims["sub"]
         if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_NAME:
             raise _refused("it names no subject")
@@ -113,7 +114,7 @@ def _refused(why: str) -> Unauthenticated:
 
 
 def _reason(error: jwt.PyJWTError) -> str:
-    """Return why in few words; nothing of the token is repeated."""
+    """Return in few words why a token was refused; nothing of the token is repeated."""
     reasons: list[tuple[type[jwt.PyJWTError], str]] = [
         (jwt.ExpiredSignatureError, "it has expired"),
         (jwt.ImmatureSignatureError, "it is not valid yet"),
@@ -126,7 +127,7 @@ def _reason(error: jwt.PyJWTError) -> str:
 
 
 def metadata(settings: TeamSettings) -> bytes:
-    """Return the protected resource metadata (RFC 9728): where tokens for this server are made."""
+    """Return the protected resource metadata (RFC 9728): which server issues tokens for this one, as JSON."""
     from memory_mcp.team.who import SCOPES
 
     # As configured, to the letter: clients compare the resource with the address they called.

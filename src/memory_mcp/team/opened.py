@@ -1,10 +1,10 @@
-"""The memories that a server has open: opened on demand, one App each, and closed again within bounds.
+"""The memories that a server has open: opened when they are needed, one App each, and closed again within bounds.
 
 Invariants
 1. Nothing is closed while a call or a job runs on it.
 2. What is open beyond a bound is in use; it is closed when its last user has ended.
-3. A folder holds nothing but what can be made again, and belongs to one memory: closed ones go, the longest unused first,
-   while the disk holds more than it may.
+3. A folder holds nothing but what can be made again, and belongs to one memory: closed ones are removed, the longest unused
+   first, while the disk holds more than it may.
 """
 
 import logging
@@ -41,13 +41,13 @@ class Place:
     is_replica: bool = False
 
     def folder(self, root: Path) -> Path:
-        """Return the folder of its disposable files."""
+        """Return the folder of its disposable files below `root`."""
         return root / str(self.tenant) / (f"{self.space}.replica" if self.is_replica else str(self.space))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may be open."""
+    """How much may be open at once."""
 
     count: int = 512
     memory_bytes: int = 1024 * MEGABYTE
@@ -72,7 +72,7 @@ class Memory:
 
     @property
     def bytes(self) -> int:
-        """About how much memory it takes."""
+        """About how many bytes of memory it takes."""
         indexes = sum(status.size_bytes for status in self.app.accelerators.statuses().values()) if self.is_read else 0
         return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
 
@@ -86,12 +86,12 @@ class _Opening:
 
 
 class Opened:
-    """See the module. Any thread may ask."""
+    """Opens, lends and closes memories. Safe in any thread."""
 
     def __init__(
         self, opener: Callable[[Place, Path], App], root: Path, limits: Limits, on_open: Callable[[Memory], None] = lambda _: None
     ) -> None:
-        """Open with `opener`, which gets a folder below `root` for what can be made again; `on_open` gets what was opened."""
+        """`opener` opens a memory, and is given a folder below `root` for what can be made again; `on_open` is called with it."""
         self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
         self._lock = threading.Lock()
         self._open: dict[Place, Memory] = {}
@@ -105,7 +105,7 @@ class Opened:
         self.opened_total = self.closed_total = 0
 
     def all(self) -> list[Memory]:
-        """Return what is open, the longest unused first."""
+        """Return the open memories, the longest unused first."""
         with self._lock:
             return sorted(self._open.values(), key=lambda memory: memory.used_at)
 
@@ -116,7 +116,7 @@ class Opened:
 
     @property
     def disk_bytes(self) -> int:
-        """Bytes of all folders when they were measured last."""
+        """The bytes of all folders when they were last measured."""
         return sum(list(self._sizes.values()))
 
     def closed(self) -> list[Place]:
@@ -134,12 +134,12 @@ class Opened:
             return -1 if folder.is_dir() else None
 
     def purged(self, memory: Memory, resets: int) -> None:
-        """Note that nothing is left here of what was taken out of a memory until its reset of that number."""
+        """Note that the files hold nothing any more of what was removed from a memory until its reset of that number."""
         (memory.place.folder(self._root) / _RESETS).write_text(str(resets), "ascii")
         memory.resets = resets
 
     def cleaned(self, place: Place, resets: int) -> None:
-        """Remove the indexes of a memory about to be opened, where something was taken out of it since they were closed."""
+        """Remove the indexes of a memory about to be opened, if something was removed from it since they were closed."""
         folder = place.folder(self._root)
         if self.noted(place) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
@@ -153,7 +153,10 @@ class Opened:
 
     @contextmanager
     def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
-        """Lend a memory, opened when it is not; `reading`: for somebody who asks its indexes. Raises what opening raises."""
+        """Lend a memory, opened when it is not; `reading`: to somebody who searches its indexes.
+
+        Raises what opening raises, and LayerUnavailable once this server is ending.
+        """
         memory = self._taken(place)
         try:
             if reading and not memory.is_read:
@@ -184,6 +187,10 @@ class Opened:
                     memory.uses -= 1
 
     def _taken(self, place: Place) -> Memory:
+        """Return a memory in use: an open one, one that another thread opens, or one that is opened now.
+
+        Raises what opening raises, and LayerUnavailable once this server is ending.
+        """
         while True:
             with self._lock:
                 if self._ended:
@@ -206,7 +213,7 @@ class Opened:
         return self._made(place, opening)
 
     def _made(self, place: Place, opening: _Opening) -> Memory:
-        """Open a memory for all who wait for it; whoever calls opens it as the program, not as a member."""
+        """Open a memory for all who wait for it; the program opens it, not the member whose call is running."""
         try:
             folder = place.folder(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -226,13 +233,13 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close what is open beyond the bounds or was not used for long, and remove folders of closed ones beyond theirs."""
+        """Close memories beyond the bounds or long unused, and remove folders of closed ones beyond theirs."""
         for memory in self._beyond():
             self._close(memory)
         self._sweep()
 
     def _beyond(self) -> list[Memory]:
-        """Take out of what is open what is to be closed."""
+        """Return the memories that are to be closed, and mark them as closing."""
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}
         with self._lock:
@@ -263,7 +270,7 @@ class Opened:
                 self._closing.pop(memory.place).set()
 
     def _sweep(self) -> None:
-        """Remove folders while they hold more than they may."""
+        """Remove folders, the longest unused first, while they hold more than they may."""
         if time.monotonic() - self._measured > _MEASURED:
             self._measured = time.monotonic()
             self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
@@ -274,7 +281,7 @@ class Opened:
                 self._sizes.pop(folder, None)
 
     def _removed(self, folder: Path) -> bool:
-        """Remove the folder of a memory that is closed; whether it was."""
+        """Remove the folder of a memory that is closed; return whether it was closed."""
         place = _place(folder)
         with self._lock:
             if place is not None and (place in self._open or place in self._opening or place in self._closing):
@@ -288,7 +295,7 @@ class Opened:
         return True
 
     def close(self, patience: float = 5.0) -> None:
-        """Lend no more, and close what is open once its users have ended, or after so long (seconds)."""
+        """Lend no more, and close what is open once its users have ended, or after `patience` seconds."""
         with self._lock:
             self._ended = True
         until = time.monotonic() + patience

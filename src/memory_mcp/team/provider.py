@@ -16,6 +16,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,14 +47,14 @@ class _Known:
     keys: tuple[Mapping[str, Any], ...]
     at: float
     #: Keys made ready, by id and algorithm.
-    ready: dict[tuple[str | None, str], PyJWK | None] = field(default_factory=dict)
+    ready: dict[tuple[str | None, str], PyJWK] = field(default_factory=dict)
 
 
 class KeyRing:
     """The keys of one provider. Safe in any thread."""
 
     def __init__(self, issuer: str, max_age: float, clock: Clock | None = None) -> None:
-        """`max_age`: how long keys count while the provider cannot be reached (seconds)."""
+        """`max_age` is how long keys count while the provider cannot be reached (seconds)."""
         self._issuer, self._max_age = issuer, max_age
         self._clock = clock or SystemClock()
         self._known: _Known | None = None
@@ -64,16 +65,14 @@ class KeyRing:
     def find(self, key_id: str | None, algorithm: str, fetch: bool = True) -> PyJWK | None:
         """Return the key for a token's id and algorithm; None where the provider has none.
 
-        Raises:
-            KeyNotKnown: the provider must be asked first, and `fetch` is False.
-            ProviderUnavailable: no keys are known that are young enough, and the provider cannot be reached.
-
+        Raises KeyNotKnown when the provider must be asked first and `fetch` is False; ProviderUnavailable when no
+        keys are known that are young enough and the provider cannot be reached.
         """
         known = self._current()
         if known is not None:
             key = _choose(known, key_id, algorithm)
-            if self._clock.monotonic() - known.at > _RENEW:
-                self._renew_aside()
+            if self._clock.monotonic() - known.at > _RENEW and self._may_ask() and not self._asking.locked():
+                threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
             if key is not None:
                 return key
         if self._may_ask():
@@ -86,20 +85,18 @@ class KeyRing:
         return _choose(known, key_id, algorithm)
 
     def _current(self) -> _Known | None:
-        """Return the keys, unless they are too old."""
+        """Return the known keys; None where there are none or they are too old."""
         known = self._known
         return known if known is not None and self._clock.monotonic() - known.at <= self._max_age else None
 
     def _may_ask(self) -> bool:
         return self._clock.monotonic() >= self._free_at
 
-    def _renew_aside(self) -> None:
-        """Renew the keys in a thread of its own, unless one does already or did just now."""
-        if self._may_ask() and not self._asking.locked():
-            threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
-
     def _renew(self, wait: bool = False) -> None:
-        """Ask the provider, unless it was asked just now; a failure leaves what is known."""
+        """Fetch the keys, unless that was tried within `_PAUSE` seconds; a failure is logged and leaves the known keys.
+
+        While another thread fetches, this waits for it if `wait` is set, and else does nothing.
+        """
         if not self._asking.acquire(blocking=wait):
             return
         try:
@@ -117,16 +114,16 @@ class KeyRing:
 
 
 def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
-    """Return the one key that a token may mean; a token without an id means the only one of its kind."""
+    """Return the one key that a token may mean; a token without an id means the only key of its kind."""
     asked = (key_id, algorithm)
     if asked not in known.ready:
         fits = [key for key in known.keys if _fits(key, algorithm) and key_id in (None, key.get("kid"))]
-        made = _made(fits[0], algorithm) if len(fits) == 1 else None
-        if made is None:
+        if len(fits) != 1:
             # Ids of tokens are anybody's: those that lead nowhere are not kept.
             return None
-        known.ready[asked] = made
-    return known.ready[asked]
+        with suppress(PyJWTError):
+            known.ready[asked] = PyJWK(dict(fits[0]), algorithm)
+    return known.ready.get(asked)
 
 
 def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
@@ -135,15 +132,11 @@ def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
     return usable and key.get("alg") in (None, algorithm)
 
 
-def _made(key: Mapping[str, Any], algorithm: str) -> PyJWK | None:
-    try:
-        return PyJWK(dict(key), algorithm)
-    except PyJWTError:
-        return None
-
-
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the keys that the provider publishes; OSError, HTTPException, ValueError or TypeError when it does not."""
+    """Return the keys that the provider publishes.
+
+    Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached or publishes none.
+    """
     found = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if found.get("issuer") != issuer:
         raise ValueError("the discovery document is of another issuer")
@@ -154,7 +147,11 @@ def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _get(url: str) -> dict[str, Any]:
-    """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy."""
+    """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy.
+
+    Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not
+    allowed.
+    """
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         raise ValueError(f"not an https address: {url[:100]!r}")
@@ -180,7 +177,10 @@ def _get(url: str) -> dict[str, Any]:
 
 
 def _body(answer: http.client.HTTPResponse, until: float) -> bytes:
-    """Return a body of bounded length that comes in time; a socket's own limit is for each of its pieces."""
+    """Return the body of a response. Raises ValueError when it is longer than `_MOST` or comes after `until` (monotonic seconds).
+
+    A socket's own time limit is for each of its pieces.
+    """
     body = b""
     while piece := answer.read1(65_536):
         body += piece

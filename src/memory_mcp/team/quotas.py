@@ -1,4 +1,4 @@
-"""How much a tenant and its members may use: token buckets by the clock, kept in memory.
+"""Limits on how much a tenant and its members may use: token buckets by the clock, kept in memory.
 
 Invariants
 1. What is refused takes nothing: neither from the member's bucket nor from the tenant's.
@@ -31,7 +31,7 @@ _MOST = 20_000
 
 @dataclass(slots=True)
 class _Bucket:
-    """What may be taken at `at`; fills by `rate` a second up to `size`."""
+    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock."""
 
     left: float
     at: float
@@ -39,7 +39,7 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """So much of one bucket."""
+    """An amount to be taken from one bucket."""
 
     key: tuple[int, int, str]
     amount: float
@@ -60,7 +60,7 @@ class Quotas:
         self._most = _MOST
 
     def call(self, who: Principal) -> None:
-        """Count a request; QuotaExceeded when the member or the tenant made too many."""
+        """Count a request. Raises QuotaExceeded when the member or the tenant made too many."""
         limits = self._limits(who)
         self._take(
             _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
@@ -68,12 +68,15 @@ class Quotas:
         )
 
     def search(self, who: Principal) -> None:
-        """Count a search; QuotaExceeded when the tenant made too many."""
+        """Count a search. Raises QuotaExceeded when the tenant made too many."""
         most = self._limits(who).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
     def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
-        """Count events that are to be recorded, where `stored_events` are recorded already; QuotaExceeded for too many."""
+        """Count events that are to be recorded, where `stored_events` are recorded already.
+
+        Raises QuotaExceeded when the tenant would have recorded too many, or too many bytes of text.
+        """
         limits = self._limits(who)
         if limits.stored_events and stored_events + events > limits.stored_events:
             raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
@@ -92,7 +95,7 @@ class Quotas:
         return self._settings.limits_of(who.tenant_class)
 
     def _take(self, *wants: _Want) -> None:
-        """Take from all buckets or from none; a size of 0 is no limit."""
+        """Take from all buckets or from none; a size of 0 is no limit. Raises QuotaExceeded where a bucket holds too little."""
         bounded = [want for want in wants if want.size]
         with self._lock:
             now = self._clock.monotonic()
@@ -105,10 +108,13 @@ class Quotas:
                     )
             for want, bucket in zip(bounded, buckets, strict=True):
                 bucket.left -= want.amount
-            self._forget(now)
+            if len(self._buckets) > self._most:
+                # Buckets that nobody touched for as long as they take to fill are full again.
+                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
+                self._most = max(_MOST, 2 * len(self._buckets))
 
     def _bucket(self, want: _Want, now: float) -> _Bucket:
-        """Return a bucket as full as it is now."""
+        """Return a bucket, filled up to now."""
         found = self._buckets.get(want.key)
         if found is None:
             bucket = _Bucket(want.size, now)
@@ -119,12 +125,6 @@ class Quotas:
         self._buckets[want.key] = (bucket, want.seconds)
         return bucket
 
-    def _forget(self, now: float) -> None:
-        """Drop buckets that nobody touched for as long as they take to fill."""
-        if len(self._buckets) > self._most:
-            self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
-            self._most = max(_MOST, 2 * len(self._buckets))
-
     def kept(self) -> Sequence[tuple[int, int, str]]:
         """Return the names of the buckets in memory."""
         with self._lock:
@@ -132,6 +132,7 @@ class Quotas:
 
 
 def _exceeded(what: str, seconds: float) -> QuotaExceeded:
+    """Return the error for a limit (`what`) that leaves room again after some seconds."""
     after = max(1, ceil(seconds))
     hint = f"Call again in {after:,} seconds, or ask the server's administrator for more."
     return QuotaExceeded(f"the limit is reached: {what}", hint, after)

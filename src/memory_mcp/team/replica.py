@@ -17,7 +17,7 @@ _SEEN = 2.0
 
 
 class Replica:
-    """A replica beside its primary. Any thread may ask."""
+    """Measures how far a replica is behind its primary. Safe in any thread."""
 
     def __init__(self, primary: Database, database: Database) -> None:
         self._primary, self.database = primary, database
@@ -27,7 +27,7 @@ class Replica:
         self._asked, self._behind = float("-inf"), 0.0
 
     def behind(self) -> float:
-        """Return by how many seconds the replica is behind; raises StorageAway when it does not answer."""
+        """Return by how many seconds the replica is behind. Raises StorageAway when it does not answer."""
         with self._lock:
             if time.monotonic() - self._asked > _FRESH:
                 self._behind = self._look()

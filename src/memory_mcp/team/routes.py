@@ -46,8 +46,8 @@ _PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the server answers on the routes that are not the protocol's."""
+class Handlers:
+    """The functions that answer the routes outside the protocol."""
 
     take_hook: Callable[[Payload], Awaitable[Taken]]
     #: Raises where the database does not answer; returns why the server is not ready, "" where it is.
@@ -57,7 +57,7 @@ class Asked:
 
 
 def route_of(path: str) -> str:
-    """A path as it is counted: few different ones, whatever is asked for."""
+    """Return the name under which a path is counted: few different ones, whatever is asked for."""
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
     return next(
@@ -76,12 +76,21 @@ def default_space(principal: Principal, project: str) -> Grant | None:
 
 
 def space_of(principal: Principal, named: str, project: str) -> Grant | None:
-    """Return the space of a request; NotFound where it names one that the caller may not see."""
+    """Return the space of a request, None where the caller has none.
+
+    Raises NotFound where it names one that the caller may not see.
+    """
     return see(principal, named) if named else default_space(principal, project)
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
-    """Return what is behind the door, which has put the `Principal` into the scope; `more` routes choose spaces themselves."""
+def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application behind the door, which has put the `Principal` into the scope.
+
+    `more` routes choose spaces themselves.
+
+    Its endpoint for hooks raises InvalidQuery for a key that is too long, and a 404 for a name that cannot be a
+    client's.
+    """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
     @asynccontextmanager
@@ -90,6 +99,11 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, more: Sequence[B
             yield
 
     async def hook(request: Request) -> Response:
+        """Store the payload of a client's hook.
+
+        Raises InvalidQuery for an idempotency key that is too long, HTTPException 404 for a name that cannot be a
+        client's.
+        """
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -97,7 +111,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, more: Sequence[B
         if len(key) > _LONGEST_KEY:
             raise InvalidQuery("the Idempotency-Key header is too long", f"Use at most {_LONGEST_KEY} characters.")
         payload = Payload(client, await request.body(), key, CALLER.get().project)
-        return JSONResponse(asdict(await asked.take_hook(payload)))
+        return JSONResponse(asdict(await handlers.take_hook(payload)))
 
     protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
     found = [
@@ -136,7 +150,8 @@ class _Known:
         try:
             grant = space_of(principal, _named(scope), CALLER.get().project)
         except Exception as error:
-            await _refusal(error, scope).send(send)
+            ours = as_ours(error, route_of(scope["path"]))
+            await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
             return
         served = SERVED.set(Served(principal, grant))
         status = "none"
@@ -156,7 +171,10 @@ class _Known:
 
 
 def _named(scope: Scope) -> str:
-    """Return the space that a request names, by its path or else its header; "" for none."""
+    """Return the space that a request names, by its path or else its header; "" for none.
+
+    Raises InvalidQuery where it names two.
+    """
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]
     if len(given) > 1 or (by_path and given and given[0] != by_path):
@@ -164,13 +182,8 @@ def _named(scope: Scope) -> str:
     return by_path or (given[0] if given else "")
 
 
-def _refusal(error: Exception, scope: Scope) -> Refusal:
-    ours = as_ours(error, route_of(scope["path"]))
-    return Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours))
-
-
 async def _plain(_: Request, error: Exception) -> Response:
-    """A route that does not exist, or not so."""
+    """Return the response for a route that does not exist, or not with this method."""
     assert isinstance(error, HTTPException)
     known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
     if error.status_code == 405:
@@ -181,10 +194,13 @@ async def _plain(_: Request, error: Exception) -> Response:
 
 
 class Front:
-    """Answers health and metrics; the rest passes on to the checks. Programs that look after servers know no host's name."""
+    """Answers health and metrics, and passes on the rest.
 
-    def __init__(self, app: ASGIApp, asked: Asked) -> None:
-        self._app, self._asked = app, asked
+    Programs that watch servers know no host's name, so nothing is checked.
+    """
+
+    def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
+        self._app, self._handlers = app, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -208,20 +224,20 @@ class Front:
                 401, "UNAUTHENTICATED", "metrics are for this machine, or for a token", "Set team.server.metrics_token."
             )
             return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
-        return PlainTextResponse(await anyio.to_thread.run_sync(self._asked.exposition), media_type=metrics.CONTENT_TYPE)
+        return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 
     async def _ready(self) -> Response:
         reason = "the database does not answer in time"
         with anyio.move_on_after(_PATIENCE):
             try:
-                reason = await anyio.to_thread.run_sync(self._asked.ready, abandon_on_cancel=True)
+                reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
             except MemoryMcpError as error:
                 reason = error.message
         status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
         return JSONResponse(status, 503 if reason else 200)
 
     def _may_measure(self, request: Request) -> bool:
-        if token := self._asked.metrics_token:
+        if token := self._handlers.metrics_token:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
         forwarded = any(name in request.headers for name in _FORWARDED)

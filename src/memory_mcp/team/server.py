@@ -1,4 +1,4 @@
-"""A team server from its start to its end: many tenants and spaces over one database, with nothing of theirs kept but indexes.
+"""A team server from its start to its end: many tenants and spaces over one database, with only their indexes on its own disk.
 
 Invariants
 1. What it acknowledged is committed; killed at any moment it loses nothing, and others finish its work.
@@ -44,10 +44,10 @@ from memory_mcp.team.door import Door, Guard
 from memory_mcp.team.follow import Follower
 from memory_mcp.team.host import SERVED, TeamHost, allow, served
 from memory_mcp.team.intake import Intake, Payload, Taken
-from memory_mcp.team.opened import MEGABYTE, Limits, Memory, Opened, Place
+from memory_mcp.team.opened import MEGABYTE, Limits, Opened, Place
 from memory_mcp.team.quotas import SEARCHES, Quotas
 from memory_mcp.team.replica import Replica
-from memory_mcp.team.routes import Asked, Front, route_of, routes
+from memory_mcp.team.routes import Front, Handlers, route_of, routes
 from memory_mcp.team.tools import SpaceTools
 from memory_mcp.team.worker import Workers
 
@@ -64,7 +64,7 @@ _SWITCH = 0.0005
 
 
 class TeamServer:
-    """The parts of one server."""
+    """The parts of one server, and its life."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect to the database, whose tables are made or brought up to date; see `migrations.bring_up`."""
@@ -79,14 +79,14 @@ class TeamServer:
         self.quotas = Quotas(team)
         own = team.server
         limits = Limits(own.open_spaces, own.memory_mb * MEGABYTE, own.disk_mb * MEGABYTE, own.idle_secs)
-        self.opened = Opened(self._open, storage.directory / "cache", limits, self._plan)
+        self.opened = Opened(self._open, storage.directory / "cache", limits, on_open=lambda memory: self.workers.plan(memory))  # noqa: PLW0108 - made below
         self.host = TeamHost(settings, self.opened, self._replica)
         self._work = Work(self.database)
         self.workers = Workers(self._work, self.opened, own.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
         self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
         self._intake = Intake(self.host, sources.hooks())
-        #: Since somebody asked this server to end.
+        #: Whether somebody asked this server to end.
         self.draining = False
         self.address: tuple[str, int] = ("", 0)
 
@@ -112,7 +112,7 @@ class TeamServer:
             return App(own, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record."""
+        """Count what a caller is about to record. Raises QuotaExceeded for too much."""
         caller = SERVED.get()
         if caller is None:
             return
@@ -122,14 +122,10 @@ class TeamServer:
         self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
     def _allow(self, tool: str) -> None:
-        """See `allow`; a search is counted."""
+        """Check that the caller may use a tool, and count searches; see `allow`."""
         allow(tool)
         if tool in SEARCHES:
             self.quotas.search(served().principal)
-
-    def _plan(self, memory: Memory) -> None:
-        if not memory.place.is_replica:
-            self.workers.plan(memory)
 
     # requests
 
@@ -166,8 +162,8 @@ class TeamServer:
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
         self.address = listener.getsockname()[:2]
-        asked = Asked(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
-        uvicorn, connection = self._assembled(asked)
+        handlers = Handlers(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
+        uvicorn, connection = self._assembled(handlers)
         self.workers.start()
         self.follower.start()
         try:
@@ -180,23 +176,20 @@ class TeamServer:
             listener.close()
         await anyio.to_thread.run_sync(self.close)
 
-    def _assembled(self, asked: Asked) -> tuple[Uvicorn, Connection]:
+    def _assembled(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
         server.allow = self._allow
-        inner = routes(server, asked, MAX_BODY, share_routes.routes(self.host.lend))
+        inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend))
         connection = Connection(inner)
         door = Door(settings.team, self.directory, Administration(self.database, "join"))
+        public = urlsplit(settings.team.audience).netloc
+        hosts = (*hosts_of(settings.server), *([public] if public else []))
         # Nothing of a body is read before it is known who calls.
-        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), self._hosts()), route_of)
-        front = Front(Guard(checked, door, settings.team, self.quotas), asked)
+        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), route_of)
+        front = Front(Guard(checked, door, settings.team, self.quotas), handlers)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
-
-    def _hosts(self) -> tuple[str, ...]:
-        """Return the names by which callers may address this server, beside loopback's."""
-        public = urlsplit(self._settings.team.audience).netloc
-        return (*hosts_of(self._settings.server), *([public] if public else []))
 
     async def _tell(self, uvicorn: Uvicorn, told: Callable[[str], None]) -> None:
         while not uvicorn.started:
@@ -231,7 +224,7 @@ class TeamServer:
 
 
 def serve(settings: Settings, told: Callable[[str], None]) -> int:
-    """Serve a team until a signal comes; the exit status. `told` is called with the server's address."""
+    """Serve a team until a signal comes, then end this process with status 0; `told` is called with the server's address."""
     check(settings)
     directory = settings.storage.directory.absolute()
     lock = DirectoryLock(directory, kind=KIND)
@@ -250,7 +243,10 @@ def serve(settings: Settings, told: Callable[[str], None]) -> int:
 
 
 def check(settings: Settings) -> None:
-    """ConfigError where the settings name no team, or an address without the names by which it is reached."""
+    """Check that settings name a database, a way to prove who calls, and the names by which the server is reached.
+
+    Raises ConfigError where they do not.
+    """
     if settings.storage.engine != "postgres" or not settings.team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)

@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, MemoryMcpError, ResourceExhausted
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
 from memory_mcp.requests import sharing
 from memory_mcp.sharing.wire import MAX_BODY
-from memory_mcp.team.who import Grant, Principal, no_such_space, see
+from memory_mcp.team.who import Grant, Principal, see
 
 #: Lends the memory of a space to a call, as its member: caller, space, and whether it writes.
 Lend = Callable[[Principal, Grant, bool], AbstractContextManager[App]]
@@ -36,7 +36,10 @@ _LONGEST_CURSOR = 500
 
 
 def routes(lend: Lend) -> list[Route]:
-    """Return the routes, for a server that mounts them behind its door."""
+    """Return the routes, for a server that mounts them behind its door; `lend` lends the memory of a space.
+
+    The endpoints answer with the errors that are raised, such as InvalidQuery for a cursor that is too long.
+    """
 
     async def spaces(request: Request) -> Response:
         principal: Principal = request.scope["principal"]
@@ -49,6 +52,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
+        """Answer with what is new after the cursor `after`. Raises InvalidQuery for a cursor that is too long."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -69,6 +73,10 @@ def routes(lend: Lend) -> list[Route]:
 
 
 def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
+    """Return who calls, the space of the address, and the caller as `requests.sharing` knows members.
+
+    Raises NotFound for no such space.
+    """
     principal: Principal = request.scope["principal"]
     grant = see(principal, request.path_params["space"])
     role = principal.role_in(grant.space)
@@ -88,7 +96,10 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
 
 
 async def _batch(request: Request) -> dict[str, Any]:
-    """Return the body, which is read no further than it may be long."""
+    """Return the body as a JSON object, reading no more than `MAX_BODY` bytes.
+
+    Raises ResourceExhausted when it is longer, InvalidQuery when it is no JSON object.
+    """
     raw = bytearray()
     async for part in request.stream():
         raw += part

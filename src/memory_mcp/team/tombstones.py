@@ -1,4 +1,4 @@
-"""Tombstones of all memories of a database: copied to a file, and applied to a database restored from an older backup."""
+"""Copies the tombstones of all memories of a database to a file, and applies them to a database restored from a backup."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -34,14 +34,14 @@ class Applied:
 
 
 def export(database: Database, file: Path) -> int:
-    """Add every tombstone of the database that a file does not have yet; how many."""
+    """Add to a file the tombstones of the database that it does not have yet; return how many."""
     return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
 
 
 def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
-    """Forget again in a restored database what files say was forgotten; doing it twice changes nothing more.
+    """Forget again in a restored database what files say was forgotten; a second time changes nothing more.
 
-    Raises StorageError when something was forgotten in it since under another key.
+    Raises StorageError when something was forgotten in it since, under another key.
     """
     copies, applied, found = outside.read(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
@@ -61,7 +61,7 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
 
 
 def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
-    """Take out of a memory what its tombstones name; how many events went or changed."""
+    """Remove from a memory what its tombstones name; return how many events went or changed."""
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
         # Indexes are each server's own: none is made here, and servers read again what they have.
         storage = replace(settings.storage, data_dir=folder)

@@ -1,4 +1,4 @@
-"""What a team's server offers beside the tools of a memory: the spaces that a caller may use, and a search of several."""
+"""The tools that a team's server offers besides those of a memory: the caller's spaces, and a search of several."""
 
 from typing import Annotated, Any
 
@@ -44,13 +44,13 @@ class SpacesSearched(Recalled):
 
 
 class SpaceTools:
-    """The group of two."""
+    """The two tools about spaces."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
     def tools(self) -> list[Tool]:
-        """In the order offered."""
+        """Return the tools in the order offered."""
         return [tool(self.list_spaces, "Spaces of the team"), tool(self.search_spaces, "Search several spaces")]
 
     async def list_spaces(self) -> Annotated[CallToolResult, SpacesShown]:

@@ -1,4 +1,4 @@
-"""Who calls, and what they may do: decided over values alone, without a database or a token.
+"""Who calls, and what they may do: decided from values alone, without a database or a token.
 
 Invariants
 1. What a caller may do in a space is the lower of two: the role granted there, and the highest role that the token or key allows.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from memory_mcp.errors import InsufficientScope, NotFound, PermissionDenied
+from memory_mcp.errors import InsufficientScope, PermissionDenied, no_such_space
 
 
 class Role(Enum):
@@ -56,7 +56,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A member of a tenant who has proved it, with what they may see."""
+    """A member of a tenant who has proved their identity, with what they may see."""
 
     tenant: int
     #: Of quotas and metrics: small, standard or large.
@@ -99,12 +99,7 @@ def may_administer(principal: Principal) -> bool:
 
 
 def see(principal: Principal, name: str) -> Grant:
-    """Return the grant of the space of that name.
-
-    Raises:
-        NotFound: there is none that the caller may see, whether another's or nobody's.
-
-    """
+    """Return the grant of the space of that name. Raises NotFound where there is none that the caller may see."""
     found = principal.find(name)
     if found is None:
         raise no_such_space(name)
@@ -112,13 +107,11 @@ def see(principal: Principal, name: str) -> Grant:
 
 
 def check(principal: Principal, space: int, request: str) -> None:
-    """Return where the caller may have that request answered in a space.
+    """Check that the caller may have a request answered in a space.
 
-    Raises:
-        NotFound: the space is not the caller's to see.
-        InsufficientScope: the caller's role would do, and the scopes of the token or key do not.
-        PermissionDenied: the caller has a lower role than the request needs, or no role answers the request.
-
+    Raises NotFound for a space that is not the caller's to see; InsufficientScope where the caller's role allows it
+    and the scopes of the token or key do not; PermissionDenied where the role is too low, or no role allows the
+    request.
     """
     if principal.role_in(space) is None:
         raise no_such_space()
@@ -133,11 +126,6 @@ def check(principal: Principal, space: int, request: str) -> None:
         raise InsufficientScope(f"the scope {scope} is needed for {request}", hint, scope)
     hint = f"Ask an administrator of the space for the role {needed.value}."
     raise PermissionDenied(f"the role {needed.value} is needed for {request} in this space", hint)
-
-
-def no_such_space(name: str = "") -> NotFound:
-    """Return the one error of every space that the caller may not see, existing or not."""
-    return NotFound(f"there is no space {name!r}" if name else "there is no such space", "Ask for the spaces you may see.")
 
 
 def highest(scopes: Iterable[str]) -> Role | None:

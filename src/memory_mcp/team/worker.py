@@ -3,7 +3,7 @@
 Invariants
 1. Work is claimed in table `work` before it is begun (`storage/postgres/work.py`), and what a holder that lost its claim still
    writes is refused.
-2. A server that is killed leaves its work to the others once its leases have run out; one that ends lets go of it at once.
+2. A server that is killed leaves its work to the others once its leases have run out; one that ends releases it at once.
 """
 
 import logging
@@ -43,10 +43,10 @@ Job = Callable[[Memory], float | None]
 
 
 class Workers:
-    """Threads that take work and do it."""
+    """Threads that claim work and do it."""
 
     def __init__(self, work: Work, opened: Opened, count: int) -> None:
-        """Begin no more than `count` pieces of work at a time."""
+        """Run `count` threads, each of which does one piece of work at a time."""
         self._work, self._opened = work, opened
         self._jobs: Mapping[str, Job] = {
             EVENTS: self._derive,
@@ -63,21 +63,24 @@ class Workers:
         self._threads = [threading.Thread(target=self._loop, name=f"worker {n}", daemon=True) for n in range(count)]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def hear(self) -> None:
-        """Look for work soon: somebody committed."""
+        """Look for work soon, since somebody committed."""
         self._wake.set()
 
     @property
     def busy(self) -> int:
-        """How much work is under way."""
+        """The number of pieces of work under way."""
         return len(self._busy)
 
     def stop(self, patience: float) -> bool:
-        """Take no more, wait so long (seconds) for what is under way, and leave the rest to others; whether all has ended."""
+        """Claim no more, wait up to `patience` seconds for what is under way, and leave the rest to others.
+
+        Return whether all has ended.
+        """
         self._stopping.set()
         self._wake.set()
         for thread in self._threads:
@@ -91,8 +94,10 @@ class Workers:
         return ended
 
     def plan(self, memory: Memory) -> None:
-        """See that the upkeep of a memory that was opened is due some day."""
+        """Have the upkeep of a memory that was opened done at its time; a replica has none."""
         app, place = memory.app, memory.place
+        if place.is_replica:
+            return
         self._work.due_once(place.tenant, place.space, HOUSEKEEPING, _until_night(memory))
         if app.settings.summarizer.provider != OFF:
             self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)
@@ -138,7 +143,7 @@ class Workers:
                 self._busy.discard(taken)
 
     def _done(self, taken: Taken, memory: Memory) -> float | None:
-        """Do one piece of work; in how many seconds it is due again."""
+        """Do one piece of work; return in how many seconds it is due again, None where something else says so."""
         key = (taken.tenant, taken.space, taken.name)
         try:
             with metrics.timed("team_work_seconds", work=taken.name):
@@ -156,7 +161,7 @@ class Workers:
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
     def _derive(self, memory: Memory) -> float | None:
-        """Derive the events that wait; their periods follow."""
+        """Derive the events that wait, and have their periods rolled up."""
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
         connection.heard()
@@ -189,7 +194,7 @@ def _keep_house(memory: Memory) -> float | None:
 
 
 def _forget(memory: Memory) -> float | None:
-    """Look once more for what was forgotten, and go on with it where the server that did it was killed."""
+    """Look again for what was forgotten, and finish a forgetting whose server was killed."""
     Forgetting(memory.app).look_again("memory-mcp", "looked for again")
     return None
 

@@ -1,4 +1,4 @@
-"""ArchiveStore on DuckDB: every table but those that are derived or for the moment, so that a new table is never forgotten."""
+"""ArchiveStore on DuckDB: every table but those that are derived or temporary, found in the catalogue so that none is missed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.archive import DERIVED, SHARED, Loaded, TableRows
+from memory_mcp.storage.archive import DERIVED, SHARED, Loaded, TableRows, empty_value
 from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.duckdb.outbox import DERIVER
+from memory_mcp.storage.records import DERIVER
 
 #: Of these only what somebody else than the summarizer has written.
 _WRITTEN = f"SELECT key, version FROM node WHERE current AND author <> '{EXTRACTIVE}'"
@@ -126,7 +126,7 @@ class DuckArchive:
         return Loaded(rows, dangling, tuple(sorted(unknown)))
 
     def _settle(self, con: duckdb.DuckDBPyConnection, anew: bool) -> int:
-        """Make what was loaded fit together; how many rows went."""
+        """Remove rows that do not fit together after loading; return how many."""
         if anew or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
             con.execute("DELETE FROM segment_cut")
             con.execute("DELETE FROM checkpoint WHERE name = ?", [DERIVER])
@@ -135,7 +135,7 @@ class DuckArchive:
 
 
 def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    """Of every table its columns with their types, in order."""
+    """Return the columns of every table with their types, in order."""
     found: dict[str, dict[str, str]] = {}
     sql = """SELECT table_name, column_name, data_type FROM duckdb_columns()
              WHERE NOT internal AND database_name = current_database() ORDER BY table_name, column_index"""
@@ -145,7 +145,7 @@ def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
 
 
 def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, str]) -> None:
-    """Rows by the names of their columns; a column that came later is empty, one that went is left out."""
+    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out."""
     if part.table == "meta":
         names = [row[part.columns.index("name")] for row in part.rows]
         con.execute("DELETE FROM meta WHERE name IN (SELECT unnest(?::VARCHAR[]))", [names])
@@ -154,13 +154,6 @@ def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, st
     }
     for name, kind in types.items():
         if name not in values:
-            values[name] = [_empty(kind)] * len(part.rows)
+            values[name] = [empty_value(kind)] * len(part.rows)
     asked = ", ".join(f"unnest(?::{types[name]}[])" for name in values)
     con.execute(f"INSERT INTO {part.table} ({', '.join(values)}) SELECT {asked}", list(values.values()))
-
-
-def _empty(kind: str) -> Any:
-    """What a row says in a column that it does not have."""
-    if kind.endswith("[]"):
-        return []
-    return {"VARCHAR": "", "BOOLEAN": False, "BLOB": b""}.get(kind, 0)

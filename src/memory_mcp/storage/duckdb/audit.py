@@ -1,4 +1,4 @@
-"""AuditStore on DuckDB: a small table, append-only."""
+"""AuditStore on DuckDB: a small table to which rows are only added."""
 
 import json
 
@@ -7,7 +7,7 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 
 class DuckAudit:
-    """Acts, a row each."""
+    """See AuditStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

@@ -1,4 +1,4 @@
-"""DuckDB's checksums, and what they allow besides finding damage: one damaged byte of a block can be computed from them.
+"""Checks DuckDB's checksums, and computes from them what one damaged byte of a block was.
 
 A checksum is the XOR of each 8-byte word times an odd constant (measured equal on files and logs of DuckDB 2.0). So for each
 word there is one value that would make it fit, and a byte changes no bit of the sum below its own place. Where the sum is wrong
@@ -31,7 +31,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """A byte that is to be another: its offset in the file, and both values."""
+    """A byte that is to be changed: its offset in the file, its value, and the value it should have."""
 
     offset: int
     was: int
@@ -40,7 +40,7 @@ class Mend:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of the file whose checksum does not fit, and what mends it, if that is one byte."""
+    """A stretch of the file whose checksum does not fit: offset and size in bytes, and what mends it, if that is one byte."""
 
     offset: int
     size: int
@@ -48,16 +48,23 @@ class Block:
 
 
 def checksum(content: bytes) -> int:
-    """DuckDB's checksum of a stretch of bytes."""
+    """Return DuckDB's checksum of some bytes, 64 bits."""
     words, tail = _split(content)
-    return _SEED ^ _xor(_products(words)) ^ (_of_tail(tail) if tail else 0)
+    whole = int(np.bitwise_xor.reduce(_products(words))) if len(words) else 0
+    return _SEED ^ whole ^ (_of_tail(tail) if tail else 0)
 
 
 def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
-    """Place and right value of the one damaged byte; counted from the checksum's own first byte. None where that is not sure."""
-    if _is_header(content) and (place := _unused(content)) is not None:
-        mended = content[:place] + b"\0" + content[place + 1 :]
-        return (_SUM + place, 0) if checksum(mended) == stored else None
+    """Return the place of the one damaged byte and its right value; None where that is not certain.
+
+    `stored` is the checksum on disk, `content` the bytes behind it. The place is counted from the first byte of the
+    checksum.
+    """
+    if _is_header(content) and len(unused := [_USED + n for n, value in enumerate(content[_USED:]) if value]) == 1:
+        # The one byte of a header's unused part that is not 0.
+        [odd] = unused
+        mended = content[:odd] + b"\0" + content[odd + 1 :]
+        return (_SUM + odd, 0) if checksum(mended) == stored else None
     words, tail = _split(content)
     delta = stored ^ checksum(content)
     if (alone := _alone(words, delta)) is not None:
@@ -81,10 +88,11 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
 
 
 def _alone(words: Words, delta: int) -> tuple[int, int] | None:
-    """Word and byte of the one damaged byte amid nought; None where there is none, or more than one would do.
+    """Return the one damaged byte amid zeros, as (word, byte); None where there is none, or more than one would fit.
 
-    Every word that is nought would fit with what that byte became; that one of them was it, and turned into nought just
-    where another holds the same value alone, is what nobody need reckon with.
+    `words` are the content as 8-byte words, shape (n,) uint64; `delta` is the XOR of the stored and the computed
+    checksum. Every word that is 0 would fit with what that byte became; that one of them was damaged, and turned into
+    0 just where another holds the same value alone, is too unlikely to be considered.
     """
     fitting = np.uint64((delta * _INVERSE) & _ALL)
     found = []
@@ -100,7 +108,7 @@ def _is_header(content: bytes) -> bool:
 
 
 def damaged(path: Path) -> Iterator[Block]:
-    """Every header and block of a database file whose checksum does not fit. Reads the whole file."""
+    """Yield every header and block of a database file whose checksum does not fit. Reads the whole file."""
     with path.open("rb") as file:
         offset = 0
         while content := file.read(HEADER if offset < HEADER * HEADERS else BLOCK):
@@ -113,7 +121,7 @@ def damaged(path: Path) -> Iterator[Block]:
 
 
 def accept(path: Path, block: Block, right: bool) -> None:
-    """Give a damaged block of a copy a checksum that fits what it holds, or again one that does not."""
+    """Write into a damaged block of a copy a checksum that fits its content (`right`), or again one that does not."""
     with path.open("rb+") as file:
         file.seek(block.offset)
         fitting = checksum(file.read(block.size)[_SUM:])
@@ -121,32 +129,25 @@ def accept(path: Path, block: Block, right: bool) -> None:
         file.write((fitting if right else fitting ^ 1).to_bytes(_SUM, "little"))
 
 
-def _unused(content: bytes) -> int | None:
-    """The one byte of a header's unused part that is not nought."""
-    there = [_USED + n for n, value in enumerate(content[_USED:]) if value]
-    return there[0] if len(there) == 1 else None
-
-
 def _split(content: bytes) -> tuple[Words, bytes]:
+    """Return bytes as 8-byte words, shape (n,) uint64, and the up to 7 bytes behind them."""
     whole = len(content) // 8 * 8
     return np.frombuffer(content[:whole], dtype="<u8"), content[whole:]
 
 
 def _products(words: Words) -> Words:
+    """Return each word times DuckDB's constant, modulo 2**64; shape (n,) uint64 as `words`."""
     return words * np.uint64(_MULTIPLY)
 
 
-def _xor(words: Words) -> int:
-    return int(np.bitwise_xor.reduce(words)) if len(words) else 0
-
-
 def _one_byte(value: int) -> int | None:
-    """Which byte alone is not zero."""
+    """Return which byte of a 64-bit number is not 0, counted from the lowest; None where there is not exactly one."""
     there = [n for n in range(8) if (value >> (8 * n)) & 0xFF]
     return there[0] if len(there) == 1 else None
 
 
 def _of_tail(tail: bytes) -> int:
+    """Return what the bytes behind the last whole word add to a checksum (the last step of MurmurHash64A)."""
     mixed = (_TAIL_SEED ^ (len(tail) * _TAIL_MULTIPLY)) & _ALL
     mixed = ((mixed ^ int.from_bytes(tail, "little")) * _TAIL_MULTIPLY) & _ALL
     mixed = ((mixed ^ (mixed >> 47)) * _TAIL_MULTIPLY) & _ALL

@@ -1,4 +1,4 @@
-"""Which events are meant: conditions of a statement and their parameters, from a scope and from texts that are looked for."""
+"""Conditions of SQL statements about events, with their parameters, from a scope and from texts that are looked for."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _PAIRS = "SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
 
 
 def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[list[str], list[Any]]:
-    """Conditions that an event lies in a scope and a session, and their parameters in order."""
+    """Return the conditions that an event lies in a scope and a session, and their parameters in order."""
     where, parameters = list[str](), list[Any]()
     if scope.project is not None:
         shown, recorded = _of_project(names, scope.project)
@@ -35,7 +35,7 @@ def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[l
 
 
 def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
-    """The condition that events are shown under a project's name, and its parameters."""
+    """Return the condition that events are shown under a project's name, and its parameters."""
     recorded = names.recorded_as(project)
     condition, parameters = f"project IN ({', '.join('?' * len(recorded))})", list[Any](recorded)
     moved = names.moved() if names.splits else {}
@@ -51,18 +51,18 @@ def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
 
 
 def held(text: str) -> tuple[str, str]:
-    """The condition that an event holds a text, and its parameter: neither case nor the kind of white space matters.
+    """Return the condition that an event holds a text, and its parameter; neither case nor the kind of white space matters.
 
-    An expression takes a third of the time of folding every text and looking for the folded one.
+    A regular expression takes a third of the time of folding every text and looking for the folded one.
     """
     return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(either_case, text.split()))
 
 
 def either_case(piece: str) -> str:
-    """An expression for these characters in either case.
+    """Return a regular expression for these characters in either case.
 
-    Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin as well:
-    one that begins so takes five times as long to look for (measured).
+    Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin
+    as well: one that begins so takes five times as long to look for (measured).
     """
     return "".join(map(_expression, piece))
 
@@ -76,5 +76,5 @@ def _expression(c: str) -> str:
 
 
 def all_of(conditions: Sequence[str]) -> str:
-    """The clause that asks for every one of some conditions; "" for none."""
+    """Return the WHERE clause that asks for every one of some conditions; "" for none."""
     return "WHERE " + " AND ".join(conditions) if conditions else ""

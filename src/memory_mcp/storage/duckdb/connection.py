@@ -1,4 +1,4 @@
-"""One DuckDB file: opened once, written by one connection, read by a cursor per call; DuckDB's errors become ours.
+"""One DuckDB file: opened once, written by one connection, read by a cursor per call; raises DuckDB's errors as ours.
 
 A DuckDB connection shared by threads returns wrong rows (measured: 878 of 3,200), hence a cursor for every read.
 """
@@ -23,6 +23,7 @@ from memory_mcp.errors import (
     StorageError,
     StorageLocked,
 )
+from memory_mcp.storage.duckdb.files import FILES, compacting, sweep_compacting
 from memory_mcp.storage.duckdb.space import Space, disk_full, says_full
 
 #: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
@@ -40,17 +41,19 @@ _LAST_READS = 1.0
 #: The log grows so far before the file takes it in: a checkpoint rewrites what it touches, and with 16 MB an import of 48,000
 #: events left a file of 78 MB, with this one of 58.
 _LOG = "64MB"
-#: What DuckDB calls the files of one database: itself, its log, and its logs during a checkpoint and after a crash in one.
-_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 #: More than any disk of a laptop has: the disk itself is the limit.
 _ASIDE = "1000GB"
 
 
 class Connection:
-    """The writing connection, its lock, and the cursors now reading."""
+    """The writing connection, its lock, and the cursors that read now. Safe in any thread."""
 
     def __init__(self, path: Path | None, memory_limit_mb: int, threads: int, looking: bool = False) -> None:
-        """Open the file; `looking`: to be read alone, with nothing written beside it."""
+        """Open the file, or a store in memory for None; with `looking` it is only read, and nothing is written beside it.
+
+        `memory_limit_mb` and `threads` are what DuckDB may use. Raises StorageError where the file is a link or
+        cannot be opened.
+        """
         self._path = path
         self._looking = looking
         self._config: dict[str, Any] = {
@@ -86,7 +89,7 @@ class Connection:
 
     def _open(self, looking: bool = False) -> duckdb.DuckDBPyConnection:
         looking = looking or self._looking
-        for file in (self._path.with_name(self._path.name + end) for end in _FILES) if self._path else ():
+        for file in (self._path.with_name(self._path.name + end) for end in FILES) if self._path else ():
             if file.is_symlink():
                 raise StorageError(f"{file} is a link, and no store is read or written through one", "Move it away.")
         with translated(self._path):
@@ -95,13 +98,13 @@ class Connection:
             if self._path and not looking:
                 # The one database beside its own that statements may name; this can only be said before the door is shut.
                 copy = compacting(self._path)
-                con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in _FILES]])
+                con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in FILES]])
             con.execute("SET enable_external_access = false")
             return con
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """The engine's errors as ours; whoever is told of damage is told of it here."""
+        """Raise the engine's errors as ours, and tell `on_damage` of damaged bytes."""
         try:
             with translated(self._path):
                 yield
@@ -116,7 +119,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor of its own for this call; it sees whole transactions only."""
+        """Lend a cursor to this call; it sees whole transactions only."""
         me = threading.get_ident()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._held)
@@ -135,9 +138,10 @@ class Connection:
             cursor.close()
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
-        """All rows of one query, drained here, since an open result owns its connection.
+        """Return all rows of one query.
 
-        It is asked once more where the engine gave the file up, and alone where readers together used up its memory.
+        They are fetched here, since an open result occupies its connection. The query runs once more where the engine
+        gave the file up, and alone where readers together used up its memory.
         """
         try:
             return self._rows(sql, parameters)
@@ -155,12 +159,15 @@ class Connection:
             return cursor.execute(sql, parameters or []).fetchall()
 
     def row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
-        """The first row, or None."""
+        """Return the first row of a query, or None."""
         return next(iter(self.rows(sql, parameters)), None)
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A transaction: committed when the block ends, rolled back when it raises. DiskFull while there is no room."""
+        """Open a transaction: committed when the block ends, rolled back when it raises.
+
+        Raises DiskFull while there is no room.
+        """
         with self._guarded():
             self._con.execute("BEGIN TRANSACTION")
             self._within_transaction = True
@@ -172,14 +179,19 @@ class Connection:
                 self.on_commit()
             except BaseException as error:
                 self._within_transaction = False
-                self._roll_back()
+                # A failed COMMIT has already ended the transaction; then there is nothing left to undo.
+                with suppress(duckdb.Error):
+                    self._con.execute("ROLLBACK")
                 self._mend(error)
                 self.on_rollback()
                 raise
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Alone in writing, and with room for it; a file that the engine gives up meanwhile is opened anew."""
+        """Hold the write lock, and have room to write; a file that the engine gives up meanwhile is opened anew.
+
+        Raises DiskFull while there is no room.
+        """
         with self._write_lock, self._translated():
             self.space.require()
             if self._read_only:
@@ -193,7 +205,7 @@ class Connection:
                 raise
 
     def _mend(self, error: BaseException) -> None:
-        """Note that there is no room, and open the file anew where the engine gave it up; with the write lock held."""
+        """Note that there is no room, and open the file anew where the engine gave it up; the caller holds the write lock."""
         if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and says_full(str(error))):
             self.space.lacking = True
         if isinstance(error, (StorageError, duckdb.Error)):
@@ -211,7 +223,7 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Close and open the file; to be read alone where opening it needs more room than there is."""
+        """Close and open the file; only for reading where opening it needs more room than there is."""
         with self._alone():
             self._con.close()
             self._open_again()
@@ -227,19 +239,12 @@ class Connection:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Nothing is written while the block runs."""
+        """Let nothing be written while the block runs."""
         with self._write_lock:
             yield
 
-    def _roll_back(self) -> None:
-        try:
-            self._con.execute("ROLLBACK")
-        except duckdb.Error:
-            # A failed COMMIT has already ended the transaction; there is nothing left to undo.
-            return
-
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads of one thread, or of all."""
+        """Stop the reads of one thread (by its identity), or of all."""
         with self._reading_lock:
             for owner, cursors in self._reading.items():
                 if thread is None or owner == thread:
@@ -247,18 +252,24 @@ class Connection:
                         cursor.interrupt()
 
     def run(self, sql: str) -> None:
-        """A statement outside any transaction, such as CHECKPOINT."""
+        """Run a statement outside any transaction, such as CHECKPOINT."""
         with self._guarded():
             self._con.execute(sql)
 
     def dead_bytes(self) -> int:
-        """How much of the file holds nothing. Checkpoints join stretches of a table and keep the room that they took before."""
+        """Return how many bytes of the file hold nothing.
+
+        Checkpoints join stretches of a table and keep the room that they took before.
+        """
         row = self.row("SELECT free_blocks * block_size FROM pragma_database_size()")
         return int(row[0]) if row and self._path else 0
 
     @contextmanager
     def rewritten(self) -> Iterator[Path]:
-        """A dense copy of the file, complete before the block begins; reads go on while it is made. Else as `replaced`."""
+        """Yield a dense copy of the file, complete before the block begins; reads go on while it is made.
+
+        While the block runs the file is closed, as in `replaced`.
+        """
         assert self._path is not None
         fresh = compacting(self._path)
         with self._guarded():
@@ -274,7 +285,8 @@ class Connection:
         sweep_compacting(self._path)
         with self.reading() as cursor:
             (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
-            cursor.execute(f"ATTACH '{_quoted(fresh)}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
+            quoted = str(fresh).replace("'", "''")
+            cursor.execute(f"ATTACH '{quoted}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
             try:
                 cursor.execute(f'COPY FROM DATABASE "{name}" TO fresh')
                 cursor.execute("CHECKPOINT fresh")
@@ -283,7 +295,7 @@ class Connection:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """The file is closed while the block runs and opened again after it; reads and writes wait."""
+        """Close the file while the block runs and open it again after it; reads and writes wait."""
         with self._guarded():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
@@ -296,7 +308,7 @@ class Connection:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nothing is read while the block runs; reads that have begun are waited for."""
+        """Let nothing be read while the block runs; reads that have begun are waited for."""
         with self._write_lock:
             with self._reading_lock:
                 self._held = True
@@ -309,10 +321,10 @@ class Connection:
                     self._reading_lock.notify_all()
 
     def close(self) -> None:
-        """Close the file and drop the connection; DuckDB checkpoints. A second call does nothing.
+        """Close the file, with a checkpoint, and drop the connection. A second call does nothing.
 
-        A connection object that is alive when the interpreter ends, beside a running thread, makes DuckDB's binding report
-        leaks on standard error.
+        A connection object that is alive when the interpreter ends, beside a running thread, makes DuckDB's binding
+        report leaks on standard error.
         """
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.
@@ -323,30 +335,15 @@ class Connection:
 
 
 def copy_config() -> dict[str, Any]:
-    """Settings of a connection to a file that was set aside."""
+    """Return the settings of a connection to a file that was set aside."""
     return {"threads": 1, "memory_limit": "256MB", "python_enable_replacements": False, "autoinstall_known_extensions": False}
 
 
-def compacting(path: Path) -> Path:
-    """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
-    return path.with_name(path.name + ".compact")
-
-
-def sweep_compacting(path: Path) -> None:
-    """Remove the copy that a compaction made, with its logs: one that failed leaves them."""
-    for end in _FILES:
-        copy = compacting(path)
-        copy.with_name(copy.name + end).unlink(missing_ok=True)
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
-
-
 def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
-    """Insert the rows of `columns`, all of one length and in the table's order, inside the caller's transaction.
+    """Insert the rows of `columns`, lists of one length in the table's order, inside the caller's transaction.
 
-    A single row, as a live write has, is planned in half the time as values (measured); more of them are faster as lists.
+    `types` are the SQL types of the columns. A single row, as a live write has, is planned in half the time as values
+    (measured); more of them are faster as lists.
     """
     if len(columns[0]) == 1:
         con.execute(f"INSERT INTO {table} VALUES ({', '.join(f'?::{kind}' for kind in types)})", [c[0] for c in columns])
@@ -355,7 +352,7 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], col
 
 
 class _Closed:
-    """Replace a closed connection: every use raises ConnectionException."""
+    """Stands in for a closed connection: every use raises ConnectionException."""
 
     def __getattr__(self, name: str) -> Any:
         raise duckdb.ConnectionException("the store is closed")
@@ -363,7 +360,11 @@ class _Closed:
 
 @contextmanager
 def translated(path: Path | None) -> Iterator[None]:
-    """DuckDB's errors as ours; the only place that knows their names."""
+    """Raise DuckDB's errors as ours; the only place that knows their names.
+
+    DeadlineExceeded for an interrupted statement, ResourceExhausted for want of memory, DiskFull, StorageDamaged,
+    StorageLocked or ReadOnly for what the file says, else StorageError. `path` is named in the messages.
+    """
     try:
         yield
     except duckdb.InterruptException:
@@ -383,17 +384,12 @@ def translated(path: Path | None) -> Iterator[None]:
                 f"{where} is read-only: it can be searched and read, and nothing is stored in it", ReadOnly.HINT
             ) from e
         if isinstance(e, duckdb.IOException):
-            raise _io_error(e, path) from e
+            text = _first_line(str(e))
+            if "set lock" in str(e).lower() or "conflicting lock" in str(e).lower():
+                raise StorageLocked(f"another process has {path} open ({text})", "Close it there, or use its tools.") from e
+            hint = "Check that the data directory is readable and writable, then run: memory-mcp doctor"
+            raise StorageError(text, hint) from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
-
-
-def _io_error(error: duckdb.Error, path: Path | None) -> MemoryMcpError:
-    text = str(error)
-    if _DAMAGED.search(text):
-        return StorageDamaged(f"the store is damaged: {_first_line(text)}", _SAVED)
-    if "set lock" in text.lower() or "conflicting lock" in text.lower():
-        return StorageLocked(f"another process has {path} open ({_first_line(text)})", "Close it there, or use its tools.")
-    return StorageError(_first_line(text), "Check that the data directory is readable and writable, then run: memory-mcp doctor")
 
 
 def _first_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What each local day holds, counted once from the cuts and kept up with every build: which days there are, and their sums.
+"""Counts of each local day's segments, made once from the cuts and brought up to date with every build.
 
 A period's counts were a join over all cuts before, several times for every event (9 ms each at 3,400 cuts, measured).
 """
@@ -25,7 +25,7 @@ class Day:
     projects: set[str] = field(default_factory=set)
 
     def add(self, cut: Segment, sign: int = 1) -> None:
-        """Count a cut, or with `sign` -1 take back the numbers of what it was: its names stay with its later form."""
+        """Count a cut; with `sign` -1 subtract the numbers of its earlier form, whose names stay with the later one."""
         self.events += sign * cut.events
         self.tokens += sign * cut.tokens
         self.segments += sign
@@ -35,10 +35,10 @@ class Day:
 
 
 class Days:
-    """Read when first asked, forgotten when cuts are moved or a build fails."""
+    """The sums of all days: read when they are first asked for, dropped when cuts are moved or a build fails."""
 
     def __init__(self, read: Callable[[], dict[str, Day]], still: Callable[[], AbstractContextManager[object]]) -> None:
-        """`read` gives the sums of every day that has cuts; while a block of `still` runs, nothing is written."""
+        """`read` returns the sums of every day that has cuts; while a block of `still` runs, nothing is written."""
         self._sums = read
         self._still = still
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Days:
 
     @contextmanager
     def _read(self) -> Iterator[dict[str, Day]]:
-        """Yield the days, under the lock."""
+        """Yield the days by name while nothing changes them."""
         while True:
             if self._days is None:
                 # In this order, as a build takes them: or what it writes would be counted twice, or not at all.
@@ -61,7 +61,7 @@ class Days:
                     return
 
     def add(self, cuts: Iterable[Segment], before: Mapping[int, Segment]) -> None:
-        """Take in what a build has written in the place of `before`."""
+        """Count the cuts that a build has written; `before` has their earlier forms by segment key."""
         with self._lock:
             if self._days is None:
                 return
@@ -74,12 +74,12 @@ class Days:
                 day.add(cut)
 
     def forget(self) -> None:
-        """Cuts were moved, or it is not known what was written."""
+        """Have the sums read again: cuts were moved, or it is not known what was written."""
         with self._lock:
             self._days = None
 
     def between(self, first: str, after: str, project: str | None = None) -> list[str]:
-        """Return the days of a span that hold something, of a project if one is named, in order."""
+        """Return the days from `first` up to, not including, `after` that have a segment (of the project), in order."""
         with self._read() as days:
             span = self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
             return span if project is None else [day for day in span if project in days[day].projects]
@@ -90,7 +90,7 @@ class Days:
             return [(day, days[day].segments) for day in self._order]
 
     def tally(self, first: str, after: str) -> Tally:
-        """Return the sums of a span."""
+        """Return the sums of the days from `first` up to, not including, `after`."""
         with self._read() as days:
             span = [days[day] for day in self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]]
             return Tally(

@@ -1,7 +1,7 @@
-"""An event of a damaged block: what of its row is known to be right, what can be computed from the rest, and what is left open.
+"""Makes an event of a row of which some columns lay in a damaged block.
 
-Nothing is invented. Text, time, stream and origin are told by hashes. Of what no hash covers a doubtful value counts for
-nothing: it is left empty, and named in the event's metadata. Pure.
+Nothing is invented. Text, time, stream and origin are checked by hashes. A doubtful value that no hash covers counts
+for nothing: it is left empty, and its column is named in the event's metadata. Pure.
 """
 
 import json
@@ -29,7 +29,7 @@ _NOBODY = (Role.SYSTEM, EventType.NOTE, Trust.IMPORTED)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What whole blocks of other tables tell of events."""
+    """What undamaged blocks of other tables say of events."""
 
     #: Session, project and thread of streams.
     streams: Mapping[int, tuple[str, str, str]] = field(default_factory=dict)
@@ -38,15 +38,17 @@ class Known:
 
 
 def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> Event | None:
-    """The event of a row, of which some columns lay in damaged blocks; None where too little of it is left."""
-    where = _stream(row, doubtful, known)
-    text = _text(row, doubtful)
-    if where is None or text is None:
+    """Return the event of a row; None where too little of it is known to be right.
+
+    `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in
+    damaged blocks.
+    """
+    where, origin, text = _stream(row, doubtful, known), _origin(row, doubtful), row["text"]
+    if where is None or origin is None or not isinstance(text, str):
+        return None
+    if "text" in doubtful and content_hash(text) != row["content"]:
         return None
     lost: list[str] = []
-    origin = _origin(row, doubtful)
-    if origin is None:
-        return None
     key, source, source_id = origin
     if source is None:
         lost += ["source"]
@@ -75,7 +77,7 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
 
 
 def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> tuple[str, str, str] | None:
-    """Session, project and thread."""
+    """Return session, project and thread of a row; None where they are not certain."""
     told, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
     whole = all(isinstance(part, str) for part in told)
     if whole and not doubtful & {"session_id", "project", "thread"}:
@@ -86,15 +88,8 @@ def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> t
     return None if stream is None or "stream" in doubtful else known.streams.get(stream)
 
 
-def _text(row: Mapping[str, Any], doubtful: frozenset[str]) -> str | None:
-    text = row["text"]
-    if not isinstance(text, str):
-        return None
-    return text if "text" not in doubtful or content_hash(text) == row["content"] else None
-
-
 def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:
-    """Key, source and the source's own id; the source is None where nothing tells it."""
+    """Return key, source and the source's own id; the source is None where it is not certain, all of it where the key is not."""
     key, ts, source, source_id = (row[name] for name in ("event_id", "ts", "source", "source_id"))
     named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
     # The id of an event that has one at its source is made of these; of a variant or of one without, of more.
@@ -110,13 +105,17 @@ def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str 
 
 
 def _made(time_ms: int, source: str, source_id: str) -> int | None:
+    """Return the key of an event that has an id at its source; None where the values do not make an id."""
     with suppress(ValueError, OverflowError, UnicodeEncodeError):
         return event_key(event_id(time_ms, source, source_id))
     return None
 
 
 def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: list[str]) -> tuple[Role, EventType, Trust]:
-    """Role, type and trust: where one of them is doubtful, they stand only as the usual ones of each other."""
+    """Return role, type and trust; where one of them is doubtful, only if they are the usual ones of each other.
+
+    The names of the columns whose values are lost are added to `lost`.
+    """
     role, kind, trust = _one_of(Role, row["role"]), _one_of(EventType, row["type"]), _one_of(Trust, row["trust"])
     if role and kind and trust and not doubtful & {"role", "type", "trust"}:
         return role, kind, trust
@@ -141,13 +140,14 @@ def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: li
 
 
 def _one_of(kind: type[T], value: object) -> T | None:
+    """Return the member of an enum with this value; None where there is none."""
     with suppress(ValueError):
         return kind(value)  # type: ignore[call-arg]
     return None
 
 
 def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], told: str = "") -> str:
-    """A value, where it is not doubtful or is what else is `told` of it."""
+    """Return the value of a column, "" where it is doubtful and not what `told` says too; then its name is added to `lost`."""
     value = row[name]
     if isinstance(value, str) and (name not in doubtful or value == told):
         return value
@@ -158,6 +158,7 @@ def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: li
 
 
 def _metadata(row: Mapping[str, Any], doubtful: frozenset[str], lost: list[str]) -> dict[str, str]:
+    """Return the metadata of a row, {} where they are doubtful; then "metadata" is added to `lost`."""
     value = row["metadata"]
     with suppress(ValueError, TypeError):
         told = json.loads(value) if value else {}

@@ -1,7 +1,7 @@
-"""Pairs of a store: the same message told by a client's hook and by its transcript (see `storage.pairing`).
+"""Pairs of a store: events of a hook and of a transcript that are the same message (see `storage.pairing`).
 
 Invariants
-1. Both events stay, and a pair is never taken back.
+1. Both events stay, and a pair is never removed but by forgetting.
 2. A store that no hook writes to pays nothing.
 """
 
@@ -12,7 +12,7 @@ import duckdb
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Told, escaped, pairs, stored_before, told_of
+from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 
 _SESSIONS = """
 SELECT session_id, bool_or(starts_with(source, ?)), bool_or(NOT starts_with(source, ?)) FROM event GROUP BY session_id"""
@@ -34,52 +34,49 @@ SHOWN = "event_id NOT IN (SELECT event_id FROM duplicate)"
 
 
 class Duplicates:
-    """The pairs of a store. Deciding happens inside an append's transaction."""
+    """The pairs of a store. They are found inside the transaction of an append."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
         row = con.row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
         #: Whether there may be any pair.
         self.any: bool = bool(row and row[0])
-        #: Sessions that a hook told of, and those that another source did; read with the first append.
+        #: Sessions that a hook recorded, and those that another source did; read with the first append. A session too many,
+        #: after a rollback, is harmless.
         self._sessions: tuple[set[str], set[str]] | None = None
 
     def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
-        """Write the pairs that `fresh`, stored in this very transaction, makes among themselves and with older events."""
-        hooked, others = self._told(con)
+        """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events."""
+        if self._sessions is None:
+            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
+            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
+        hooked, others = self._sessions
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         met, mixed = ({e.session_id for e in fresh} & told for told in (hooked, others))
         hooked.update(e.session_id for e in fresh if e.source.startswith(HOOK))
         others.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
-        told = [told_of(e) for e in fresh if e.session_id in hooked]
-        if not told:
+        messages = [message_of(e) for e in fresh if e.session_id in hooked]
+        if not messages:
             return
-        older = _older(con, [t for t in told if t.hook and t.session in mixed], False)
-        older += _older(con, [t for t in told if not t.hook and t.session in met], True)
-        found = list(pairs([*older, *told]))
+        older = _older(con, [m for m in messages if m.hook and m.session in mixed], False)
+        older += _older(con, [m for m in messages if not m.hook and m.session in met], True)
+        found = list(pairs([*older, *messages]))
         if found:
             # Readers look for pairs from now on: too early is harmless, too late would show one message twice.
             self.any = True
             columns = [[hidden.key for hidden, _ in found], [shown.key for _, shown in found]]
             con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
 
-    def _told(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
-        """Sessions that hooks and that others told of; a session too many, after a rollback, is harmless."""
-        if self._sessions is None:
-            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
-            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
-        return self._sessions
-
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Pairs in which one of `ids` takes part: the event that is not shown, and the one that is."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         keys = [event_key(i) for i in ids] if self.any else []
         if not keys:
             return {}
         return {event_id_from(hidden): event_id_from(shown) for hidden, shown in self._con.rows(_PAIRS, [keys, keys])}
 
 
-def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Told], hook: bool) -> list[Told]:
-    """Events stored before, of hooks or of the others, that may be the other half of one of `fresh`."""
+def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:
+    """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]
@@ -94,4 +91,4 @@ def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Told], hook: bool) ->
     rows = [row for row in con.execute(_CANDIDATES, parameters).fetchall() if row[0] not in own]
     keys = [row[0] for row in rows]
     taken = {key for pair in con.execute(_PAIRS, [keys, keys]).fetchall() for key in pair} if keys else set[int]()
-    return [stored_before(row) for row in rows if row[0] not in taken]
+    return [stored_message(row) for row in rows if row[0] not in taken]

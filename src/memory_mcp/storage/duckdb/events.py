@@ -1,7 +1,6 @@
 """EventStore on DuckDB."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -10,17 +9,19 @@ from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import HOOK, RECAP, TOOL, Event, content_hash
-from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
+from memory_mcp.model.event import HOOK, RECAP, TOOL, Event
+from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
+from memory_mcp.storage.arriving import Arriving
 from memory_mcp.storage.duckdb.conditions import all_of, conditions_of, either_case, held
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert
 from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
-from memory_mcp.storage.duckdb.outbox import REQUEST_KEPT_MS, Numbers, add_changes, forget_old_requests
+from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
 from memory_mcp.storage.highwater import HighWater
-from memory_mcp.storage.rows import EVENT, event_columns, event_of, keys_of
+from memory_mcp.storage.records import REQUEST_KEPT_MS
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
 
 EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
@@ -60,7 +61,7 @@ ORDER BY ts, event_id LIMIT ?"""
 
 
 class DuckEvents:
-    """Layer 0 in one table."""
+    """See EventStore; the latest events are kept in memory."""
 
     def __init__(
         self,
@@ -87,7 +88,10 @@ class DuckEvents:
             replay = self._replay(con, request)
             if replay is not None:
                 return Appended((), (), replay)
-            fresh, known = self._sort_out(con, events)
+            # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
+            newest = self._numbers.newest
+            stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
+            fresh, known = Arriving(stored, lambda variants: _stored(con, variants)).sort_out(events)
             if fresh:
                 self._insert(con, fresh)
             if request:
@@ -120,6 +124,7 @@ class DuckEvents:
         self._numbers.once_committed(settle)
 
     def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
+        """Return the answer that the request was given within the last hour; None where there is none."""
         if request is None:
             return None
         now = self._clock.now_ms()
@@ -130,38 +135,13 @@ class DuckEvents:
         found = con.execute(sql, [request.key, now - REQUEST_KEPT_MS]).fetchall()
         return str(found[0][0]) if found else None
 
-    def _sort_out(self, con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
-        """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
-        # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
-        newest = self._numbers.newest
-        stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
-        contents = [content_hash(e.text) for e in events]
-        taken = dict(stored)
-        named: list[tuple[Event, int]] = []
-        for event, content in zip(events, contents, strict=True):
-            if taken.setdefault(event.event_id, content) == content:
-                named.append((event, content))
-            else:
-                named.append((_variant(event, content), content))
-        variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
-        stored |= _stored(con, variants)
-        fresh: list[Event] = []
-        known: list[EventId] = []
-        for event, content in named:
-            if event.event_id in stored:
-                known.append(event.event_id)
-            else:
-                stored[event.event_id] = content
-                fresh.append(event)
-        return fresh, known
-
     def _event(self, row: Row) -> Event:
-        """An event under the name that stands for its project now."""
+        """Return the event of a row, with the name that its project has now."""
         event = event_of(row)
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
     def reread(self) -> None:
-        """Drop what is kept."""
+        """Drop the events that are kept in memory."""
         self._recent.forget()
 
     def find(self, event_id: EventId) -> Event | None:
@@ -333,12 +313,7 @@ class DuckEvents:
         where, parameters = self._conditions(scope, None)
         sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {all_of(where)}
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
-        found: dict[tuple[str, str], SessionInfo] = {}
-        for row in self._con.rows(sql, [*parameters, limit]):
-            one = SessionInfo(row[0], self._projects.names.shown(row[1], row[0]), *row[2:])
-            key = (one.session_id, one.project)
-            found[key] = _both(found[key], one) if key in found else one
-        return list(found.values())
+        return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
         """See EventStore."""
@@ -368,7 +343,7 @@ class DuckEvents:
 
 
 def _spans(segments: Sequence[Segment]) -> list[Any]:
-    """Parameters of `_SPANS`."""
+    """Return the parameters of `_SPANS`."""
     return [
         [s.stream for s in segments],
         [s.start[0] for s in segments],
@@ -378,20 +353,8 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
     ]
 
 
-def _both(one: SessionInfo, other: SessionInfo) -> SessionInfo:
-    """A session that was recorded under two names of one project."""
-    start, end = min(one.start_ms, other.start_ms), max(one.end_ms, other.end_ms)
-    return replace(one, start_ms=start, end_ms=end, events=one.events + other.events)
-
-
-def _variant(event: Event, content: int) -> Event:
-    tail = digest("variant", event.event_id, str(content))
-    identifier = event_id_from(key_of(event.timestamp, tail))
-    return replace(event, event_id=identifier, metadata={**event.metadata, "variant_of": event.event_id})
-
-
 def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, int]:
     if not events:
         return {}
-    rows = con.execute(_KNOWN, [keys_of([e.event_id for e in events])]).fetchall()
+    rows = con.execute(_KNOWN, [[event_key(e.event_id) for e in events]]).fetchall()
     return {event_id_from(key): content for key, content in rows}

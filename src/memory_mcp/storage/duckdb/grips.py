@@ -13,7 +13,7 @@ _KEPT_AT_ONCE = 200
 
 
 class DuckGrips:
-    """Quotations in one table."""
+    """See GripStore; those of events that were quoted or read lately are kept in memory."""
 
     def __init__(self, con: Connection, recent: RecentGrips) -> None:
         self._con = con
@@ -50,7 +50,7 @@ class DuckGrips:
         return {event_id: own for event_id, own in found.items() if own}
 
     def _read(self, ids: list[EventId]) -> dict[EventId, list[Grip]]:
-        """As `of_events`, with events that nothing quotes."""
+        """Return the same as `of_events` from the file, with [] for events that nothing quotes."""
         keys = [event_key(i) for i in ids]
         # Joined by OR the two would be told for every row of the table, at twice the time.
         sql = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::HUGEINT[]))

@@ -1,7 +1,7 @@
-"""DuckDB's write-ahead log: where its entries begin and end, which are damaged, and the events told behind the damage.
+"""Reads DuckDB's write-ahead log: where entries begin and end, which are damaged, and which rows stand behind the damage.
 
-A log is a header without a checksum, then entries: length (8 bytes), checksum (8), content. A content says its kind in the
-third byte; entries of a transaction end with a flush. What follows a torn end was never acknowledged; DuckDB leaves it out.
+A log is a header without a checksum, then entries: length (8 bytes), checksum (8), content. The third byte of a content is its
+kind; entries of a transaction end with a flush. What follows a torn end was never acknowledged; DuckDB leaves it out.
 """
 
 import struct
@@ -22,7 +22,7 @@ _ID, _ID_BYTES, _ITERATION = 124, 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: where its frame begins, and its content; None where the checksum does not fit."""
+    """An entry: the offset of its frame, and its content; None where the checksum does not fit."""
 
     offset: int
     content: bytes | None
@@ -30,7 +30,10 @@ class Entry:
 
 
 def is_sound(log: bytes, expected: bytes) -> bool:
-    """Whether the header is right and lengths lead from entry to entry to the end. Checksums are DuckDB's to look at."""
+    """Return whether the header is `expected` and lengths lead from entry to entry to the end.
+
+    DuckDB checks the checksums itself.
+    """
     offset = len(expected)
     if log[:offset] != expected:
         return False
@@ -41,7 +44,7 @@ def is_sound(log: bytes, expected: bytes) -> bool:
 
 
 def header_for(file: Path) -> bytes:
-    """How the log of this database file begins."""
+    """Return the bytes with which the log of this database file begins."""
     with file.open("rb") as opened:
         top = opened.read(HEADER * HEADERS)
     rounds = [int.from_bytes(top[at + _ITERATION : at + _ITERATION + 8], "little") for at in (HEADER, 2 * HEADER)]
@@ -50,7 +53,7 @@ def header_for(file: Path) -> bytes:
 
 
 def entries(log: bytes, start: int) -> Iterator[Entry]:
-    """Each entry from an offset on. Behind one that cannot be mended reading goes on where the next whole one begins."""
+    """Yield each entry from an offset on. Behind one that cannot be mended, reading goes on where the next whole one begins."""
     offset = start
     while offset + FRAME <= len(log):
         size, stored = _FRAME.unpack_from(log, offset)
@@ -79,12 +82,15 @@ def entries(log: bytes, start: int) -> Iterator[Entry]:
 
 
 def is_flush(content: bytes) -> bool:
-    """Whether an entry ends a transaction."""
+    """Return whether an entry's content ends a transaction."""
     return content.startswith(_FLUSH)
 
 
 def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
-    """What whole entries from an offset on add to some tables, as entries of one transaction; b"" when they add nothing."""
+    """Return what whole entries from an offset on add to some tables, as entries of one transaction.
+
+    B"" when they add nothing.
+    """
     names = [b"f\0" + bytes([len(name)]) + name.encode("ascii") for name in tables]
     kept, wanted = list[bytes](), False
     for entry in entries(log, start):
@@ -105,7 +111,7 @@ def _framed(content: bytes) -> bytes:
 
 
 def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
-    """The one byte that makes an entry whole: of its content or checksum, else of its length."""
+    """Return the one byte that makes an entry whole: of its content or checksum, else of its length; None where there is none."""
     content = log[offset + FRAME : offset + FRAME + size]
     if len(content) == size and content.startswith(_KINDS) and (found := mend_of(stored, content)):
         at = offset + 8 + found[0]
@@ -122,7 +128,7 @@ def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
 
 
 def _next_whole(log: bytes, start: int) -> int | None:
-    """Where the next whole entry begins."""
+    """Return the offset of the next whole entry; None where there is none."""
     at = start
     while (found := log.find(_KINDS, at + FRAME)) >= 0:
         at = found - FRAME
@@ -134,7 +140,7 @@ def _next_whole(log: bytes, start: int) -> int | None:
 
 
 def _short(value: int) -> bytes:
-    """A number as DuckDB writes it: seven bits a byte, the low ones first."""
+    """Return a number as DuckDB writes it: seven bits in a byte, the low ones first."""
     out = bytearray()
     while True:
         out.append(value & 0x7F | (0x80 if value > 0x7F else 0))

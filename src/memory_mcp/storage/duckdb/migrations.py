@@ -1,4 +1,4 @@
-"""Brings a file of an older schema up to schema.sql, step by step; refuses one that is newer.
+"""Brings a file of an older schema up to schema.sql, step by step, and refuses one that is newer.
 
 A test builds one file from schema.sql and one through every step, and compares them.
 """
@@ -24,12 +24,12 @@ CURRENT = max(STEPS)
 
 
 def sql(name: str) -> str:
-    """The text of one SQL file of this room."""
+    """Return the text of one SQL file of this room."""
     return resources.files("memory_mcp.storage.duckdb").joinpath(name).read_text(encoding="utf-8")
 
 
 def version_of(con: duckdb.DuckDBPyConnection) -> int:
-    """The schema version of an open file; 0 for an empty one."""
+    """Return the schema version of an open file; 0 for an empty one."""
     tables = con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta'").fetchall()
     if not tables[0][0]:
         return 0
@@ -38,13 +38,13 @@ def version_of(con: duckdb.DuckDBPyConnection) -> int:
 
 
 def create(con: duckdb.DuckDBPyConnection) -> None:
-    """Today's tables in an empty file, inside the caller's transaction."""
+    """Create today's tables in an empty file, inside the caller's transaction."""
     con.execute(sql("schema.sql"))
     con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(CURRENT)])
 
 
 def migrate(con: duckdb.DuckDBPyConnection, have: int) -> None:
-    """Every step after `have`, inside the caller's transaction."""
+    """Run every step after version `have`, inside the caller's transaction."""
     for step in range(have + 1, CURRENT + 1):
         con.execute(sql(f"steps/{STEPS[step]}"))
     con.execute("DELETE FROM meta WHERE name = 'schema_version'")
@@ -52,7 +52,7 @@ def migrate(con: duckdb.DuckDBPyConnection, have: int) -> None:
 
 
 def refuse_newer(have: int) -> None:
-    """SchemaTooNew when the file is ahead of this program."""
+    """Raise SchemaTooNew when the file's version `have` is ahead of this program."""
     if have > CURRENT:
         raise SchemaTooNew(
             f"the store was written by a newer version (schema {have}, this program knows {CURRENT})",
@@ -61,7 +61,7 @@ def refuse_newer(have: int) -> None:
 
 
 def back_up(path: Path, have: int) -> Path:
-    """A copy of the closed file before its first step, beside it; kept."""
+    """Copy the closed file to a place beside it, before its first step; return that place. The copy is kept."""
     target = path.with_name(f"{path.stem}.schema-{have}.backup{path.suffix}")
     shutil.copy2(path, target)
     return target

@@ -1,4 +1,4 @@
-"""Outbox, checkpoints, request answers and the counters that number everything."""
+"""Outbox, positions and request answers, and the counters that number everything."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,16 +8,13 @@ import duckdb
 from memory_mcp.model.change import OF_NODES, Change, ChangeKind
 from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.recent import Changes
+from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
 
-#: Answers to re-sent writes are kept this long (milliseconds).
-REQUEST_KEPT_MS = 3_600_000
-#: The checkpoint that every write is followed by: how far events are part of the tree.
-DERIVER = "deriver"
 _OUTBOX = ("BIGINT", "VARCHAR", "VARCHAR")
 
 
 class Numbers:
-    """Last numbers given out; read once on open, handed out under the write lock."""
+    """The last numbers given out: read once when the file is opened, and given out under the write lock."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -49,18 +46,18 @@ class Numbers:
         self.settle()
 
     def once_committed(self, act: Callable[[], None]) -> None:
-        """Call `act` when the transaction under way is committed, before the next begins; never if it is not."""
+        """Call `act` when the running transaction is committed, before the next begins; never if it is not."""
         self._settling.append(act)
 
     def settle(self) -> None:
-        """What was handed out is committed."""
+        """Note that what was given out is committed, and call what waits for that."""
         for act in self._settling:
             act()
         self._settling.clear()
         self.committed, self.committed_event = self.last_change, self.last_event
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Nodes changed behind that number; None where it lies further back than is known."""
+        """See Outbox."""
         last = self.committed
         if seq >= last:
             return frozenset()
@@ -73,18 +70,18 @@ class Numbers:
         return self._changed[1]
 
     def take_events(self, count: int) -> int:
-        """The first of `count` new event numbers."""
+        """Return the first of `count` new event numbers."""
         self.last_event += count
         return self.last_event - count + 1
 
     def take_changes(self, count: int) -> int:
-        """The first of `count` new outbox numbers."""
+        """Return the first of `count` new outbox numbers."""
         self.last_change += count
         return self.last_change - count + 1
 
 
 def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Sequence[tuple[ChangeKind, str]]) -> int:
-    """Write outbox entries inside the caller's transaction; the number of the last."""
+    """Write outbox entries inside the caller's transaction; return the number of the last."""
     if changes:
         first = numbers.take_changes(len(changes))
         made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, first)]
@@ -95,7 +92,7 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
 
 
 def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
-    """Replace one checkpoint inside the caller's transaction."""
+    """Replace one position inside the caller's transaction."""
     found = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
     if not found or not found[0]:
         con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
@@ -108,13 +105,13 @@ def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, 
 
 
 def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
-    """Drop answers nobody will ask for again; how many."""
+    """Remove the answers that are too old to be asked for again; return how many."""
     row = con.execute("DELETE FROM request WHERE at_ms < ?", [now_ms - REQUEST_KEPT_MS]).fetchone()
     return int(row[0]) if row else 0
 
 
 class DuckOutbox:
-    """The outbox and everybody's position in it."""
+    """See Outbox."""
 
     def __init__(self, con: Connection, numbers: Numbers) -> None:
         self._con = con

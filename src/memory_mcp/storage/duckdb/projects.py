@@ -1,12 +1,12 @@
 """ProjectStore on DuckDB: two small tables of rules, kept in memory, and what events and cuts say of projects."""
 
-import json
 from collections.abc import Callable, Sequence
 
 from memory_mcp.model.event import Event
 from memory_mcp.model.project import Alias, Names, Split
-from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.rows import activity_of, daily_of, folder_of
+from memory_mcp.storage.values import Activity, DailyActivity
 
 _BEGAN = """SELECT project, session_id, arg_min(metadata, seq) FROM event
 WHERE project IN (SELECT unnest(?::VARCHAR[])) GROUP BY project, session_id"""
@@ -19,9 +19,6 @@ _DAILY = f"""SELECT grouping(day, month, project, agent) AS level, coalesce(day,
   sum(events)::BIGINT, count(DISTINCT session_id), coalesce(month, '')
 FROM (SELECT *, left(day, 7) AS month FROM segment_cut WHERE day >= ? AND day < ? AND {_OF})
 GROUP BY GROUPING SETS ((day), (project), (agent), (), (month, project), (month, agent)) ORDER BY 1, 5, 2"""
-#: A bit for each column that is not grouped by: day, month, project, agent.
-_BY_DAY, _BY_PROJECT, _BY_AGENT, _TOTAL = 0b0111, 0b1101, 0b1110, 0b1111
-_PROJECT_BY_MONTH, _AGENT_BY_MONTH = 0b1001, 0b1010
 _YEARS = f"SELECT DISTINCT left(day, 4)::INTEGER FROM segment_cut WHERE {_OF} ORDER BY 1"
 
 
@@ -53,10 +50,10 @@ class DuckProjects:
         splits = [Split(*row) for row in self._con.rows(f"SELECT {columns} FROM project_split ORDER BY at_ms, rowid")]
         watched = Names(aliases, splits).watched()
         rows = self._con.rows(_BEGAN, [sorted(watched)]) if watched else []
-        return Names(aliases, splits, {(row[0], row[1]): _folder(row[2]) for row in rows})
+        return Names(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Events that were stored just now, as they are shown from now on."""
+        """Return events that were stored just now with the names that their projects have now."""
         names, watched = self._names, self._names.watched()
         for event in events:
             if event.project in watched:
@@ -94,26 +91,15 @@ class DuckProjects:
 
     def activity(self) -> list[Activity]:
         """See ProjectStore."""
-        rows = self._con.rows(_ACTIVITY.format(column="project", other="agent"))
-        return [_activity(row) for row in rows]
+        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
         """See ProjectStore."""
-        rows = self._con.rows(_ACTIVITY.format(column="agent", other="project"))
-        return [_activity(row) for row in rows]
+        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
         """See ProjectStore."""
-        rows = self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent])
-        days, projects, agents = (
-            tuple(Count(*row[1:4]) for row in rows if row[0] == level) for level in (_BY_DAY, _BY_PROJECT, _BY_AGENT)
-        )
-        events, sessions = next(((row[2] or 0, row[3]) for row in rows if row[0] == _TOTAL), (0, 0))
-        by_month = (
-            tuple(MonthCount(row[1], row[4], row[2]) for row in rows if row[0] == level)
-            for level in (_PROJECT_BY_MONTH, _AGENT_BY_MONTH)
-        )
-        return DailyActivity(days, projects, agents, events, sessions, *by_month)
+        return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
         """See ProjectStore."""
@@ -149,11 +135,3 @@ class DuckProjects:
     def _follow(self) -> None:
         self.reread()
         self._changed()
-
-
-def _activity(row: Row) -> Activity:
-    return Activity(row[0], row[1], row[2], row[3], row[4], tuple(row[5] or ()))
-
-
-def _folder(metadata: str) -> str:
-    return str(json.loads(metadata).get("cwd", "")) if metadata else ""

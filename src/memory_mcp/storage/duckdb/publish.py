@@ -2,28 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
 from memory_mcp.failpoints import failpoint
-from memory_mcp.model.calendar import TocLevel, parents
-from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
 from memory_mcp.storage.duckdb.connection import Connection, insert
-from memory_mcp.storage.duckdb.outbox import DERIVER, Numbers, add_changes, put_checkpoint
+from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
 from memory_mcp.storage.duckdb.recent import RecentGrips
+from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
-
-#: Versions of a node that are kept at least, the current one included.
-VERSIONS_KEPT = 3
-
-#: Versions of a node between two removals of old ones: each takes three statements.
-VERSIONS_BETWEEN = 4
 
 _IN = "(SELECT unnest(?::BIGINT[]))"
 CUT_TYPES = (
@@ -51,7 +44,7 @@ _OLD = f"""key IN {_IN} AND version <=
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is known of the store before a build, so that nothing need be read to write it."""
+    """What is known of the store before a build, so that nothing has to be read to write it."""
 
     #: Cuts of the build's segments as they are, by key; a segment that is not here is new.
     cuts: Mapping[int, Segment]
@@ -59,14 +52,13 @@ class Stored:
 
 
 def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stored, settle: Callable[[], None]) -> int:
-    """Write `build` and call `settle` once it is committed; the build number is the last outbox number of its transaction."""
+    """Write `build` in one transaction and call `settle` once it is committed; return the build's number.
+
+    That is the last outbox number of its transaction.
+    """
     with connection.writing() as con:
         numbers.once_committed(settle)
-        changes = [
-            (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id)
-            for n in build.nodes
-        ]
-        built = add_changes(con, numbers, changes)
+        built = add_changes(con, numbers, changes_of(build.nodes))
         _cuts(con, build.segments, stored.cuts)
         _nodes(con, build, built)
         _counts(con, build.counted, built)
@@ -105,18 +97,21 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
         which, given = ("= ?", replaced[0]) if len(replaced) == 1 else (f"IN {_IN}", replaced)
         con.execute(f"UPDATE node SET current = false WHERE current AND key {which}", [given])
     insert(con, "node", _NODE, node_columns(nodes, keys, built))
-    _bullets(con, nodes, keys)
-    aged = [
-        key
-        for key, n in zip(keys, nodes, strict=True)
-        if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0
-    ]
+    bullets, links = bullet_columns(nodes)
+    if bullets:
+        insert(con, "bullet", _BULLET, bullets)
+    if links:
+        # Rows of a bullet keep the order of its grips by themselves: there is no column for their place.
+        insert(con, "bullet_grip", _BULLET_GRIP, [*links[:3], links[4]])
+    aged = [node_key(n.node_id) for n in with_old_versions(nodes)]
     if aged:
         for table in ("bullet", "bullet_grip", "node"):
             con.execute(f"DELETE FROM {table} WHERE {_OLD.format(table=table)}", [aged])
-    listed = [(key, n) for key, n in zip(keys, nodes, strict=True) if n.version == 1 or build.relist]
+    listed = [n for n in nodes if n.version == 1 or build.relist]
+    if build.relist:
+        con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[node_key(n.node_id) for n in listed]])
     if listed:
-        _parents(con, listed, build.relist)
+        insert(con, "node_parent", _PARENT, parent_columns(listed))
 
 
 def _counts(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], built: int) -> None:
@@ -125,29 +120,8 @@ def _counts(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], built: int
         con.execute(_COUNTED, [built, keys, [n.session_count for n in nodes], [n.event_count for n in nodes]])
 
 
-def _bullets(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], keys: Sequence[int]) -> None:
-    rows: list[tuple[Any, ...]] = []
-    links: list[tuple[int, int, int, int]] = []
-    for key, node in zip(keys, nodes, strict=True):
-        for pos, b in enumerate(node.bullets):
-            rows.append((key, node.version, pos, b.text, b.kind.value, b.project, b.agent))
-            links += [(key, node.version, pos, grip_key(g)[0]) for g in b.grip_ids]
-    if rows:
-        insert(con, "bullet", _BULLET, [list(c) for c in zip(*rows, strict=True)])
-    if links:
-        insert(con, "bullet_grip", _BULLET_GRIP, [list(c) for c in zip(*links, strict=True)])
-
-
-def _parents(con: duckdb.DuckDBPyConnection, nodes: Sequence[tuple[int, TocNode]], again: bool) -> None:
-    """List nodes below their parents: which those are follows from the id, so a later version changes nothing."""
-    rows = [(key, node_key(parent), n.node_id, n.start_ms) for key, n in nodes for parent in parents(n.node_id)]
-    if again:
-        con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[key for key, _ in nodes]])
-    insert(con, "node_parent", _PARENT, [list(c) for c in zip(*rows, strict=True)])
-
-
 def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
-    """Write those that are not stored; these."""
+    """Write those grips that are not stored; return these."""
     told = [(g, recent.known(g)) for g in {g.grip_id: g for g in grips}.values()]
     fresh = {grip_key(g.grip_id)[0]: g for g, known in told if not known}
     unsure = [grip_key(g.grip_id)[0] for g, known in told if known is None]

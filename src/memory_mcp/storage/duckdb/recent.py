@@ -2,7 +2,7 @@
 
 Invariants
 1. What is here is what the file holds; only whole transactions come in, and nothing that is stored ever changes.
-2. Sizes are bounded; who asks for more than is here is told so (None) and reads the file.
+2. Sizes are bounded; a method returns None when more is asked for than is here, and the caller reads the file.
 """
 
 import threading
@@ -48,7 +48,7 @@ class Changes:
             self._kept.clear()
 
     def after(self, seq: int, limit: int = _CHANGES) -> list[Change] | None:
-        """Return up to `limit` changes behind `seq`; None when some of them are not here."""
+        """Return up to `limit` changes whose number is above `seq`; None when some of them are not here."""
         with self._lock:
             kept = self._kept
             if not kept or kept[0].seq > seq + 1:
@@ -69,7 +69,7 @@ class _Tail:
 
 
 class RecentEvents:
-    """Events by id, by arrival, and by stretches of the streams that are being written."""
+    """The latest events by id and by number of arrival, and the ends of the streams that are being written."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class RecentEvents:
         self._tail_chars = 0
 
     def add(self, first_seq: int, events: Sequence[Event]) -> None:
-        """Take in what a transaction has stored; batches come in the order of their numbers or not, as writers get here."""
+        """Take in what a transaction has stored, numbered from `first_seq`; transactions may come in any order."""
         with self._lock:
             if self._arrived and self._arrived[-1].seq != first_seq - 1:
                 self._forget_arrived()
@@ -126,7 +126,7 @@ class RecentEvents:
             return self._by_id.get(event_id)
 
     def after(self, seq: int, limit: int) -> list[StoredEvent] | None:
-        """Return up to `limit` events behind `seq` in order of arrival; None when some of them are not here."""
+        """Return up to `limit` events numbered above `seq` in order of arrival; None when some of them are not here."""
         with self._lock:
             if not self._arrived or self._arrived[0].seq > seq + 1:
                 return None
@@ -134,7 +134,7 @@ class RecentEvents:
             return list(islice(self._arrived, first, first + limit))
 
     def inside(self, segment: Segment, last_seq: int | None) -> list[Event] | None:
-        """Return the events of a segment in order, of those numbered up to `last_seq`; None when they are not all here."""
+        """Return the events of a segment in order, those numbered up to `last_seq`; None when they are not all here."""
         with self._lock:
             tail = self._tails.get(segment.stream)
             if tail is None or segment.start < tail.floor:
@@ -145,7 +145,11 @@ class RecentEvents:
             return [event for _, seq, event in tail.events[first:behind] if last_seq is None or seq <= last_seq]
 
     def keep(self, stream: int, floor: Position, events: Iterable[StoredEvent], seen: int) -> None:
-        """Keep every event of a stream from `floor` on, as read when `seen` was the number of the last event."""
+        """Keep the end of a stream: every event of it from `floor` on, as read when `seen` was the number of the last event.
+
+        Events that arrived since are added from those kept by arrival; where some of them are not here, nothing is
+        kept.
+        """
         with self._lock:
             if self._arrived and self._arrived[-1].seq > seen and self._arrived[0].seq > seen + 1:
                 # More came meanwhile than is here.
@@ -174,7 +178,7 @@ class RecentGrips:
         """Return all grips of an event in order of place; None when they are not known."""
         with self._lock:
             found = self._of.get(event_id)
-            return None if found is None else sorted(found.values(), key=_place)
+            return None if found is None else sorted(found.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
     def get(self, grip_id: GripId) -> Grip | None:
         """Return a grip that is kept, None for any other."""
@@ -188,7 +192,7 @@ class RecentGrips:
             return None if found is None else grip.grip_id in found
 
     def keep(self, grips: Mapping[EventId, Sequence[Grip]], seen: int) -> None:
-        """Keep all grips of some events, as read when `writes` was `seen`."""
+        """Keep all grips of some events, as read when `writes` was `seen`; nothing if there was a write since."""
         with self._lock:
             if seen != self.writes:
                 return
@@ -212,15 +216,11 @@ class RecentGrips:
                         self._by_id[grip.grip_id] = grip
 
     def forget(self) -> None:
-        """A transaction failed."""
+        """Keep nothing, after a transaction failed."""
         with self._lock:
             self.writes += 1
             self._of.clear()
             self._by_id.clear()
-
-
-def _place(grip: Grip) -> tuple[EventId, int, int]:
-    return grip.event_id_start, grip.span_start, grip.span_end
 
 
 def _size(event: Event) -> int:

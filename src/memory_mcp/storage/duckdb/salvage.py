@@ -1,11 +1,11 @@
-"""A damaged file or log: what is whole is kept, the rest is set aside in `damaged/<time>/` of the data directory, never deleted.
+"""Saves what is whole of a damaged file or log; the rest is set aside in `damaged/<time>/` of the data directory, never deleted.
 
-First, one damaged byte of a block is mended where checksums say which it was. Else of the log what lies before the damage is
-replayed, and events told behind it are read out of the whole entries; of the file what can be read is stored anew.
+First, one damaged byte of a block is mended where checksums say which it was. Else the log is replayed up to the damage, and
+events behind it are read from its whole entries; what can be read of the file is stored anew.
 
 Invariants
 1. Nothing is invented: what is stored anew has the hash that it was stored with.
-2. `salvage.json` says what is under way: a process that is killed in it leaves the next one to finish it.
+2. `salvage.json` says what is under way: when a process is killed meanwhile, the next one finishes it.
 """
 
 import json
@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,8 @@ from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
 from memory_mcp.storage.duckdb.doubtful import SALVAGED
-from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, log_of, rows_in_log, tables
+from memory_mcp.storage.duckdb.files import log_of
+from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, rows_in_log, tables
 from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ def note(directory: Path) -> None:
 
 
 def look_at_log(file: Path, now_ms: int) -> Salvaged:
-    """Mend or cut the log before DuckDB sees it, where it would leave out without a word what it cannot read."""
+    """Mend or cut the log before DuckDB reads it: DuckDB leaves out silently what it cannot read."""
     path = log_of(file)
     if not path.exists() or not file.exists():
         return Salvaged()
@@ -65,7 +67,7 @@ def look_at_log(file: Path, now_ms: int) -> Salvaged:
 
 
 def salvage(file: Path, now_ms: int) -> Salvaged:
-    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file is closed."""
+    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file has to be closed."""
     if begun := _begun(file.parent):
         return Salvaged(begun, 0, unfinished=True)
     done = look_at_log(file, now_ms)
@@ -84,12 +86,12 @@ def salvage(file: Path, now_ms: int) -> Salvaged:
 
 
 def finish(directory: Path) -> None:
-    """Everything that could be saved is stored."""
+    """Note that everything that could be saved is stored."""
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
 def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """What is to be stored anew, by table and in the order of arrival; what is stored already may be among it."""
+    """Yield what is to be stored anew, by table and in the order of arrival; some of it may be stored already."""
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
             for events in events_of(file):
@@ -99,7 +101,7 @@ def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
 
 
 def _begun(directory: Path) -> str:
-    """Where a salvage that is under way put what was damaged; "" where none is."""
+    """Return where a salvage that is under way put what was damaged; "" where none is."""
     try:
         place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -108,6 +110,7 @@ def _begun(directory: Path) -> str:
 
 
 def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
+    """Mend or cut the damaged log of a database file, whose header should be `expected`; a copy is set aside first."""
     path, fixed, mended = log_of(file), bytearray(content), 0
     start = len(expected)
     wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
@@ -143,7 +146,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
-    """How many blocks were mended, and how many could not be. A copy of each is set aside first."""
+    """Return how many blocks were mended, and how many could not be. A copy of each is set aside first."""
     mended = left = 0
     for block in list(blocks.damaged(file)):
         with file.open("rb+") as opened:
@@ -162,6 +165,7 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
 
 
 def _opens(file: Path) -> bool:
+    """Return whether DuckDB can open the file and it is as long as it says."""
     try:
         with duckdb.connect(str(file), True, copy_config()) as con:
             con.execute("SELECT count(*) FROM event").fetchall()
@@ -173,7 +177,7 @@ def _opens(file: Path) -> bool:
 
 
 def _begin_anew(file: Path, now_ms: int) -> None:
-    """Set the file and its log aside, and put a fresh one in its place that has what is not derived, but for the events."""
+    """Set the file and its log aside, and put a fresh one in its place with what is not derived, but without events."""
     place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
     for path in (file, log_of(file)):
         if path.exists() and not (place / path.name).exists():
@@ -203,7 +207,7 @@ def _begin_anew(file: Path, now_ms: int) -> None:
 
 
 def _place(directory: Path, now_ms: int) -> Path:
-    """The folder of this salvage, made when it is missing."""
+    """Return the folder of this salvage, made when it is missing."""
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place = directory / FOLDER / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -211,15 +215,17 @@ def _place(directory: Path, now_ms: int) -> Path:
 
 
 def _relative(place: Path) -> str:
+    """Return a folder of a salvage, relative to the data directory."""
     return f"{FOLDER}/{place.name}"
 
 
 def _say(directory: Path, what: dict[str, Any]) -> None:
+    """Write into `salvage.json` what is under way."""
     _replace(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put whole content in the place of a file."""
+    """Replace the content of a file as a whole."""
     fresh = path.with_name(path.name + ".new")
     descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
@@ -236,8 +242,14 @@ def _replace(path: Path, content: bytes) -> None:
 def store_what_is_left(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
-    """Store anew whatever could be saved and is not there yet; how much else was lost, by what."""
-    lost, narrowed = _lost(directory), 0
+    """Store whatever could be saved and is not stored yet; return how much else was lost, by what.
+
+    `append` stores events, `add` the rows of a table that it is given with.
+    """
+    lost, narrowed = dict[str, int](), 0
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
+        lost = {str(what): int(count) for what, count in told.items()}
     for table, rows in left(directory):
         if table == EVENTS:
             events = cast("list[Event]", rows)
@@ -247,11 +259,3 @@ def store_what_is_left(
             add(table, cast("list[Row]", rows))
     finish(directory)
     return lost | ({"events without all that was known of them": narrowed} if narrowed else {})
-
-
-def _lost(directory: Path) -> dict[str, int]:
-    try:
-        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
-        return {str(what): int(count) for what, count in told.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}

@@ -1,14 +1,15 @@
-"""What can be read of a database file that was set aside, and of entries of its log.
+"""Reads what can be read of a database file that was set aside, and of entries of its log.
 
-A damaged block is read all the same where a wrong value would be known by a hash, since DuckDB reads 2,048 rows at a time and
-would give up all of them. What comes back has the hashes that it was stored with; see `doubtful` for what no hash covers.
+A damaged block is read all the same where a wrong value would be noticed by a hash, since DuckDB reads 2,048 rows at
+a time and would give up all of them. What comes back has the hashes that it was stored with; see `doubtful` for what
+no hash covers.
 """
 
 import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -22,6 +23,7 @@ from memory_mcp.model.event import Event, stream_key
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
 from memory_mcp.storage.duckdb.doubtful import COLUMNS, Known, event_from
+from memory_mcp.storage.duckdb.files import log_of
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +48,8 @@ _LAYOUT = """SELECT row_group_id, column_name, start, count, block_id, additiona
 _MEMORY_MB = 64
 
 
-def log_of(file: Path) -> Path:
-    """The write-ahead log of a database file."""
-    return file.with_name(file.name + ".wal")
-
-
 class DamagedReader:
-    """Rows of a damaged file, for as long as it can be read."""
+    """Reads rows of a damaged file in a child process, for as long as it can be read."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -63,7 +60,7 @@ class DamagedReader:
         self.unreadable = False
 
     def rows(self, sql: str) -> list[Row] | None:
-        """All rows of a query; None where it cannot be answered."""
+        """Return all rows of a query; None where it cannot be answered."""
         if self.unreadable:
             return None
         try:
@@ -79,14 +76,14 @@ class DamagedReader:
         return found
 
     def end(self) -> None:
-        """Let the child go."""
+        """End the child process."""
         if self._child is not None:
             self._child.end()
             self._child = None
 
 
 def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
-    """Tables that are kept, with every row that can be read, and how many cannot."""
+    """Yield the tables that are kept, each with the rows that can be read and the number of those that cannot."""
     with _reading(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
@@ -97,10 +94,14 @@ def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
 
 
 def events_of(file: Path) -> Iterator[list[Event]]:
-    """Events of a file, in the order of arrival; what of one lay in a damaged block is told by hashes or left open."""
-    doubts = _doubts(file)
+    """Yield the events of a file in the order of arrival; values in damaged blocks are checked by hashes or left empty."""
+    doubts: list[Doubt] = []
+    with suppress(OSError, ValueError, TypeError):
+        doubts = [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
     with _reading(file) as reader:
-        known = _known(reader) if doubts else Known()
+        # What the cuts say of streams, as far as their keys fit.
+        told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]] if doubts else []
+        known = Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
         ((last,),) = reader.rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
         for start in range(0, last + 1, _STRETCH):
             doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
@@ -108,13 +109,8 @@ def events_of(file: Path) -> Iterator[list[Event]]:
             yield [event for row in rows if (event := event_from(row, doubtful, known)) is not None]
 
 
-def _known(reader: DamagedReader) -> Known:
-    told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]]
-    return Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
-
-
 def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Rows by column, with None for what cannot be read."""
+    """Yield rows of events by column, with None for what cannot be read: `size` of them from rowid `start` on."""
 
     def ask(columns: Sequence[str], first: int, count: int) -> list[Row] | None:
         named = ", ".join(columns)
@@ -148,7 +144,7 @@ def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[s
 
 @contextmanager
 def _reading(file: Path) -> Iterator[DamagedReader]:
-    """A file that was set aside, with its log where that can be replayed."""
+    """Yield a reader of a file that was set aside, with its log where that can be replayed."""
     reader = DamagedReader(file)
     try:
         rest = log_of(file)
@@ -164,7 +160,7 @@ def _reading(file: Path) -> Iterator[DamagedReader]:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Rows of one column of events that lie in a damaged block: from the first to the last."""
+    """Rows of one column of events that lie in a damaged block: the first and the last rowid."""
 
     column: str
     first: int
@@ -172,7 +168,7 @@ class Doubt:
 
 
 def accept(file: Path) -> None:
-    """Have what damaged blocks of a copy hold of events read all the same, and write down which values are doubtful."""
+    """Have damaged blocks of a copy that hold events read all the same, and write down which values are doubtful."""
     notes = file.with_name(file.name + _DOUBTS)
     if notes.exists():
         return
@@ -192,9 +188,9 @@ def accept(file: Path) -> None:
 
 
 def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]:
-    """Which rows of which columns lie in blocks of these numbers, or behind so many that the file has whole.
+    """Return which rows of which columns lie in the blocks numbered `wrong`, or behind the `whole` blocks that the file has.
 
-    All, where what tells that lies in one of them.
+    All rows of all columns, where the blocks that say this are among them.
     """
     layout, told = reader.rows(_LAYOUT), reader.rows("SELECT block_id FROM pragma_metadata_info()")
     if layout is None or told is None or wrong & {row[0] for row in told}:
@@ -213,15 +209,8 @@ def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]
     return found
 
 
-def _doubts(file: Path) -> list[Doubt]:
-    try:
-        return [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
 def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> Iterator[list[Row]]:
-    """Rows in the order of the file, but for stretches that cannot be read."""
+    """Yield the rows of a table in the order of the file, but for stretches that cannot be read."""
     ((last,),) = reader.rows(f"SELECT coalesce(max(rowid), -1) FROM {table}") or [(-1,)]
     waiting = [(start, _STRETCH) for start in reversed(range(0, last + 1, _STRETCH))]
     while waiting:
@@ -236,7 +225,7 @@ def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> It
 
 
 def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Events and rows of log entries, each with the name of its table, replayed on an empty file of today's tables."""
+    """Yield events and rows of log entries, each with the name of its table, replayed on an empty file of today's tables."""
     content = part.read_bytes()
     if not content:
         return

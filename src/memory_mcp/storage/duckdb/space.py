@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from memory_mcp.errors import DiskFull
+from memory_mcp.storage.duckdb.files import log_of
 
 #: What an engine or the system says when a disk, a quota or the largest file allowed is used up.
 _FULL = ("No space left", "not enough space", "File too large", "quota exceeded")
@@ -14,13 +15,13 @@ _RESERVE = 4 * 1024 * 1024
 
 
 def says_full(text: str) -> bool:
-    """Whether an error's text says that nothing more fits in."""
+    """Return whether an error's text says that a disk, a quota or a limit on a file's size is used up."""
     lowered = text.lower()
     return any(sign.lower() in lowered for sign in _FULL)
 
 
 def disk_full(path: Path | None) -> DiskFull:
-    """The error for it, with what is free and what is needed."""
+    """Return the error for a full disk, with how much is free and how much is needed."""
     if path is None:
         return DiskFull("there is no room to write", DiskFull.HINT)
     free, needed = _free(path), _needed(path)
@@ -30,14 +31,14 @@ def disk_full(path: Path | None) -> DiskFull:
 
 
 class Space:
-    """Room beside one file. While it is `lacking`, each look tries for real whether there is some again."""
+    """Room beside one file. While it is `lacking`, each call of `require` tries whether there is some again."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self.lacking = False
 
     def require(self) -> None:
-        """DiskFull while there was none when something was last written and there is none now."""
+        """Raise DiskFull when there was no room at the last write and there is none now."""
         if self.lacking and self._path is not None:
             if not _fits(self._path):
                 raise disk_full(self._path)
@@ -45,13 +46,17 @@ class Space:
 
 
 def _needed(path: Path) -> int:
-    return _size(path.with_name(path.name + ".wal")) + _RESERVE
+    """Return how many bytes have to be free before writing begins again."""
+    return _size(log_of(path)) + _RESERVE
 
 
 def _fits(path: Path) -> bool:
-    """Take the room and give it back. Free blocks alone do not tell of quotas and of limits on a file's size."""
+    """Return whether there is room, by taking it and giving it back.
+
+    The number of free blocks does not show quotas and limits on a file's size.
+    """
     probe = path.with_name(path.name + ".probe")
-    needed, behind = _needed(path), max(_size(path), _size(path.with_name(path.name + ".wal")))
+    needed, behind = _needed(path), max(_size(path), _size(log_of(path)))
     try:
         descriptor = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:

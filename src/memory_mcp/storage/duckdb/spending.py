@@ -7,7 +7,7 @@ from memory_mcp.storage.rows import SPENT, spent_of, spent_row
 
 
 class DuckSpending:
-    """One small table."""
+    """See SpendingStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

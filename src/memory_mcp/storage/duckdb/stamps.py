@@ -1,7 +1,7 @@
-"""What a search asks for again and again, kept in memory: three quarters of its time went into asking (measured).
+"""What every search asks the tree for, kept in memory: three quarters of a search's time went into asking (measured).
 
 Invariants
-1. What is kept was read after the last write that touched it; what a write touches is replaced or forgotten before it returns.
+1. What is kept was read after the last write that touched it; what a write touches is replaced or dropped before it returns.
 2. Only this process writes the store, so nothing changes unnoticed.
 """
 
@@ -28,7 +28,7 @@ _STREAMS = 128
 
 
 class Spans:
-    """Segments of a span of days and a project, as last read, until any segment is written."""
+    """Segments of a span of days and a project, as last read and brought up to date with every build."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str, str | None], list[Segment]] = OrderedDict()
@@ -36,7 +36,10 @@ class Spans:
         self._lock = threading.Lock()
 
     def of(self, span: tuple[str, str, str | None], read: Callable[[], list[Segment]]) -> list[Segment]:
-        """A list of the caller's own."""
+        """Return the segments of a span in a list of its own, from memory or from `read`.
+
+        A span is its first day, the day after its last, and the project, None for all.
+        """
         with self._lock:
             before = self._writes
             if span in self._kept:
@@ -51,7 +54,7 @@ class Spans:
         return list(found)
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """A build has written these."""
+        """Take in the cuts that a build has written."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
@@ -61,14 +64,14 @@ class Spans:
                         _set(kept, cut)
 
     def forget(self) -> None:
-        """Segments were moved."""
+        """Keep nothing, since segments were moved."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
 
 
 class Streams:
-    """All cuts of the streams that were asked for last, in order."""
+    """All cuts of the streams that were asked for last, in order of start."""
 
     def __init__(self, read: Callable[[list[int]], dict[int, list[Segment]]]) -> None:
         self._read = read
@@ -78,7 +81,7 @@ class Streams:
         self._lock = threading.Lock()
 
     def of(self, streams: Sequence[int]) -> dict[int, list[Segment]]:
-        """Lists of the caller's own."""
+        """Return the cuts of each stream, in lists of their own."""
         with self._lock:
             before = self._writes
             found = {stream: list(self._kept[stream]) for stream in streams if stream in self._kept}
@@ -100,12 +103,12 @@ class Streams:
         return found | read
 
     def named(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Those of some cuts that are kept."""
+        """Return those cuts that are kept, by segment key."""
         with self._lock:
             return {key: self._by_key[key] for key in keys if key in self._by_key}
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """A build has written these."""
+        """Take in the cuts that a build has written."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
@@ -115,7 +118,7 @@ class Streams:
                     self._by_key[cut.key] = cut
 
     def forget(self) -> None:
-        """Segments were moved."""
+        """Keep nothing, since segments were moved."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
@@ -123,7 +126,7 @@ class Streams:
 
 
 def _set(kept: list[Segment], cut: Segment) -> None:
-    """Put a cut into a list in order of start, in the place of its earlier form: starts never move."""
+    """Put a cut into a list ordered by start, in the place of its earlier form: starts never move."""
     at = bisect_left(kept, cut.start, key=lambda c: c.start)
     while at < len(kept) and kept[at].start == cut.start:
         if kept[at].key == cut.key:
@@ -137,7 +140,7 @@ class ByNode(Generic[V]):
     """What was read of each node, by its key; None stands for a node that does not exist."""
 
     def __init__(self, read: Callable[[Sequence[int]], dict[int, V]], most: int, at_once: int | None = None) -> None:
-        """Keep what `read` gives of `most` nodes; a reading of more than `at_once` is not kept."""
+        """Keep what `read` returns of up to `most` nodes; a reading of more than `at_once` nodes is not kept."""
         self._read = read
         self._most = most
         self._at_once = most if at_once is None else at_once
@@ -146,7 +149,7 @@ class ByNode(Generic[V]):
         self._lock = threading.Lock()
 
     def of(self, keys: Sequence[int]) -> list[V]:
-        """Of those of the keys that are nodes."""
+        """Return the values of those of the keys that are nodes, in their order."""
         with self._lock:
             before = self._writes
             found = {key: self._kept[key] for key in keys if key in self._kept}
@@ -164,7 +167,7 @@ class ByNode(Generic[V]):
         return [value for key in keys if (value := found[key]) is not None]
 
     def put(self, values: Mapping[int, V]) -> None:
-        """A build has written these."""
+        """Take in the values that a build has written."""
         with self._lock:
             self._writes += 1
             if len(self._kept) + len(values) > self._most:
@@ -176,7 +179,7 @@ class ByNode(Generic[V]):
                     self._kept.pop(key, None)
 
     def forget(self, keys: Iterable[int] | None = None) -> None:
-        """A write touched these nodes; None: any of them."""
+        """Drop the values of nodes that a write touched; None: of all nodes."""
         with self._lock:
             self._writes += 1
             if keys is None:

@@ -1,4 +1,4 @@
-"""The whole store: opens or creates one data directory, and holds its parts."""
+"""The whole store of one data directory on DuckDB: opens or creates it, and holds its parts."""
 
 import logging
 import os
@@ -19,9 +19,10 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
-from memory_mcp.storage.duckdb.connection import Connection, Row, sweep_compacting
-from memory_mcp.storage.duckdb.erasing import Erasing, behind
+from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.erasing import BEHIND, Erasing
 from memory_mcp.storage.duckdb.events import DuckEvents
+from memory_mcp.storage.duckdb.files import log_of, sweep_compacting
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
@@ -33,9 +34,11 @@ from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
-from memory_mcp.storage.forgotten import Look
+from memory_mcp.storage.forgotten import Findings
 from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of, marked
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
+from memory_mcp.storage.records import DERIVER
+from memory_mcp.storage.rows import COUNTED, stats_of
 from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
 
 log = logging.getLogger(__name__)
@@ -44,10 +47,9 @@ FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
 _MEMORY_MB, _THREADS = 64, 1
 _BRING_UP = "Any other command that reads it does so, and keeps a copy of the old file: memory-mcp timeline"
-_TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 #: In one statement: each costs as much again before it reads a row.
 _COUNTS = "SELECT 'event', count(*), min(ts), max(ts) FROM event" + "".join(
-    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table}" for table in _TABLES
+    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table}" for table in COUNTED
 )
 #: By source, up to a number of arrival: see `mark_of`.
 _MARKED = """SELECT source, count(*), bit_xor(event_id), bit_xor(content), max(ts), max(seq) FROM event {where} GROUP BY source"""
@@ -62,9 +64,9 @@ def open_storage(
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 
-    `timezone` is used only when the store is made (default: the system's zone). `lock` is the directory's when the caller
-    holds it already; it is released when the store is closed. Raises StorageLocked when another process holds it,
-    SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
+    `timezone` is used only when the store is made (default: the system's zone). `lock` is the directory's when the
+    caller holds it already; it is released when the store is closed. Raises StorageLocked when another process holds
+    it, SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
     """
     given = lock is not None
     if directory is not None and lock is None:
@@ -82,10 +84,10 @@ def open_storage(
 
 
 def look_at(directory: Path) -> "DuckStorage":
-    """Open the store of a data directory to be read alone: no file of it changes, also not by closing it.
+    """Open the store of a data directory only for reading: no file of it changes, also not when it is closed.
 
-    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, StorageError when it
-    cannot be read or is of an older schema.
+    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, StorageError when
+    it cannot be read or is of an older schema.
     """
     lock = LookingLock(directory)
     try:
@@ -120,7 +122,7 @@ class DuckStorage:
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
             self._quoted = quoted = RecentGrips()
-            self.projects = DuckProjects(self._con, self._follow_names)
+            self.projects = DuckProjects(self._con, lambda: self.events.reread())  # noqa: PLW0108 - made below
             self.events = DuckEvents(self._con, self._numbers, clock, self._mark, quoted, self.projects)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted)
             self.grips = DuckGrips(self._con, quoted)
@@ -140,7 +142,7 @@ class DuckStorage:
             raise
 
     def _connected(self, clock: Clock) -> tuple[Connection, Salvaged]:
-        """The open file; where it is damaged, what is whole of it."""
+        """Return a connection to the file, after what is whole was saved where it is damaged, and what was done for that."""
         if self._path is None or self._looking:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
         directory = self._path.parent
@@ -156,7 +158,7 @@ class DuckStorage:
         return con, done
 
     def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
-        """Store what was saved, compare the whole with what was acknowledged, and write down what was done."""
+        """Store what was saved, compare the whole with what was acknowledged, and add what was done to the audit."""
         besides: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
             besides = store_what_is_left(self._directory, self.events.append, self._add)
@@ -168,7 +170,7 @@ class DuckStorage:
             self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
-        """Rows of a table that only grows, but for those that are there."""
+        """Add rows to a table that only grows, but for those that are in it."""
         with self._con.writing() as con:
             for row in rows:
                 columns = [name for name, *_ in con.execute(f"SELECT * FROM {table} LIMIT 0").description]
@@ -178,6 +180,7 @@ class DuckStorage:
                 con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
     def _bring_up(self, timezone: str) -> None:
+        """Create the tables of a new file, or bring those of an older one up to date. Raises SchemaTooNew or SchemaTooOld."""
         with self._con.reading() as cursor:
             have = migrations.version_of(cursor)
         migrations.refuse_newer(have)
@@ -216,39 +219,23 @@ class DuckStorage:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. What rows say is read again only after a commit."""
+        """See Storage. Rows are counted again only after a commit."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
             commits = self._con.commits
-            known = self._count()
+            facts = (self._meta("store_id"), self.timezone, migrations.CURRENT)
+            known = stats_of(self._con.rows(_COUNTS), *facts, derived_to=self.outbox.checkpoint(DERIVER))
             self._counted = (commits, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         if self._con.space.lacking:
             known = replace(known, no_room=disk_full(self._path).message)
         return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
 
-    def _count(self) -> StoreStats:
-        """The stats but for sizes."""
-        found = {table: told for table, *told in self._con.rows(_COUNTS)}
-        _, first, last = found["event"]
-        return StoreStats(
-            rows={table: told[0] for table, told in found.items()},
-            size_bytes=0,
-            text_bytes=0,
-            store_id=self._meta("store_id"),
-            timezone=self.timezone,
-            schema_version=migrations.CURRENT,
-            first_ms=first,
-            last_ms=last,
-            derived_to=self.outbox.checkpoint("deriver"),
-            last_seq=0,
-        )
-
     def _size(self) -> int:
         if self._path is None:
             return 0
-        files = (self._path, self._path.with_name(self._path.name + ".wal"))
+        files = (self._path, log_of(self._path))
         return sum(f.stat().st_size for f in files if f.exists())
 
     def latest(self) -> dict[str, int]:
@@ -274,21 +261,17 @@ class DuckStorage:
             self.superseded.unfollow()
             self._quoted.forget()
 
-    def _follow_names(self) -> None:
-        """Projects are called otherwise from now on."""
-        self.events.reread()
-
     def checkpoint(self) -> None:
         """See Storage."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """See Storage."""
-        look = Look(after)
-        look.go_on(behind(self._con.rows), keep)
+        findings = Findings(after)
+        findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
         with self._con.still():
             with self._con.writing() as con:
-                erased = Erasing(con, self._numbers, keep, dry, look).run()
+                erased = Erasing(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
                     self._mark.expect(self._mark_of(rows))
@@ -355,7 +338,7 @@ class DuckStorage:
 
     @property
     def connection(self) -> Connection:
-        """What every statement about this store goes through."""
+        """The connection that every statement about this store uses."""
         return self._con
 
     def close(self) -> None:
@@ -379,7 +362,10 @@ class DuckStorage:
 
 
 def _zone_here() -> str:
-    """The system's zone; InvalidQuery when TZ names one that does not exist, since days would silently be another zone's."""
+    """Return the system's zone.
+
+    Raises InvalidQuery when TZ names one that does not exist, since days would silently be another zone's.
+    """
     named = os.environ.get("TZ", "").removeprefix(":")
     if named and not named.startswith("/"):
         try:
@@ -391,7 +377,7 @@ def _zone_here() -> str:
 
 
 def _sync(path: Path) -> None:
-    """Have a file, or the names in a directory, on disk."""
+    """Write a file, or the names in a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

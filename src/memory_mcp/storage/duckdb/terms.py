@@ -6,11 +6,11 @@ import duckdb
 
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.storage.duckdb.connection import Connection, insert
-from memory_mcp.storage.termsets import less, smallest, summed, union
+from memory_mcp.storage.termsets import folded_counts, folded_sets, less, sets_by_project
 
 
 class DuckTerms:
-    """Reading and folding; rows are added by `publish`."""
+    """The part of TocStore about terms: reads and folds rows, which `publish` adds."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -42,40 +42,30 @@ class DuckTerms:
         many = "SELECT key FROM term_delta GROUP BY key HAVING count(*) > ?"
         with self._con.writing() as con:
             rows = con.execute(f"SELECT rowid, key, hashes FROM term_delta WHERE key IN ({many})", [more_than]).fetchall()
-            parts: dict[int, list[tuple[int, bytes]]] = {}
-            for row, key, hashes in rows:
-                parts.setdefault(key, []).append((row, bytes(hashes)))
-            if parts:
+            gone, joined = folded_sets(rows, more_than)
+            if joined:
                 # Ids of rows hold good until the transaction ends.
-                small = {key: smallest(own, more_than) for key, own in parts.items()}
-                gone = [row for own in small.values() for row, _ in own]
-                con.execute("DELETE FROM term_delta WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [gone])
-                joined = [union([hashes for _, hashes in own]) for own in small.values()]
-                insert(con, "term_delta", ("BIGINT", "BLOB"), [list(small), joined])
-            return len(parts) + self._fold_frequencies(con, more_than)
+                numbers = [number for several in gone.values() for number in several]
+                con.execute("DELETE FROM term_delta WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
+                insert(con, "term_delta", ("BIGINT", "BLOB"), [list(joined), list(joined.values())])
+            return len(joined) + self._fold_frequencies(con, more_than)
 
     def _fold_frequencies(self, con: duckdb.DuckDBPyConnection, more_than: int) -> int:
         many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
         sql = f"SELECT rowid, project, hashes, counts FROM frequency WHERE project IN ({many})"
-        by_project: dict[str, list[tuple[int, bytes, bytes]]] = {}
-        for row, project, hashes, counts in con.execute(sql, [more_than]).fetchall():
-            by_project.setdefault(project, []).append((row, bytes(hashes), bytes(counts)))
-        for project, parts in by_project.items():
-            small = smallest(parts, more_than)
-            con.execute("DELETE FROM frequency WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [[part[0] for part in small]])
-            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *summed(part[1:] for part in small)])
-        return len(by_project)
+        folded = list(folded_counts(con.execute(sql, [more_than]).fetchall(), more_than))
+        for project, numbers, summed in folded:
+            con.execute("DELETE FROM frequency WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
+            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *summed])
+        return len(folded)
 
 
 def without_sets(con: duckdb.DuckDBPyConnection, segments: Sequence[int]) -> None:
-    """Take the sets of some segments (keys) out of the frequencies of their projects, with terms that nothing else holds."""
+    """Subtract the term sets of segments (keys) from the frequencies of their projects; terms that no other has go."""
     keys = "(SELECT unnest(?::BIGINT[]))"
     sql = f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key WHERE t.key IN {keys}"""
-    sets: dict[str, dict[int, list[bytes]]] = {}
-    for project, key, hashes in con.execute(sql, [segments]).fetchall():
-        sets.setdefault(project, {}).setdefault(key, []).append(bytes(hashes))
-    for project, by_key in sets.items():
+    for project, sets in sets_by_project(con.execute(sql, [segments]).fetchall()).items():
         rows = con.execute("SELECT hashes, counts FROM frequency WHERE project = ?", [project]).fetchall()
         con.execute("DELETE FROM frequency WHERE project = ?", [project])
-        if left := less(rows, by_key.values()):
+        if left := less(rows, sets):
             con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *left])

@@ -30,14 +30,8 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
   list(DISTINCT s.project ORDER BY s.project) FILTER (WHERE s.project <> '')"""
 
 
-def _tally(row: Row | None) -> Tally:
-    if row is None:
-        return Tally(0, 0, 0, 0, (), ())
-    return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
-
-
 class DuckToc(DuckTerms):
-    """Layer 1 in its tables."""
+    """See TocStore; what searches read again and again is kept in memory."""
 
     def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
         super().__init__(con)
@@ -81,20 +75,20 @@ class DuckToc(DuckTerms):
             raise
 
     def _keep(self, build: Build) -> None:
-        """Nodes as they will be read from now on."""
+        """Keep nodes as they will be read from now on."""
         built = self._numbers.last_change
         fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in build.nodes}
         counted = {node_key(n.node_id): n for n in build.counted}
         self._whole.put(fresh | {key: replace(n, built=built, pinned=False) for key, n in counted.items()})
 
     def reread(self) -> None:
-        """Drop what is kept: the file was replaced, so rows have other numbers, or is to be looked at."""
+        """Drop what is kept in memory: the file was replaced, so rows have other numbers, or is to be looked at."""
         self._forget()
         self._forget_cuts()
         self._pins = None
 
     def _forget(self, keys: Sequence[int] | None = None) -> None:
-        """A write touched these nodes; None: any of them."""
+        """Drop what is kept of nodes that a write touched; None: of all nodes."""
         self._stamps.forget(keys)
         self._heads.forget(keys)
         self._whole.forget(keys)
@@ -181,7 +175,7 @@ class DuckToc(DuckTerms):
         return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def _read_whole(self, wanted: Sequence[int]) -> dict[int, TocNode]:
-        """Whole nodes by key, none of them marked as pinned."""
+        """Return whole nodes by key, none of them marked as pinned."""
         keys = list(wanted)
         rows = self._rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
@@ -237,7 +231,8 @@ class DuckToc(DuckTerms):
             return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
                   WHERE s.day >= ? AND s.day < ? AND s.project = ?"""
-        return _tally(self._con.row(sql, [first_day, after_day, project]))
+        row = self._con.row(sql, [first_day, after_day, project]) or (0, 0, 0, 0, (), ())
+        return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         """See TocStore."""

@@ -8,7 +8,7 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 
 class DuckUsage:
-    """Openings of quotations, a row each."""
+    """See UsageStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

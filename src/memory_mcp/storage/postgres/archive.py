@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, Loaded, TableRows
+from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, Loaded, TableRows, empty_value
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.connection import Connection, Reader, Writer, own
 from memory_mcp.storage.postgres.head import Head
 from memory_mcp.storage.postgres.keys import uuid_of
 from memory_mcp.storage.postgres.memories import Memory
-from memory_mcp.storage.postgres.outbox import DERIVER
+from memory_mcp.storage.records import DERIVER
 
 #: Columns that no row carries away: whose it is, and in which order rows of equal standing came.
 _OWN = frozenset({"tenant", "space", "number", "place"})
@@ -160,7 +160,7 @@ class PostgresArchive:
 
 
 def _settle(writer: Writer, anew: bool) -> int:
-    """Make what was loaded fit together; how many rows went."""
+    """Remove rows that do not fit together after loading; return how many."""
     if anew or not writer.head.derived:
         writer.run(f"DELETE FROM segment_cut WHERE {own()}")
         writer.head.derived = 0
@@ -171,14 +171,14 @@ def _settle(writer: Writer, anew: bool) -> int:
 
 
 def count_events(writer: Writer) -> Head:
-    """Have the head say which events there are, after they were put in or taken out by hand."""
+    """Write into the head which events there are, after they were inserted or removed by hand; return the head."""
     last, newest = writer.row(_LAST_EVENT) or (0, None)
     writer.head.last_event, writer.head.newest = int(last), -1 if newest is None else int(newest)
     return writer.head
 
 
 def _tables(reader: Reader) -> dict[str, _Table]:
-    """Return the tables that hold rows of a memory, in the order of their names."""
+    """Return the tables that hold rows of a memory, by name, in the order of their names."""
     names = sorted(set(migrations.tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
@@ -196,7 +196,10 @@ def _table(name: str, types: Mapping[str, str]) -> _Table:
 
 
 def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
-    """Rows by the names of their columns; a column that came later is empty, one that went is left out."""
+    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
+
+    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`.
+    """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
         told = {row["name"]: row["value"] for row in rows}
@@ -207,11 +210,16 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
         writer.head.derived = next((int(row["value"]) for row in rows if row["name"] == DERIVER), writer.head.derived)
         rows = [row for row in rows if row["name"] != DERIVER]
     names, types = list(table.types), list(table.types.values())
-    lists = [[_kept(row.get(name, _empty(kind)), kind) for row in rows] for name, kind in table.types.items()]
+    lists = [[_kept(row.get(name, empty_value(kind)), kind) for row in rows] for name, kind in table.types.items()]
     if table.placed:
         key = [name for name in names if name in ("key", "version", "pos")]
         names, types = [*names, "place"], [*types, "integer"]
-        lists.append([_next(places, tuple(row[name] for name in key)) for row in rows])
+        numbers: list[int] = []
+        for row in rows:
+            of = tuple(row[column] for column in key)
+            numbers.append(places[of])
+            places[of] += 1
+        lists.append(numbers)
     writer.insert(table.name, ", ".join(names), types, lists)
     if table.name == "event":
         head = writer.head
@@ -219,22 +227,10 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
         head.newest = max(head.newest, *(int(row["event_id"]) for row in rows))
 
 
-def _next(places: Counter[tuple[Any, ...]], key: tuple[Any, ...]) -> int:
-    places[key] += 1
-    return places[key] - 1
-
-
 def _kept(value: Any, kind: str) -> Any:
-    """A value as the database takes it."""
+    """Return a value as the database takes it for a column of type `kind`."""
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else value.translate(_UNKEPT)
     return [_kept(one, "text") for one in value] if kind.endswith("[]") else value
-
-
-def _empty(kind: str) -> Any:
-    """What a row says in a column that it does not have."""
-    if kind.endswith("[]"):
-        return []
-    return {"text": "", "boolean": False, "bytea": b""}.get(kind, 0)

@@ -1,4 +1,4 @@
-"""AuditStore on PostgreSQL: a small table, append-only."""
+"""AuditStore on PostgreSQL: a small table to which rows are only added."""
 
 import json
 
@@ -10,7 +10,7 @@ _TYPES = ("bigint", "text", "text", "text", "text", "text")
 
 
 class PostgresAudit:
-    """Acts, a row each."""
+    """See AuditStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

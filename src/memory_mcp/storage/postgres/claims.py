@@ -1,4 +1,4 @@
-"""Work of a memory that one process does at a time, whichever of several servers it is.
+"""Claims: work of a memory that one process does at a time, whichever of several servers it is.
 
 Invariants
 1. At most one process holds a claim; what a holder that lost its claim still writes is refused (see `Connection.fenced`).
@@ -39,7 +39,7 @@ HOLDER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 @dataclass(slots=True)
 class _Claim:
-    """One name, as this process knows it."""
+    """The state of one claim in this process."""
 
     #: Threads of this process wait for each other here.
     here: threading.RLock = field(default_factory=threading.RLock)
@@ -49,7 +49,7 @@ class _Claim:
 
 
 class Claims:
-    """Claims of one memory by this process."""
+    """The claims that this process holds on one memory."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -60,7 +60,8 @@ class Claims:
     def held(self, name: str) -> Iterator[bool]:
         """Hold a claim while the block runs; yields whether another process held it since this one did.
 
-        Within itself it is held already. Raises Busy when another process keeps it for longer than two leases.
+        A thread that holds it may hold it again. Raises Busy when another process keeps it for longer than two
+        leases.
         """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
@@ -76,7 +77,7 @@ class Claims:
 
     @contextmanager
     def adopted(self, name: str, epoch: int) -> Iterator[bool]:
-        """As `held`, for a claim that this process took by another statement under `HOLDER`."""
+        """Do the same as `held`, for a claim that this process took with another statement under `HOLDER`, with that epoch."""
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
         with claim.here:
@@ -87,6 +88,7 @@ class Claims:
 
     @contextmanager
     def _kept(self, name: str, claim: _Claim) -> Iterator[None]:
+        """Renew a claim, and have this thread's writes fail once it is lost, while the block runs; then release it."""
         over = threading.Event()
         threading.Thread(target=self._renew, args=(name, claim.epoch, over), name=f"claim of {name}", daemon=True).start()
         claim.depth = 1
@@ -101,6 +103,7 @@ class Claims:
                 self._run(_LET_GO, name, claim.epoch)
 
     def _awaited(self, name: str) -> int:
+        """Take a claim and return its epoch; raises Busy when another process keeps it for longer than two leases."""
         end = time.monotonic() + _PATIENCE
         while (epoch := self._take(name)) is None:
             if time.monotonic() > end:
@@ -109,6 +112,7 @@ class Claims:
         return epoch
 
     def _take(self, name: str) -> int | None:
+        """Take a claim that nobody holds and return its epoch; None where somebody does."""
         with self._con.database.connection(None) as raw:
             row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
         return int(row[0]) if row else None

@@ -1,4 +1,4 @@
-"""Which events are meant: conditions of a statement and their parameters, from a scope and from texts that are looked for.
+"""Conditions of SQL statements about events, with their parameters, from a scope and from texts that are looked for.
 
 Nothing here depends on the locale of the database: letters that are not ASCII are folded in Python.
 """
@@ -16,7 +16,7 @@ WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
 
 
 def shown(alias: str = "e") -> str:
-    """Return the condition that an event is shown: no other one tells the same message in its place."""
+    """Return the condition that an event is shown: no other event is the same message and takes its place."""
     return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
 
 
@@ -39,12 +39,15 @@ class Conditions:
 
     @property
     def all(self) -> str:
-        """The clause that asks for every one of them."""
+        """The expression that asks for every one of the conditions."""
         return " AND ".join(self.texts)
 
 
 def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
-    """Return the conditions that an event is shown and lies in a scope and a session; that it is of this memory, `own` says."""
+    """Return the conditions that an event is shown and lies in a scope and a session.
+
+    Not that it belongs to this memory (`own`).
+    """
     found = Conditions([shown()])
     if scope.project is not None:
         _of_project(found, names, scope.project)
@@ -72,6 +75,7 @@ def _of_project(found: Conditions, names: Names, project: str) -> None:
 
 
 def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the condition that project and session of an event are one of some pairs."""
     columns = [found.parameter([pair[place] for pair in pairs]) for place in (0, 1)]
     given = ", ".join(f"{column}::text[]" for column in columns)
     return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({given}) AS m(project, session_id))"
@@ -97,7 +101,10 @@ def folded(text: str) -> str:
 
 
 def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
-    """Return the expression for the weights of those lower-case texts that `whole` holds; `folded` is the same, folded."""
+    """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
+
+    The column `folded` has to be the same text with its ASCII letters in lower case.
+    """
     parts = []
     for text, weight in probes.items():
         held = f"strpos(folded, {found.parameter(text)}) > 0"
@@ -108,7 +115,7 @@ def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
 
 
 def _in_either_case(piece: str) -> str:
-    """Return an expression for these characters in either case."""
+    """Return a regular expression for these characters in either case."""
     return "".join(map(_expression, piece))
 
 

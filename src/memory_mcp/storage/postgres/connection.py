@@ -1,4 +1,4 @@
-"""One memory's way to the database: reads, and transactions that number what they write.
+"""One memory's access to the database: reads, and transactions that number what they write.
 
 Invariants
 1. Every statement is about one tenant and one space: `%(tenant)s` and `%(space)s` are always given; `own` spells the condition.
@@ -22,7 +22,7 @@ import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor
 
-from memory_mcp.errors import Busy, StorageAway, StorageError
+from memory_mcp.errors import Busy, StorageAway, StorageError, no_such_space
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.postgres.database import (
     CHANNEL,
@@ -37,7 +37,7 @@ from memory_mcp.storage.postgres.database import (
     sql,
     translated,
 )
-from memory_mcp.storage.postgres.head import HEAD, Head, head_of, no_such_space, put
+from memory_mcp.storage.postgres.head import HEAD, Head, head_of, put
 
 Row = tuple[Any, ...]
 #: Of cursors of the database's, which have names.
@@ -95,7 +95,7 @@ class Reader:
         return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
+        """Yield the rows of a statement in slices of `size`, from a cursor of the database's."""
         with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
             cursor.itersize = size
             cursor.execute(sql(text), {**self._memory, **parameters})
@@ -112,13 +112,13 @@ class Writer(Reader):
         #: Rows of each question that `Connection.writing` was given.
         self.answers: list[list[Row]] = []
         self._unsent: list[Statement] = []
-        self._settling: list[Callable[[], None]] = []
+        self._settling: list[Callable[[], object]] = []
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
         return self.send(Statement(text, {**self._memory, **parameters}))[-1]
 
     def run(self, text: str, **parameters: Any) -> int:
-        """Run a statement; how many rows it touched."""
+        """Run a statement; return how many rows it touched."""
         return self._run(text, parameters).rowcount
 
     def later(self, text: str, **parameters: Any) -> None:
@@ -128,7 +128,7 @@ class Writer(Reader):
             self.send()
 
     def send(self, *more: Statement) -> "list[Cursor[Row]]":
-        """Run what waits to be sent, and some statements after it, in one round trip; the cursors of all."""
+        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all."""
         waiting, self._unsent = [*self._unsent, *more], []
         return run(self.raw, waiting) if waiting else []
 
@@ -138,7 +138,10 @@ class Writer(Reader):
         yield from super().stream(text, size, **parameters)
 
     def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
-        """Insert rows given as lists, one per column (names separated by commas, types as in the schema); uuids as texts."""
+        """Insert rows given as lists, one for each column, inside this transaction.
+
+        `columns` are their names separated by commas, `types` their SQL types; uuids are given as texts.
+        """
         if not lists or not lists[0]:
             return
         names = f"tenant, space, {columns}"
@@ -176,7 +179,7 @@ class Writer(Reader):
         return self.head.last_event - count + 1
 
     def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
-        """Write outbox entries; the number of the last."""
+        """Write outbox entries; return the number of the last."""
         if changes:
             first = self.head.last_change + 1
             self.head.last_change += len(changes)
@@ -188,7 +191,7 @@ class Writer(Reader):
             self.insert("outbox", "seq, kind, subject", ("bigint", "text", "text"), lists)
         return self.head.last_change
 
-    def once_committed(self, act: Callable[[], None]) -> None:
+    def once_committed(self, act: Callable[[], object]) -> None:
         """Call `act` when this transaction is committed; never if it is not."""
         self._settling.append(act)
 
@@ -199,7 +202,7 @@ class Writer(Reader):
 
 
 class Connection:
-    """See the module. Safe in any thread."""
+    """Reads and writes one memory for one member. Safe in any thread."""
 
     def __init__(self, database: Database, tenant: int, space: int, member: int = 0, replica: Database | None = None) -> None:
         """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one."""
@@ -271,7 +274,11 @@ class Connection:
         writer.settle()
 
     def _begun(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
-        """Lock the head, and see that a claim is held still, so that nobody takes it over until the commit."""
+        """Lock the head, and check that a claim is still held, so that nobody takes it over until the commit.
+
+        Raises Busy when the claim was lost, NotFound for a member who may not see the memory, StorageAway when it is
+        gone.
+        """
         fence: tuple[str, int] | None = getattr(self._fences, "now", None)
         asked = [Statement(HEAD + " FOR UPDATE", self._memory)]
         if fence is not None:
@@ -290,6 +297,10 @@ class Connection:
         return writer
 
     def _commit(self, writer: Writer, before: Head) -> None:
+        """Write the head where it changed, tell other processes, and commit.
+
+        Raises StorageError when the database rolled back.
+        """
         head, last = writer.head, [_COMMIT]
         if head != before:
             put_head = put(head)
@@ -305,7 +316,7 @@ class Connection:
 
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
-        """Have every write of this thread fail once the claim `name` has another epoch."""
+        """Have every write of this thread in the block fail with Busy once the claim `name` has another epoch."""
         before = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
         try:
@@ -314,7 +325,10 @@ class Connection:
             self._fences.now = before
 
     def head(self) -> Head:
-        """Return how far the memory got; up to `_FRESH` seconds old where another process writes."""
+        """Return how far the memory got; up to `_FRESH` seconds old where another process writes.
+
+        Raises NotFound for a member to whom the database does not show the memory.
+        """
         known = self._head
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]
@@ -326,20 +340,20 @@ class Connection:
         return head
 
     def _keep(self, head: Head, own: bool = False) -> None:
-        """Take in a head that was read, or that this process itself has written."""
+        """Keep a head that was read, or that this process itself has written (`own`)."""
         known, self._head = self._head, (time.monotonic(), head)
         if not own and known is not None and known[1].resets != head.resets:
             self.on_reset()
 
     def heard(self) -> None:
-        """Somebody committed: the head is read again when it is asked for next."""
+        """Note that somebody committed: the head is read again when it is asked for next."""
         known = self._head
         if known is not None:
             self._head = (float("-inf"), known[1])
 
     @contextmanager
     def for_all(self) -> Iterator[None]:
-        """Have this call's statements be the program's: for what is counted of a member's reading."""
+        """Run the statements of this block as the program's own: for what is counted of a member's reading."""
         acting = ACTING.set(None)
         try:
             yield
@@ -347,7 +361,7 @@ class Connection:
             ACTING.reset(acting)
 
     def _acting(self) -> Bound:
-        """Whom statements of the running call are bound to."""
+        """Return whom statements of the running call are bound to."""
         acting = ACTING.get()
         return self._bound if acting is None else Bound(self.tenant, acting)
 
@@ -376,5 +390,5 @@ class Connection:
                 continue
 
     def close(self) -> None:
-        """Serve no more; the database stays open for others."""
+        """Stop serving; the database stays open for others."""
         self._closed = True

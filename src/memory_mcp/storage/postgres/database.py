@@ -106,7 +106,10 @@ class Database:
 
     @contextmanager
     def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
-        """Lend a connection, bound to a tenant and member; None: to none, which sees no memory."""
+        """Lend a connection that is bound to a tenant and member; None: to none, so that it sees no memory.
+
+        Raises StorageAway when the database does not answer in time.
+        """
         with self.lent() as raw:
             run_as(raw, bound, ())
             yield raw
@@ -141,7 +144,7 @@ class Database:
 
     @property
     def stats(self) -> dict[str, int]:
-        """Counts of the pool, as psycopg_pool names them."""
+        """Counts of the pool, as psycopg_pool names them; {} before it is opened."""
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
@@ -165,7 +168,10 @@ def _configure(raw: "Raw[Any]") -> None:
 
 
 def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements in one round trip; their cursors, with results read as bytes: term sets and ids in half the time."""
+    """Run statements in one round trip and return their cursors.
+
+    Results are read as bytes, which takes half the time for term sets and ids.
+    """
     if len(statements) == 1:
         return [raw.execute(sql(statements[0].text), statements[0].given, binary=True)]
     with raw.pipeline() as pipeline:
@@ -212,7 +218,7 @@ def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
 
 
 def sql(text: str) -> LiteralString:
-    """Mark a statement of this room, which is put together from constants alone, for psycopg's types."""
+    """Return a statement of this room as the type that psycopg wants: it is put together from constants alone."""
     return text
 
 
@@ -223,7 +229,11 @@ def gone(error: BaseException) -> bool:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the driver's errors as ours; the only place that knows their names."""
+    """Raise the driver's errors as ours; the only place that knows their names.
+
+    DeadlineExceeded for a cancelled statement, StorageAway where the database does not answer, DiskFull, ReadOnly,
+    ResourceExhausted and StorageForbidden for what it refuses, else StorageError.
+    """
     try:
         yield
     except errors.QueryCanceled:
@@ -253,7 +263,7 @@ def _first(error: BaseException) -> str:
 
 
 class Listener:
-    """Hears of commits of every process, and calls back with the tenant and space; a hint, never the truth."""
+    """Hears of commits of every process, and calls `heard` with tenant and space; a hint, on which nothing may depend."""
 
     def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
         self._database, self._heard = database, heard

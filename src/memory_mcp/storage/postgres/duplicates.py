@@ -1,15 +1,15 @@
-"""Pairs of a memory: the same message told by a client's hook and by its transcript (see `storage.pairing`).
+"""Pairs of a memory: events of a hook and of a transcript that are the same message (see `storage.pairing`).
 
 Invariants
-1. Both events stay, and a pair is never taken back.
-2. Pairs are decided with the memory's head locked: of two processes that store the halves one sees the other's.
+1. Both events stay, and a pair is never removed but by forgetting.
+2. Pairs are found with the memory's head locked: of two processes that store the halves one sees the other's.
 """
 
 from collections.abc import Iterable, Sequence
 
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
-from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Told, escaped, pairs, stored_before, told_of
+from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
 from memory_mcp.storage.postgres.conditions import shown
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
@@ -48,25 +48,25 @@ class Duplicates:
         self._con = con
 
     def decide(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
-        """Write the pairs that `fresh`, about to be stored, makes among itself and with older events.
+        """Store the pairs that `fresh`, about to be stored, makes within itself and with older events.
 
-        `sources`: rows of `sources_of` at this moment, for all sessions of `fresh` at least.
+        `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least.
         """
         met = {session for session, source in sources if source.startswith(HOOK)}
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
         hooked = met | {e.session_id for e in fresh if e.source.startswith(HOOK)}
-        told = [told_of(e) for e in fresh if e.session_id in hooked]
-        if not told:
+        messages = [message_of(e) for e in fresh if e.session_id in hooked]
+        if not messages:
             return
-        older = _older(writer, [t for t in told if t.hook and t.session in mixed], False)
-        older += _older(writer, [t for t in told if not t.hook and t.session in met], True)
-        found = list(pairs([*older, *told]))
+        older = _older(writer, [m for m in messages if m.hook and m.session in mixed], False)
+        older += _older(writer, [m for m in messages if not m.hook and m.session in met], True)
+        found = list(pairs([*older, *messages]))
         columns = [uuids_of(hidden.key for hidden, _ in found), uuids_of(shown.key for _, shown in found)]
         writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Pairs in which one of `ids` takes part: the event that is not shown, and the one that is."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         keys = uuids_of(event_key(i) for i in ids)
         if not keys:
             return {}
@@ -74,12 +74,12 @@ class Duplicates:
 
 
 def sources_of(events: Iterable[Event]) -> Statement:
-    """Return the question which sources the sessions of some events have."""
+    """Return the query for the sources of the sessions of some events."""
     return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
-def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:
-    """Return events stored before, of hooks or of the others, that may be the other half of one of `fresh`."""
+def _older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
+    """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]
@@ -92,4 +92,4 @@ def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:
         tool_use_ids=[escaped(t.tool_use_id) for t in fresh if t.tool_use_id],
         source_ids=[t.source_id for t in fresh if t.source_id],
     )
-    return [stored_before(row) for row in rows]
+    return [stored_message(row) for row in rows]

@@ -1,24 +1,25 @@
 """EventStore on PostgreSQL. Nothing of it is kept in memory: other processes write too."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import HOOK, RECAP, TOOL, Event, content_hash
-from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
+from memory_mcp.model.event import HOOK, RECAP, TOOL, Event
+from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
+from memory_mcp.storage.arriving import Arriving
 from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.duplicates import Duplicates, sources_of
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
-from memory_mcp.storage.postgres.outbox import REQUEST_KEPT_MS, forget_old_requests
+from memory_mcp.storage.postgres.outbox import forget_old_requests
 from memory_mcp.storage.postgres.projects import PostgresProjects
-from memory_mcp.storage.rows import EVENT, event_columns, event_of, keys_of
+from memory_mcp.storage.records import REQUEST_KEPT_MS
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
 
 _COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, speaker, type, role, trust, source, source_id,
@@ -61,7 +62,7 @@ _AROUND = " UNION ALL ".join(
 
 
 class PostgresEvents:
-    """Layer 0 in one table."""
+    """See EventStore."""
 
     def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
         self._con, self._clock, self._projects = con, clock, projects
@@ -79,13 +80,13 @@ class PostgresEvents:
             sources, replayed, *known_rows = writer.answers
             answers = {str(key): str(answer) for key, answer in replayed}
             given, fresh, outcomes = dict[str, str](), list[Event](), list[Appended]()
-            known = _Known(writer, [event for batch in batches for event in batch.events], known_rows)
+            arriving = self._arriving(writer, batches, known_rows)
             for batch in batches:
                 key = batch.request.key if batch.request else ""
                 if batch.request and (answer := answers.get(key, given.get(key))) is not None:
                     outcomes.append(Appended((), (), answer))
                     continue
-                new, old = known.sort_out(batch.events)
+                new, old = arriving.sort_out(batch.events)
                 fresh += new
                 outcomes.append(Appended(tuple(e.event_id for e in new), tuple(old)))
                 if batch.request:
@@ -97,8 +98,18 @@ class PostgresEvents:
         failpoint("events.committed")
         return outcomes
 
+    def _arriving(self, writer: Writer, batches: Sequence[Batch], known: Sequence[Sequence[Row]]) -> Arriving:
+        """Return what sorts the events of some batches; `known`: the answer to `_KNOWN` about them, if it was asked."""
+        if known:
+            stored = _contents(known[0])
+        else:
+            # An id begins with its time: what is later than all before need not be looked up.
+            events = (event for batch in batches for event in batch.events)
+            stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+        return Arriving(stored, lambda variants: _stored(writer, variants))
+
     def _keep_answers(self, writer: Writer, given: Mapping[str, str], now: int) -> None:
-        """Keep what re-sent writes are answered with."""
+        """Store the answers for writes that may be sent again, and now and then remove old ones."""
         if not given:
             return
         if abs(now - self._forgot_ms) > _FORGET_MS:
@@ -107,12 +118,12 @@ class PostgresEvents:
         writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
 
     def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
-        """Return what is asked as soon as the head is locked: sources of the sessions, earlier answers, ids that are there."""
+        """Return what is asked as soon as the head is locked: sources of the sessions, earlier answers, ids that are stored."""
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
         asked = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
         if len(events) <= _FEW:
-            asked.append(Statement(_KNOWN, {"keys": uuids_of(keys_of([e.event_id for e in events]))}))
+            asked.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
         return asked
 
     def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
@@ -123,13 +134,10 @@ class PostgresEvents:
         columns[1] = uuids_of(columns[1])
         writer.insert("event", _COLUMNS, _TYPES, columns)
         writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
-        writer.once_committed(lambda: self._take(fresh))
-
-    def _take(self, fresh: Sequence[Event]) -> None:
-        self._projects.take(fresh)
+        writer.once_committed(lambda: self._projects.take(fresh))
 
     def _event(self, row: Row) -> Event:
-        """An event under the name that stands for its project now."""
+        """Return the event of a row, with the name that its project has now."""
         event = event_of(row)
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
@@ -263,12 +271,7 @@ class PostgresEvents:
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
                    FROM event e WHERE {own("e")} AND {found.all}
                    GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
-        several: dict[tuple[str, str], SessionInfo] = {}
-        for row in self._con.rows(text, **found.given, limit=limit):
-            one = SessionInfo(row[0], self._projects.names.shown(row[1], row[0]), *row[2:])
-            key = (one.session_id, one.project)
-            several[key] = _both(several[key], one) if key in several else one
-        return list(several.values())
+        return sessions_of(self._con.rows(text, **found.given, limit=limit), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
         """See EventStore."""
@@ -294,57 +297,18 @@ class PostgresEvents:
             seq = found[-1].seq
 
 
-class _Known:
-    """Which events are stored, among them those that the running transaction is about to store."""
-
-    def __init__(self, writer: Writer, events: Sequence[Event], rows: Sequence[Sequence[Row]]) -> None:
-        """Know of `events`; `rows`: the answer to `_KNOWN` about them, none where it was not asked."""
-        self._writer = writer
-        if rows:
-            self._stored = _contents(rows[0])
-        else:
-            # An id begins with its time: what is later than all before need not be looked up.
-            self._stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
-        self._taken = dict(self._stored)
-
-    def sort_out(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
-        """New events, and ids stored before; the same id with other words becomes a variant."""
-        named: list[tuple[Event, int]] = []
-        for event in events:
-            content = content_hash(event.text)
-            is_it = self._taken.setdefault(event.event_id, content) == content
-            named.append((event if is_it else _variant(event, content), content))
-        variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
-        self._stored |= _stored(self._writer, variants)
-        fresh: list[Event] = []
-        known: list[EventId] = []
-        for event, content in named:
-            if event.event_id in self._stored:
-                known.append(event.event_id)
-            else:
-                self._stored[event.event_id] = content
-                fresh.append(event)
-        return fresh, known
-
-
 def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, int]:
     if not events:
         return {}
-    return _contents(writer.rows(_KNOWN, keys=uuids_of(keys_of([e.event_id for e in events]))))
+    return _contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
 
 
 def _contents(rows: Sequence[Row]) -> dict[EventId, int]:
     return {event_id_from(key): content for key, content in rows}
 
 
-def _variant(event: Event, content: int) -> Event:
-    tail = digest("variant", event.event_id, str(content))
-    identifier = event_id_from(key_of(event.timestamp, tail))
-    return replace(event, event_id=identifier, metadata={**event.metadata, "variant_of": event.event_id})
-
-
 def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
-    """Parameters of `_SPANS`."""
+    """Return the parameters of `_SPANS`."""
     return {
         "keys": [s.key for s in segments],
         "streams": [s.stream for s in segments],
@@ -353,9 +317,3 @@ def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
         "to_ts": [s.end[0] for s in segments],
         "to_ids": uuids_of(event_key(s.end[1]) for s in segments),
     }
-
-
-def _both(one: SessionInfo, other: SessionInfo) -> SessionInfo:
-    """A session that was recorded under two names of one project."""
-    start, end = min(one.start_ms, other.start_ms), max(one.end_ms, other.end_ms)
-    return replace(one, start_ms=start, end_ms=end, events=one.events + other.events)

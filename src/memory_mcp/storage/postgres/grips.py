@@ -20,7 +20,7 @@ _AFTER = f"SELECT {GRIP} FROM grip WHERE {own()} AND grip_id > %(last)s::uuid OR
 
 
 class PostgresGrips:
-    """Quotations in one table."""
+    """See GripStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.errors import NotFound
 from memory_mcp.storage.postgres.database import Statement
 from memory_mcp.storage.postgres.keys import uuid_of
 
@@ -32,22 +31,17 @@ class Head:
 
     @property
     def noted(self) -> tuple[int, int]:
-        """Changes with every reset and note."""
+        """A value that changes with every reset and note."""
         return self.resets, self.notes
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """What was read under one stamp holds until the next."""
+        """A value that changes with every change of the tree and every reset."""
         return self.last_change, self.resets
 
 
-def no_such_space() -> NotFound:
-    """Return the error of a member to whom the database does not show a memory."""
-    return NotFound("there is no such space", "Ask for the spaces you may see.")
-
-
 def head_of(row: Sequence[Any]) -> Head:
-    """Return what a row of `HEAD` tells."""
+    """Return the head of a row of `HEAD`."""
     return Head(row[0], row[1], -1 if row[2] is None else row[2], *row[3:])
 
 

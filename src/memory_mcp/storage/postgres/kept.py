@@ -1,4 +1,4 @@
-"""What reading asks for again and again, kept in memory: a memory's cuts, and the stamps of its segments.
+"""What every search asks for, kept in memory: a memory's cuts, and the stamps of its segments.
 
 Invariants
 1. Whatever writes the cut, the node or the term rows of a segment that has a node names it in the outbox, or raises `resets`.
@@ -32,16 +32,16 @@ Stamps = dict[NodeId, tuple[int, tuple[int, int, int]]]
 
 
 class Followed(Generic[K]):
-    """One thing kept of a memory, with the position up to which it holds."""
+    """A value kept of a memory, with the position up to which it holds."""
 
     def __init__(self, con: Connection, read: Callable[[Reader], K], follow: Callable[[Reader, K, Collection[int]], K]) -> None:
-        """`read` gives it as it is; `follow` takes the changes of some segments (keys) in."""
+        """`read` returns the value from the tables; `follow` returns it with the changes of some segments (keys) taken in."""
         self._con, self._read, self._follow = con, read, follow
         self._lock = threading.Lock()
         self._kept: tuple[tuple[int, int], K] | None = None
 
     def now(self) -> K:
-        """Return it, brought up to date where the head is not where it was."""
+        """Return the value, brought up to date where the head has moved."""
         head = self._con.head()
         if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
             return kept[1]
@@ -57,12 +57,12 @@ class Followed(Generic[K]):
             return value
 
     def at_hand(self) -> K | None:
-        """Return it where it need not be brought up to date, else None."""
+        """Return the value where it is up to date, else None."""
         kept, head = self._kept, self._con.head()
         return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
 
     def forget(self) -> None:
-        """Read it again when it is asked for next."""
+        """Have the value read again when it is asked for next."""
         with self._lock:
             self._kept = None
 
@@ -72,23 +72,23 @@ def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
 
 
 def _changed(reader: Reader, since: int) -> set[int] | None:
-    """Return the segments (keys) that changed behind a number; None where there are too many."""
+    """Return the segments (keys) that changed after the change `since`; None where there are too many."""
     rows = reader.rows(_CHANGED, since=since)
     return None if len(rows) > _FOLLOWED else {key for row in rows if (key := segment_key_of(row[0])) is not None}
 
 
 class Cuts:
-    """All cuts of a memory; never changed."""
+    """All cuts of a memory; an instance never changes."""
 
     def __init__(self, by_key: Mapping[int, Segment], order: list[Segment], days: dict[str, list[Segment]]) -> None:
-        """`order`: ordered by start; `days`: each day's, ordered so too."""
+        """`order` has the cuts ordered by start, `days` those of each day in the same order."""
         self.by_key = by_key
         self._order, self._days = order, days
         self._names = sorted(days)
 
     @classmethod
     def of(cls, by_key: Mapping[int, Segment]) -> "Cuts":
-        """Return cuts by their keys as a whole."""
+        """Return cuts that are given by their keys."""
         order = sorted(by_key.values(), key=lambda cut: cut.start)
         days: dict[str, list[Segment]] = {}
         for cut in order:
@@ -96,11 +96,11 @@ class Cuts:
         return cls(by_key, order, days)
 
     def within(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return those of a span of days, ordered by start."""
+        """Return those of a project from day `first` up to, not including, `after`, ordered by start."""
         return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
 
     def inside(self, scope: Scope) -> list[Segment]:
-        """Return those whose own time meets the window of a scope, of its project and agent, ordered by start."""
+        """Return those of a scope's project and agent whose own time meets its window, ordered by start."""
         cuts: Iterable[Segment] = self._order
         if window := scope.window:
             begun = self._order[: bisect_left(self._order, window.end_ms, key=lambda cut: cut.start[0])]
@@ -109,17 +109,17 @@ class Cuts:
         return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
 
     def counts(self, project: str | None) -> list[tuple[str, int]]:
-        """Return each day that has some (of a project), with how many, in order."""
+        """Return each day that has some (of a project), with their number, in order."""
         counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
         return [(day, count) for day, count in counted if count]
 
     def days(self, first: str, after: str, project: str | None) -> list[str]:
-        """Return the days of a span on which there are some (of a project), in order."""
+        """Return the days from `first` up to, not including, `after` that have some (of a project), in order."""
         days = self._span(first, after)
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
     def tally(self, first: str, after: str, project: str | None) -> Tally:
-        """Return the sums of a span."""
+        """Return the sums of the days from `first` up to, not including, `after`."""
         cuts = self._of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),
@@ -139,7 +139,7 @@ class Cuts:
 
 
 def kept_cuts(con: Connection) -> Followed[Cuts | None]:
-    """Return a memory's cuts, kept; None in their place where there are too many."""
+    """Return a memory's cuts, kept in memory; None in their place where there are more than `MOST`."""
 
     def read(reader: Reader) -> Cuts | None:
         rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")

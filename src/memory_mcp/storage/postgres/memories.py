@@ -1,4 +1,4 @@
-"""Which memory a name means: tenants and spaces of a database, and their making."""
+"""Finds and makes the tenants and spaces of a database: which memory a name means."""
 
 import time
 import uuid
@@ -64,7 +64,7 @@ def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str)
 
 
 def find_space(database: Database, tenant: int, space: int) -> Memory:
-    """Return a space by its number; NotFound where there is none."""
+    """Return a space by its number. Raises NotFound where there is none."""
     with database.connection(Bound(tenant)) as raw:
         return _found(raw, tenant, space)
 

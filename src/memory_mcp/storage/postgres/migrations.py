@@ -1,7 +1,7 @@
 """The tables of a database: made when it is empty, brought up to date step by step, and refused when a newer program made them.
 
-Several processes may start at once: an advisory lock lets one of them do it. With Citus the tables are made without partitions,
-since its shards take their place.
+Several processes may start at once: an advisory lock lets one of them do it. With Citus the tables are made without
+partitions, since its shards take their place.
 """
 
 import logging
@@ -57,7 +57,7 @@ def tables() -> list[str]:
 
 @contextmanager
 def waited_for(database: Database) -> Iterator[None]:
-    """Log once that the database is waited for, should what is inside take more than two seconds."""
+    """Log once that the database is waited for, should the block take more than two seconds."""
     named = conninfo_to_dict(database.url)
     # Without the user's name and password.
     place = " ".join(f"{part}={named[part]}" for part in ("host", "hostaddr", "port", "dbname") if part in named)

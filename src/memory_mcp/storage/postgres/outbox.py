@@ -4,11 +4,8 @@ from collections.abc import Mapping
 
 from memory_mcp.model.change import OF_NODES, Change, ChangeKind
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
 
-#: Answers to re-sent writes are kept this long (milliseconds).
-REQUEST_KEPT_MS = 3_600_000
-#: The checkpoint that every write is followed by: how far events are part of the tree.
-DERIVER = "deriver"
 #: More changes than this behind a number are not told one by one.
 _TOLD = 20_000
 
@@ -33,7 +30,7 @@ _FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
 
 
 def forget_old_requests(writer: Writer, now_ms: int) -> None:
-    """Drop answers nobody will ask for again."""
+    """Remove, inside the caller's transaction, the answers that are too old to be asked for again."""
     writer.later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
 
 

@@ -1,20 +1,20 @@
 """ProjectStore on PostgreSQL: two small tables of rules, kept in memory, and what events and cuts say of projects.
 
 Invariants
-1. What another process said or stored is in force here as soon as the head was read again; while nothing changed, `names` is the
-   same object.
+1. What another process recorded or stored is in force here as soon as the head was read again; while nothing changed, `names`
+   is the same object.
 """
 
-import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.model.event import Event
 from memory_mcp.model.project import Alias, Names, Split
-from memory_mcp.storage.postgres.connection import Connection, Row, own
+from memory_mcp.storage.postgres.connection import Connection, own
 from memory_mcp.storage.postgres.head import Head
-from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount
+from memory_mcp.storage.rows import activity_of, daily_of, folder_of
+from memory_mcp.storage.values import Activity, DailyActivity
 
 _ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")
 _SPLIT, _SPLIT_TYPES = "project, session_id, folder, new, at_ms", ("text", "text", "text", "text", "bigint")
@@ -39,15 +39,12 @@ _DAILY = f"""SELECT grouping(day, month, project, agent) AS level, coalesce(day,
 FROM (SELECT day, left(day, 7) AS month, project, agent, events, session_id FROM segment_cut
       WHERE {_OF} AND day >= %(first)s AND day < %(after)s) cut
 GROUP BY GROUPING SETS ((day), (project), (agent), (), (month, project), (month, agent))"""
-#: A bit for each column that is not grouped by: day, month, project, agent.
-_BY_DAY, _BY_PROJECT, _BY_AGENT, _TOTAL = 0b0111, 0b1101, 0b1110, 0b1111
-_PROJECT_BY_MONTH, _AGENT_BY_MONTH = 0b1001, 0b1010
 _YEARS = f"SELECT DISTINCT left(day, 4)::integer FROM segment_cut WHERE {_OF} ORDER BY 1"
 
 
 @dataclass(slots=True)
 class _Rules:
-    """What is kept in memory of the rules."""
+    """The rules that are kept in memory."""
 
     names: Names
     #: When they were read, as `Head.noted` says it.
@@ -56,13 +53,13 @@ class _Rules:
     looked_to: int = 0
 
     def hold(self, head: Head) -> bool:
-        """Whether nothing was said or stored since that could change them."""
+        """Return whether nothing was recorded or stored since that could change them."""
         return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.watched())
 
 
 @dataclass(slots=True)
 class _Recorded:
-    """Which recorded names are known."""
+    """The recorded names that are known."""
 
     known: set[str] = field(default_factory=set)
     resets: int = -1
@@ -104,7 +101,7 @@ class PostgresProjects:
             self._recorded = _Recorded(self._recorded.known)
 
     def _read(self, before: _Rules | None, noted: tuple[int, int]) -> _Rules:
-        """Return the rules at a moment; those of before where they say the same."""
+        """Return the rules as of `noted`; the object of before where they say the same."""
         if before is not None and before.noted == noted:
             return before
         with self._con.reading() as reader:
@@ -116,14 +113,14 @@ class PostgresProjects:
         return _Rules(Names(aliases, splits), noted)
 
     def _look(self, rules: _Rules, watched: frozenset[str], to: int) -> None:
-        """Look where sessions began that came since this was done last."""
+        """Take in where those sessions of watched projects began that came since the last call."""
         if to > rules.looked_to:
             for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
-                rules.names.began_in(row[0], row[1], _folder(row[2]))
+                rules.names.began_in(row[0], row[1], folder_of(row[2]))
             rules.looked_to = to
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Events that were stored just now, as they are shown from now on."""
+        """Return events that were stored just now with the names that their projects have now."""
         names = self.names
         watched = names.watched()
         for event in events:
@@ -158,25 +155,17 @@ class PostgresProjects:
 
     def activity(self) -> list[Activity]:
         """See ProjectStore."""
-        return [_activity(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
+        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
         """See ProjectStore."""
-        return [_activity(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
+        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
         """See ProjectStore."""
         given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
         rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
-        days, projects, agents = (
-            tuple(Count(*row[1:4]) for row in rows if row[0] == level) for level in (_BY_DAY, _BY_PROJECT, _BY_AGENT)
-        )
-        events, sessions = next(((row[2] or 0, row[3]) for row in rows if row[0] == _TOTAL), (0, 0))
-        by_month = (
-            tuple(MonthCount(row[1], row[4], row[2]) for row in rows if row[0] == level)
-            for level in (_PROJECT_BY_MONTH, _AGENT_BY_MONTH)
-        )
-        return DailyActivity(days, projects, agents, events, sessions, *by_month)
+        return daily_of(rows)
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
         """See ProjectStore."""
@@ -208,11 +197,3 @@ class PostgresProjects:
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1
-
-
-def _activity(row: Row) -> Activity:
-    return Activity(row[0], row[1], row[2], row[3], row[4], tuple(sorted(row[5] or ())))
-
-
-def _folder(metadata: str) -> str:
-    return str(json.loads(metadata).get("cwd", "")) if metadata else ""

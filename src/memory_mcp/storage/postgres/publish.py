@@ -4,23 +4,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_mcp.failpoints import failpoint
-from memory_mcp.model.calendar import TocLevel, level_of, parents
+from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import NodeId, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
-from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
-from memory_mcp.storage.postgres.outbox import DERIVER, put_checkpoint
+from memory_mcp.storage.postgres.keys import uuids_of
+from memory_mcp.storage.postgres.outbox import put_checkpoint
+from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
-
-#: Versions of a node that are kept at least, the current one included.
-VERSIONS_KEPT = 3
-
-#: Versions of a node between two removals of old ones: each takes three statements.
-VERSIONS_BETWEEN = 4
 
 _CUT = (
     ("key", "bigint"), ("stream", "bigint"), ("cut_no", "integer"), ("session_id", "text"), ("project", "text"),
@@ -56,12 +52,9 @@ _ROWS = 5000
 
 
 def publish(con: Connection, build: Build) -> int:
-    """Write a build; its number, the last outbox number of its transaction."""
+    """Write a build in one transaction; return its number, the last outbox number of the transaction."""
     with con.writing() as writer:
-        changes: list[tuple[ChangeKind, str]] = [
-            (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id)
-            for n in build.nodes
-        ]
+        changes = changes_of(build.nodes)
         same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
         if others := unnamed(build) - same:
             changes += published(writer, others)
@@ -84,13 +77,16 @@ def unnamed(build: Build) -> set[NodeId]:
 
 
 def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
-    """Return an outbox entry for each segment that has a node: what is kept of it elsewhere is to be read again."""
+    """Return an outbox entry for each segment that has a node: what other processes keep of it is to be read again."""
     rows = writer.rows(_HAVE_NODES, keys=[node_key(i) for i in ids])
     return [(ChangeKind.SEGMENT_PUBLISHED, node_id) for (node_id,) in rows]
 
 
 def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
-    """Write cuts, each in the place of its earlier form, the last of several with one key; ids of those that are others now."""
+    """Write cuts, each in the place of its earlier form; return the ids of those that changed.
+
+    Of several with one key the last is written.
+    """
     by_key = {s.key: s for s in segments}
     columns = segment_columns(list(by_key.values()))
     columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
@@ -101,9 +97,9 @@ def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
 
 
 def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
-    """Write rows given as lists, one per column (name and type); one whose key (names) is there replaces it.
+    """Write rows given as lists, one for each column (name and type); a row whose key (names) is stored replaces it.
 
-    No key twice in one call; without a key, what is there stays.
+    No key may be there twice in one call. With the key "" stored rows stay as they are.
     """
     text = _upsert(table, columns, key)
     for start in range(0, len(lists[0]), _ROWS):
@@ -134,20 +130,23 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
     if not nodes:
         return
     keys = [node_key(n.node_id) for n in nodes]
-    numbered = list(zip(keys, nodes, strict=True))
-    if replaced := [key for key, n in numbered if n.version > 1]:
+    if replaced := [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]:
         writer.later(_REPLACED, keys=replaced)
     writer.insert("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
-    _bullets(writer, numbered)
-    aged = [
-        (key, n.version - VERSIONS_KEPT)
-        for key, n in numbered
-        if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0
-    ]
+    bullets, links = bullet_columns(nodes)
+    writer.insert("bullet", _BULLET, _BULLET_TYPES, bullets)
+    if links:
+        writer.insert("bullet_grip", _LINK, _LINK_TYPES, [*links[:4], uuids_of(links[4])])
+    aged = with_old_versions(nodes)
     for table in ("bullet", "bullet_grip", "node") if aged else ():
-        writer.later(_OLD.format(table=table), keys=[key for key, _ in aged], last=[version for _, version in aged])
-    if listed := [(key, n) for key, n in numbered if n.version == 1 or build.relist]:
-        _parents(writer, listed, build.relist)
+        last = [n.version - VERSIONS_KEPT for n in aged]
+        writer.later(_OLD.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
+    listed = [n for n in nodes if n.version == 1 or build.relist]
+    if build.relist:
+        unlist = f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])"
+        writer.later(unlist, keys=[node_key(n.node_id) for n in listed])
+    if listed and (columns := parent_columns(listed)):
+        put(writer, "node_parent", _PARENT, columns, "parent, child")
 
 
 def _counts(writer: Writer, nodes: Sequence[TocNode], built: int) -> None:
@@ -155,26 +154,6 @@ def _counts(writer: Writer, nodes: Sequence[TocNode], built: int) -> None:
         keys = [node_key(n.node_id) for n in nodes]
         sessions, events = [n.session_count for n in nodes], [n.event_count for n in nodes]
         writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
-
-
-def _bullets(writer: Writer, nodes: Sequence[tuple[int, TocNode]]) -> None:
-    rows: list[tuple[Any, ...]] = []
-    links: list[tuple[Any, ...]] = []
-    for key, node in nodes:
-        for pos, b in enumerate(node.bullets):
-            rows.append((key, node.version, pos, b.text, b.kind.value, b.project, b.agent))
-            links += [(key, node.version, pos, at, uuid_of(grip_key(g)[0])) for at, g in enumerate(b.grip_ids)]
-    writer.insert("bullet", _BULLET, _BULLET_TYPES, list(zip(*rows, strict=True)))
-    writer.insert("bullet_grip", _LINK, _LINK_TYPES, list(zip(*links, strict=True)))
-
-
-def _parents(writer: Writer, nodes: Sequence[tuple[int, TocNode]], again: bool) -> None:
-    """List nodes below their parents: which those are follows from the id, so a later version changes nothing."""
-    rows = [(key, node_key(parent), n.node_id, n.start_ms) for key, n in nodes for parent in parents(n.node_id)]
-    if again:
-        writer.later(f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])", keys=[key for key, _ in nodes])
-    if rows:
-        put(writer, "node_parent", _PARENT, [list(c) for c in zip(*rows, strict=True)], "parent, child")
 
 
 def _grips(writer: Writer, build: Build) -> None:

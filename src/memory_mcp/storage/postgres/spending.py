@@ -12,7 +12,7 @@ _UNUSABLE = f"""SELECT DISTINCT node_id, written_from FROM spending
 
 
 class PostgresSpending:
-    """One small table."""
+    """See SpendingStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

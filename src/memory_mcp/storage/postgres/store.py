@@ -1,4 +1,4 @@
-"""One memory in a database: a space of a tenant, and its parts."""
+"""The whole store of one memory on PostgreSQL: a space of a tenant, and its parts."""
 
 import threading
 from contextlib import AbstractContextManager
@@ -28,20 +28,20 @@ from memory_mcp.storage.postgres.toc import PostgresToc
 from memory_mcp.storage.postgres.tombstones import PostgresTombstones
 from memory_mcp.storage.postgres.topics import PostgresTopics
 from memory_mcp.storage.postgres.usage import PostgresUsage
+from memory_mcp.storage.rows import COUNTED, stats_of
 from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
 
-_TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 _COUNTS = f"SELECT 'event', count(*), min(ts), max(ts) FROM event WHERE {own()}" + "".join(
-    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table} WHERE {own()}" for table in _TABLES
+    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table} WHERE {own()}" for table in COUNTED
 )
 _TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event WHERE {own()}"
 
 
 def open_storage(opening: Opening) -> "PostgresStorage":
-    """Open the memory that the settings name, made where there is none, in a database of its own pool.
+    """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
 
-    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
-    when another process has the data directory, where the indexes lie.
+    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables,
+    StorageLocked when another process has the data directory, where the indexes lie.
     """
     given = opening.lock is not None
     lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
@@ -82,7 +82,8 @@ class PostgresStorage:
         self._counted: tuple[tuple[int, int], StoreStats | None] = ((-1, -1), None)
         self._closing = threading.Lock()
         self._closed = False
-        self.projects = PostgresProjects(con, self._follow_names)
+        # Nothing is kept here that says the names of projects.
+        self.projects = PostgresProjects(con, renamed=lambda: None)
         self.events = PostgresEvents(con, clock, self.projects)
         self.toc = PostgresToc(con, clock)
         self.grips = PostgresGrips(con)
@@ -98,7 +99,7 @@ class PostgresStorage:
 
     @property
     def connection(self) -> Connection:
-        """The memory's way to the database, for those who follow its commits."""
+        """The memory's access to the database, for those who follow its commits."""
         return self._con
 
     @property
@@ -119,33 +120,18 @@ class PostgresStorage:
         return self.claims.held(name)
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. What rows say is read again only after a commit."""
+        """See Storage. Rows are counted again only after a commit."""
         head = self._con.head()
         stamp, known = self._counted
         if known is None or stamp != head.stamp:
-            known = self._count()
+            facts = (self._memory.store_id, self.timezone, migrations.CURRENT)
+            # The size is that of the whole database: tables are shared, and what one memory takes of them is not known.
+            known = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._size())
             self._counted = (head.stamp, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         # A member is not told how much others have in the same tables.
         size = 0 if ACTING.get() else known.size_bytes
         return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
-
-    def _count(self) -> StoreStats:
-        found = {table: told for table, *told in self._con.rows(_COUNTS)}
-        _, first, last = found["event"]
-        return StoreStats(
-            rows={table: told[0] for table, told in found.items()},
-            # Of the whole database: tables are shared, and what one memory takes of them is not known.
-            size_bytes=self._size(),
-            text_bytes=0,
-            store_id=self._memory.store_id,
-            timezone=self.timezone,
-            schema_version=migrations.CURRENT,
-            first_ms=first,
-            last_ms=last,
-            derived_to=0,
-            last_seq=0,
-        )
 
     def latest(self) -> dict[str, int]:
         """See Storage."""
@@ -164,9 +150,6 @@ class PostgresStorage:
         self.projects.reread()
         self.superseded.reread()
         self.superseded.unfollow()
-
-    def _follow_names(self) -> None:
-        """Projects are called otherwise from now on; nothing is kept here that tells their names."""
 
     def checkpoint(self) -> None:
         """See Storage; the database does it by itself."""
@@ -200,7 +183,7 @@ class PostgresStorage:
 
     @property
     def loss(self) -> Loss | None:
-        """See Storage; a database's own log and backups tell of losses."""
+        """See Storage; a database's own log and backups show losses."""
         return None
 
     def reseal(self, acknowledge: bool = False) -> None:

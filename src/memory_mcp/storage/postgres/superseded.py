@@ -1,13 +1,13 @@
-"""SupersededStore on PostgreSQL: a small table, append-only, that any process may add to."""
+"""SupersededStore on PostgreSQL: a small table to which any process may add rows."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from memory_mcp.model.ids import GripId, NodeId, grip_id_from
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.postgres.connection import Connection, own
-from memory_mcp.storage.records import Noticed, Stated
+from memory_mcp.storage.records import Stated
 from memory_mcp.storage.standing import Known, Standing
 
 _COLUMNS = "old_id, new_id, at_ms, reason, author"
@@ -21,12 +21,12 @@ _STATED = f"""SELECT n.node_id, b.text, b.kind, b.project,
     AND (b.kind = ANY(%(kinds)s::text[]) OR octet_length(b.text) <> char_length(b.text) OR lower(b.text) ~ %(pattern)s)"""
 
 
-class PostgresSuperseded:
-    """Rows kept in memory until any process adds one: there are few, and every search asks."""
+class PostgresSuperseded(Standing):
+    """See SupersededStore."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
-        self._standing = Standing(self._read, lambda: con.head().noted)
+        super().__init__()
 
     def record(self, superseded: Superseded) -> None:
         """See SupersededStore."""
@@ -36,10 +36,6 @@ class PostgresSuperseded:
             writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
             writer.head.notes += 1
         self.reread()
-
-    def notice(self, noticed: Noticed) -> None:
-        """See SupersededStore."""
-        self._standing.notice(noticed)
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
         """See SupersededStore."""
@@ -53,25 +49,8 @@ class PostgresSuperseded:
             if grip is not None and (kind in wanted or words.search(text.lower()))
         ]
 
-    def is_empty(self) -> bool:
-        """See SupersededStore."""
-        return self._standing.is_empty()
-
-    def reread(self) -> None:
-        """Drop what is kept in memory."""
-        self._standing.reread()
-
-    def unfollow(self) -> None:
-        """Have what was noticed worked out anew: the tree is not what it was."""
-        self._standing.unfollow()
-
-    def recorded(self) -> list[Superseded]:
-        """See SupersededStore."""
-        return self._standing.recorded()
-
-    def of(self, ids: Iterable[GripId]) -> Known:
-        """See SupersededStore."""
-        return self._standing.of(ids)
+    def _version(self) -> tuple[int, int]:
+        return self._con.head().noted
 
     def _read(self) -> Known:
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
-from memory_mcp.storage.termsets import less, smallest, summed, union
+from memory_mcp.storage.termsets import folded_counts, folded_sets, less, sets_by_project
 
 _SETS = f"SELECT key, hashes FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])"
 _OF_DAYS = f"""SELECT t.hashes FROM segment_cut s JOIN term_delta t ON {own("t")} AND t.key = s.key
@@ -19,7 +19,7 @@ _FREQUENCY = ("project, hashes, counts", ("text", "bytea", "bytea"))
 
 
 class PostgresTerms:
-    """Reading and folding; rows are added by `publish`."""
+    """The part of TocStore about terms: reads and folds rows, which `publish` adds."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -44,43 +44,27 @@ class PostgresTerms:
     def fold_terms(self, more_than: int) -> int:
         """See TocStore."""
         with self._con.writing() as writer:
-            parts: dict[int, list[tuple[int, bytes]]] = {}
-            for number, key, hashes in writer.rows(_MANY, most=more_than):
-                parts.setdefault(key, []).append((number, hashes))
-            if parts:
-                small = {key: smallest(several, more_than) for key, several in parts.items()}
-                gone = [(key, number) for key, several in small.items() for number, _ in several]
-                writer.run(_GONE, keys=[key for key, _ in gone], numbers=[number for _, number in gone])
-                joined = [union([hashes for _, hashes in several]) for several in small.values()]
-                writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), [list(small), joined])
-            return len(parts) + _fold_frequencies(writer, more_than)
-
-
-def _fold_frequencies(writer: Writer, more_than: int) -> int:
-    by_project: dict[str, list[tuple[int, bytes, bytes]]] = {}
-    for number, project, hashes, counts in writer.rows(_MANY_FREQUENCIES, most=more_than):
-        by_project.setdefault(project, []).append((number, hashes, counts))
-    for project, parts in by_project.items():
-        small = smallest(parts, more_than)
-        numbers = [part[0] for part in small]
-        writer.run(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
-        hashes, counts = summed(part[1:] for part in small)
-        writer.insert("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
-    return len(by_project)
+            gone, joined = folded_sets(writer.rows(_MANY, most=more_than), more_than)
+            if joined:
+                rows = [(key, number) for key, numbers in gone.items() for number in numbers]
+                writer.run(_GONE, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
+                writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
+            folded = list(folded_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
+            for project, numbers, (hashes, counts) in folded:
+                writer.run(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
+                writer.insert("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
+            return len(joined) + len(folded)
 
 
 def without_sets(writer: Writer, segments: Sequence[int]) -> None:
-    """Take the sets of some segments (keys) out of the frequencies of their projects, with terms that nothing else holds."""
+    """Subtract the term sets of segments (keys) from the frequencies of their projects; terms that no other has go."""
     found = writer.rows(
         f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
             WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
         keys=list(segments),
     )
-    sets: dict[str, dict[int, list[bytes]]] = {}
-    for project, key, hashes in found:
-        sets.setdefault(project, {}).setdefault(key, []).append(hashes)
-    for project, by_key in sets.items():
+    for project, sets in sets_by_project(found).items():
         rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
         writer.run(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        if left := less(rows, by_key.values()):
+        if left := less(rows, sets):
             writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in left)])

@@ -56,7 +56,7 @@ _AT_ONCE = 1000
 
 
 class PostgresToc(PostgresTerms):
-    """Layer 1 in its tables."""
+    """See TocStore; cuts and stamps of segments are kept in memory."""
 
     def __init__(self, con: Connection, clock: Clock) -> None:
         super().__init__(con)
@@ -75,7 +75,7 @@ class PostgresToc(PostgresTerms):
         return built
 
     def reread(self) -> None:
-        """Drop what is kept: the tables are to be looked at."""
+        """Drop what is kept in memory, so that the tables are read."""
         self._cuts.forget()
         self._stamps.forget()
 

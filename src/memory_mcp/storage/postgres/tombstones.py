@@ -26,7 +26,7 @@ _DUE = f"""INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(
 
 
 class PostgresTombstones:
-    """Lines, a row each."""
+    """See TombstoneLog: each line is a row."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
@@ -53,7 +53,7 @@ class PostgresTombstones:
             _add(writer, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """See TombstoneLog."""
+        """See TombstoneLog; raises StorageError for another key."""
         with self._con.writing() as writer:
             here = {str(line) for (line,) in writer.rows(_LINES)}
             (known,) = _made(writer, key)
@@ -71,7 +71,7 @@ class PostgresTombstones:
 
 
 def _made(writer: Writer, key: bytes) -> tuple[bytes]:
-    """Return the key, `key` where there is none yet."""
+    """Return the key as a row; it is `key` where there was none yet."""
     writer.run(_MAKE_KEY, key=key)
     row = writer.row(_KEY)
     assert row is not None

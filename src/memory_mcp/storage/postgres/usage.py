@@ -11,7 +11,7 @@ _OF = f"""SELECT grip_id, array_agg(at_ms ORDER BY at_ms) FROM usage
 
 
 class PostgresUsage:
-    """Openings of quotations, a row each."""
+    """See UsageStore; each opening is a row."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con

@@ -1,4 +1,4 @@
-"""What is to be done for the memories of a database, claimed one by one by whichever server is free.
+"""Work that is due for the memories of a database, claimed one by one by whichever server is free.
 
 Invariants
 1. Work is begun by one server at a time; what comes while it is done is due again afterwards.
@@ -45,18 +45,18 @@ class Work:
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
-        """Claim what has been due for longest of some kinds; None where nothing is."""
+        """Claim the work of these kinds that has been due for longest; None where nothing is due."""
         given = {"names": list(names), "holder": HOLDER, "lease": int(LEASE * 1000)}
         with self._database.connection(None) as raw:
             row = raw.execute(sql(_TAKE), given).fetchone()
         return Taken(*row) if row else None
 
     def due(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in so many seconds, or before where it is due before."""
+        """Have work done in `after` seconds, or earlier where it is due earlier."""
         self._put(_AGAIN, tenant, space, name, after)
 
     def due_once(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in so many seconds, unless it is due, or being done, already."""
+        """Have work done in `after` seconds, unless it is due, or being done, already."""
         self._put(_ONCE, tenant, space, name, after)
 
     def _put(self, statement: str, tenant: int, space: int, name: str, after: float) -> None:
@@ -70,7 +70,7 @@ class Work:
             raw.execute(_LET_GO, [HOLDER])
 
     def wait(self, names: Sequence[str], longest: float) -> float:
-        """Return after how many seconds something will be due, at most `longest`."""
+        """Return in how many seconds work of these kinds will be due, at most `longest`."""
         with self._database.connection(None) as raw:
             row = raw.execute(sql(_NEXT), {"names": list(names)}).fetchone()
         return longest if row is None or row[0] is None else min(max(int(row[0]) / 1000, 0.0), longest)

@@ -1,0 +1,23 @@
+"""Names of the files of one DuckDB database."""
+
+from pathlib import Path
+
+#: How DuckDB ends the names of one database's files: itself, its log, and its logs during a checkpoint and after a crash in one.
+FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+
+
+def log_of(file: Path) -> Path:
+    """Return the write-ahead log of a database file."""
+    return file.with_name(file.name + ".wal")
+
+
+def compacting(path: Path) -> Path:
+    """Return where a compacted copy of a file is made; one that a killed compaction left is of no use."""
+    return path.with_name(path.name + ".compact")
+
+
+def sweep_compacting(path: Path) -> None:
+    """Remove the copy that a compaction made, with its logs: one that failed leaves them."""
+    copy = compacting(path)
+    for end in FILES:
+        copy.with_name(copy.name + end).unlink(missing_ok=True)
