@@ -24,8 +24,9 @@ from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported
 from memory_mcp.model.event import EventDraft
 
-#: Requests a page or a day of the memory by the method's name and arguments.
+#: Returns a page or a day of the memory, for a method's name and its arguments.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+#: Called with the share that is done (0..1) and the events that were written.
 Tell = Callable[[float, int], None]
 
 
@@ -92,6 +93,7 @@ class Export:
         return sorted(days)
 
     def _day(self, aside: Path, before: str, day: str, after: str) -> str:
+        """Return the page of a day in Markdown; `before` and `after` are the days it links to, "" for none."""
         with (aside / day).open(encoding="utf-8", newline="\n") as stream:
             events = [json.loads(line) for line in stream]
         events.sort(key=lambda told: (told[0]["timestamp"], told[0]["event_id"]))
@@ -104,6 +106,7 @@ class Export:
         return day_page(day, before, after, events, found)
 
     def _pages(self) -> Iterator[list[_Out]]:
+        """Yield the events to write, page by page in order of arrival, and report the progress."""
         after = to = 0
         while not to or after < to:
             found = self._ask("page", {**self._asked, "after": after, "to": to})
@@ -116,6 +119,7 @@ class Export:
                 return
 
     def _clean(self, found: Mapping[str, Any]) -> list[_Out]:
+        """Return the events of a page that pass the gate, and count what it drops and redacts."""
         report = ImportReport()
         kept = []
         rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)

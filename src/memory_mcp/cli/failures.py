@@ -1,7 +1,7 @@
-"""Converts error replies of the daemon to exceptions of this package."""
+"""Connects to the daemon, and turns its errors into exceptions of this package."""
 
 from memory_mcp.client import link
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.errors import LayerUnavailable, MemoryMcpError
 
 
 class _Told(MemoryMcpError):
@@ -18,6 +18,14 @@ class _Told(MemoryMcpError):
     def exit_status(self) -> int:  # type: ignore[override]
         """The exit status that the daemon reported."""
         return self._status
+
+
+def reach(wanted: link.Wanted) -> link.Line:
+    """Return a connection to the daemon, starting one where none runs; raise LayerUnavailable when that fails."""
+    try:
+        return link.reach(wanted, "rpc")
+    except link.Unreachable as error:
+        raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
 
 
 def ours(error: link.Refused) -> MemoryMcpError:

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_mcp.cli import render
+from memory_mcp.cli.failures import reach
 from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
 if TYPE_CHECKING:
     from memory_mcp.config import Settings
 
+#: Seconds between the end of a daemon and the next connection.
 _AGAIN = 0.5
 
 
@@ -31,15 +33,17 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
 
 
 def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
-    """Open the HTTP server, print its address, and keep it open until stopped, also in the next daemon."""
+    """Open the daemon's HTTP server, print its address, and keep it open, also in the next daemon, until this is stopped.
+
+    Raises:
+        LayerUnavailable: The platform has no sockets for a daemon, or none could be started.
+
+    """
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets for the daemon that serves HTTP", "Use stdio.")
     told = ""
     while True:
-        try:
-            line = link.reach(wanted, "rpc")
-        except link.Unreachable as error:
-            raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
+        line = reach(wanted)
         try:
             answer = link.converse(line, "http/open", {"host": args.host or "", "port": args.port}, lambda _: None)
             if answer["url"] != told:

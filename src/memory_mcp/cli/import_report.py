@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
-    """What an import did."""
+    """Return what an import did as JSON values; `seconds` of further stages are added to its own."""
     quotes = {
         reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
     }
@@ -40,7 +40,7 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 
 
 def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Return the lines of an import's report; `verbose`: every reason for leaving something out, with places."""
+    """Yield the lines of an import's report; `verbose`: with every reason for leaving something out, and places."""
     yield from source_lines(data, verbose)
     yield holdings_line(data["built"])
 
@@ -62,7 +62,7 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Return the lines about what was read of one source."""
+    """Yield the lines about what was read of one source; `verbose`: see `report_lines`."""
     extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
     files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
     yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"

@@ -1,4 +1,7 @@
-"""The argument tree and the exit status: 0 done, 1 the store or this program failed, 2 asked wrongly, 3 not now, 130 stopped."""
+"""Parses a command line and runs its command.
+
+Exit statuses: 0 done, 1 the store or this program failed, 2 the request was wrong, 3 it cannot be answered now, 130 stopped.
+"""
 
 import argparse
 import os
@@ -64,6 +67,7 @@ class Parser(argparse.ArgumentParser):
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
+        """Return the error for a word that an argument does not take, with the nearest one that it does."""
         from difflib import get_close_matches
 
         from memory_mcp.cli.mistakes import UNREADABLE
@@ -75,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         listed = f"Known: {', '.join(known)}. "
         if isinstance(self, _Front):
             near = [HABITS[given]] if given in HABITS else near
-            listed = "" if near else f"The everyday ones are {', '.join(registry.everyday())}. "
+            listed = "" if near else f"The everyday ones are {', '.join(registry.GROUPS['everyday'])}. "
         about = f" ({registry.COMMANDS[near[0]]})" if near and not listed and near[0] in registry.COMMANDS else ""
         said = f"Did you mean {near[0]}{about}? " if near else ""
         if argument == "SOURCE" and given in UNREADABLE:
@@ -102,6 +106,7 @@ class Parser(argparse.ArgumentParser):
     given: Sequence[str] = ()
 
     def _choices(self) -> "dict[str, Parser]":
+        """Return the parsers of the subcommands, by their names."""
         return dict(self._subparsers._group_actions[0].choices or {}) if self._subparsers else {}
 
 
@@ -176,6 +181,7 @@ def _interrupted_by_signals() -> Iterator[None]:
     from memory_mcp import machine
 
     def interrupt(number: int, _: FrameType | None) -> None:
+        """Raise KeyboardInterrupt; the next such signal ends the process."""
         signal.signal(number, signal.SIG_DFL)
         raise KeyboardInterrupt
 
@@ -213,6 +219,7 @@ def perform(argv: Sequence[str]) -> int:
 
 
 def _failed(text: str, status: int) -> int:
+    """Print an error as one line on stderr; return the exit status that is given."""
     if os.environ.get(_DEBUG) == "1" and sys.exc_info()[0] is not None:
         render.trace()
     render.err(render.one_line(text))
@@ -220,6 +227,7 @@ def _failed(text: str, status: int) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    """Parse the words and run the command that they name; raises what the command raises."""
     parser = build_parser(argv)
     try:
         args = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""A command line run inside the daemon, for a caller at another terminal."""
+"""Runs a command inside the daemon, for a caller at another terminal."""
 
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -24,10 +24,19 @@ def execute(
     look: tuple[int, bool, bool],
     stop: "Callable[[str], None]",
 ) -> int:
-    """Run it; the exit status. `look`: the terminal's columns, whether it is to be plain, and whether a person there confirmed.
+    """Run a command in the daemon and return its exit status.
+
+    Args:
+        app: The open memory.
+        argv: The command, as words of a command line.
+        talk: The caller's connection, with its working directory and environment.
+        out: Where the command's results go.
+        err: Where everything else that it prints goes.
+        look: The columns of the caller's terminal, whether it is to be plain, and whether a person there confirmed the command.
+        stop: Ends the daemon for the given reason; called where the command makes a new opening of the store necessary.
 
     Raises:
-        BrokenPipeError: the caller has gone.
+        BrokenPipeError: The caller has gone.
 
     """
 

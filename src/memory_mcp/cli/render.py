@@ -148,7 +148,7 @@ def _fenced(lines: Iterable[str]) -> None:
 
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
-    """One JSON document."""
+    """Print one JSON document; `recalled`: it holds stored text, and is marked so."""
     import json
 
     from memory_mcp.model.fencing import neutral_json
@@ -158,14 +158,14 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
-    """JSON to be copied out of a text."""
+    """Return the lines of JSON that a person is to copy."""
     import json
 
     return json.dumps(data, indent=2).splitlines()
 
 
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
-    """Lines with colours, where the terminal has any."""
+    """Print lines with colours where the terminal has any; `recalled`: they hold stored text, fenced off a terminal."""
     if recalled and not _out().isatty():
         _fenced(line.plain for line in lines)
         return
@@ -190,7 +190,7 @@ def can_ask() -> bool:
 
 
 def is_persons(argv: Sequence[str]) -> bool:
-    """Whether a person at a terminal says that what the command says is their own word; see `forward.QUESTIONS`."""
+    """Whether a person at a terminal confirms that a command's words are their own; see `forward.QUESTIONS`."""
     from memory_mcp.client.forward import question_of
 
     terminal = TERMINAL.get()
@@ -200,13 +200,13 @@ def is_persons(argv: Sequence[str]) -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Whether the person at the terminal says yes, which is what the return key alone says."""
+    """Ask a question on the terminal; return whether the answer is yes, as the return key alone means."""
     print(f"{safe(question)} [Y/n] ", end="", file=_err(), flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """`text` on one line, cut at a word to `width` characters when a width is given."""
+    """Return `text` on one line, cut between words to `width` characters; 0: not cut."""
     flat = " ".join(text.split())
     if not width or len(flat) <= width:
         return flat
@@ -216,7 +216,10 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
-    """Return `text` wrapped to lines of at most `width` characters; its own line breaks stay."""
+    """Return `text` wrapped to lines of at most `width` characters, indented; its own line breaks stay.
+
+    `first` is the indentation of the first line, where that is another.
+    """
     import textwrap
 
     lines: list[str] = []
@@ -244,19 +247,31 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
+def activity(one: Mapping[str, Any]) -> str:
+    """Return the counts of something that has `events` and `sessions`: 12 events in 3 sessions."""
+    return f"{plural(one['events'], 'event')} in {plural(one['sessions'], 'session')}"
+
+
+def last_part(project: str) -> str:
+    """Return the last part of a project's name: `harbour` of `github.com/acme/harbour`."""
+    return project.rstrip("/").rsplit("/", 1)[-1]
+
+
 def days(first: str, last: str) -> str:
     """Return the days of two ISO 8601 times, as one where they are the same."""
     return " to ".join(dict.fromkeys((first[:10], last[:10])))
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with its unit."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+    """Return a number of bytes with a decimal unit, such as 4.2 MB."""
+    if count < 1000:
+        return f"{count} B"
+    value = count / 1000
+    for unit in ("kB", "MB"):
+        if value < 1000:
+            return f"{value:.1f} {unit}"
         value /= 1000
-    raise AssertionError
+    return f"{value:.1f} GB"
 
 
 class Progress:

@@ -1,1 +1,1 @@
-"""What runs beside a client: relay, hook, forwarded command, and the way to the daemon. Standard library only."""
+"""The processes beside a client: relay, hooks, forwarded commands, and their link to the daemon. Standard library only."""

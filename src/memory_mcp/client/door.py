@@ -1,4 +1,4 @@
-"""The daemon's local door: a Unix socket, or where there is none, loopback TCP behind a secret only this user can read.
+"""The address at which a daemon listens: a Unix socket, else loopback TCP behind a secret that only this user can read.
 
 Over TCP both sides prove that they know the secret before anything else is said, and the secret itself is never sent: who
 listens on a port that a daemon left learns nothing, and who connects without it hears nothing. Standard library only.
@@ -27,13 +27,23 @@ _BACKLOG = 128
 _HOST = "127.0.0.1"
 #: How long the other side may take for its proof (seconds).
 _PATIENCE = 5.0
+#: Bytes of a secret, and longest line of the proof.
 _SECRET, _LONGEST = 32, 4096
 
 
 def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
-    """The listening socket of a data directory whose lock the caller holds, and its secret, "" for a Unix socket.
+    """Listen for a data directory whose lock the caller holds; an address that an earlier daemon left is replaced.
 
-    A stale one is replaced. Without `unix`, or where the system or the file system has no such sockets, it is TCP.
+    Args:
+        directory: The data directory.
+        unix: Whether a Unix socket may be used; without it, or where there are none, it is loopback TCP.
+
+    Returns:
+        The listening socket, and the secret that callers must prove ("" for a Unix socket).
+
+    Raises:
+        OSError: There is no way to listen; FileExistsError where something is in the way of the socket.
+
     """
     forget(directory)
     if unix and hasattr(socket, "AF_UNIX"):
@@ -48,6 +58,7 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
 
 
 def _listen_unix(place: str) -> socket.socket:
+    """Return a Unix socket that listens at a path, for this user alone; raise FileExistsError where the path is taken."""
     if os.path.lexists(place):
         raise FileExistsError(f"{place} is in the way: it is not a socket")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -63,6 +74,7 @@ def _listen_unix(place: str) -> socket.socket:
 
 
 def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
+    """Return a loopback socket that listens on a free port, and its secret, both written down for callers."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
@@ -83,7 +95,7 @@ def _listening(listener: socket.socket) -> socket.socket:
 
 
 def forget(directory: str) -> None:
-    """Nobody finds a daemon here any more. What is in the way of a socket and is none stays."""
+    """Remove the files by which callers find the daemon; a file in the socket's place that is no socket stays."""
     import stat
 
     try:
@@ -99,7 +111,7 @@ def forget(directory: str) -> None:
 
 
 def seen(directory: str) -> tuple[int, int, int] | None:
-    """What callers find a daemon by: its file's device, number and time of change; None: they find nothing."""
+    """Return device, number and time of change of the file by which callers find the daemon; None where there is none."""
     for place in (paths.door_file(directory), paths.socket_path(directory)):
         try:
             found = os.lstat(place)
@@ -110,7 +122,7 @@ def seen(directory: str) -> tuple[int, int, int] | None:
 
 
 def connect(directory: str) -> socket.socket:
-    """A connection to the running daemon; OSError when there is none, or when what answers is not of this user."""
+    """Return a connection to the running daemon; raise OSError when none runs, or when it is not of this user."""
     told = _told(paths.door_file(directory))
     if told is None:
         if not hasattr(socket, "AF_UNIX"):
@@ -140,7 +152,7 @@ def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
 
 
 def _told(place: str) -> tuple[int, str] | None:
-    """The port and the secret of a daemon; None where none listens on TCP. PermissionError for a file of somebody else's."""
+    """Return port and secret of a daemon, None where none listens on TCP; raise PermissionError for another user's file."""
     try:
         handle = os.open(place, os.O_RDONLY | machine.PRIVATE)
     except FileNotFoundError:
@@ -159,7 +171,7 @@ def _told(place: str) -> tuple[int, str] | None:
 
 
 def prove(sock: socket.socket, secret: str) -> None:
-    """The caller's side; ConnectionRefusedError when the other side does not know the secret."""
+    """Prove the secret as the caller, and check the daemon's proof; raise ConnectionRefusedError when that is wrong."""
     ours = os.urandom(_SECRET).hex()
     sock.sendall(_line({"nonce": ours}))
     heard = _heard(sock)
@@ -170,21 +182,24 @@ def prove(sock: socket.socket, secret: str) -> None:
 
 
 def answer(secret: str, who: str, callers: str, daemons: str) -> str:
-    """What proves that `who` (daemon or caller) knows the secret, for this connection alone."""
+    """Return the proof that `who` (daemon or caller) knows the secret, for the two nonces of this connection."""
     import hmac
 
     return hmac.digest(secret.encode(), f"{who}:{callers}:{daemons}".encode(), "sha256").hex()
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two proofs are the same, in a time that tells nothing."""
+    """Whether two proofs are the same, compared in constant time."""
     import hmac
 
     return hmac.compare_digest(one.encode(), other.encode())
 
 
 async def demand(hear: Hear, say: Say, secret: str) -> bool:
-    """The daemon's side: `hear` gives the next line's object, empty for none; whether the caller knows the secret."""
+    """Prove the secret as the daemon; return whether the caller proves it too.
+
+    `hear` returns the next line's object, empty for none; `say` sends a line.
+    """
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()
     await say(_line({"nonce": ours, "proof": answer(secret, "daemon", theirs, ours)}))
@@ -197,7 +212,12 @@ def _line(message: dict[str, str]) -> bytes:
 
 
 def _heard(sock: socket.socket) -> dict[str, object]:
-    """One line, read byte by byte: what follows it belongs to whoever reads next."""
+    """Return the object of one line, read byte by byte, since what follows belongs to the next reader.
+
+    Raises:
+        ConnectionRefusedError: The other side ends, or sends no line.
+
+    """
     got = bytearray()
     while not got.endswith(b"\n"):
         more = sock.recv(1)

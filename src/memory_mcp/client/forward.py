@@ -1,4 +1,4 @@
-"""A command run by the daemon, its words shown here. Standard library only, so that a question costs a tenth of a second."""
+"""Has the daemon run a command, and shows its output. Standard library only, so that a question takes a tenth of a second."""
 
 import os
 import sys
@@ -7,9 +7,8 @@ from typing import Any
 
 from memory_mcp.client import link
 
-_INTERRUPTED = 130
-_NOT_NOW = 3
-_ASKED_WRONGLY = 2
+#: Exit statuses of a command that was stopped, that cannot be answered now, and that was wrong.
+_INTERRUPTED, _NOT_NOW, _ASKED_WRONGLY = 130, 3, 2
 _OWN = "Record it as your own word, and not as an agent's?"
 #: Commands that count as a person's own where one typed them at a terminal and says yes to this.
 QUESTIONS = {
@@ -21,7 +20,12 @@ QUESTIONS = {
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
-    """The command's exit status; None when no daemon can be had, which the command line itself may explain."""
+    """Have the daemon run a command line, starting a daemon where none runs.
+
+    Returns:
+        The command's exit status; None when no daemon can be reached, which the command itself may explain.
+
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     said = False
@@ -63,6 +67,7 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
 
 
 def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
+    """Run a command in the daemon once; `hear` gets its output. Raises link.Refused, link.Unreachable or OSError."""
     line = link.reach(wanted, "rpc")
     if unusable := line.about.get("unusable"):
         line.close()
@@ -87,7 +92,7 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 
 
 def _confirmed(argv: Sequence[str]) -> bool:
-    """Whether a person at this terminal says that these are their own words; nobody else is asked."""
+    """Whether a person at this terminal confirms that the words are their own; False where nobody can be asked."""
     question = question_of(argv)
     if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -97,12 +102,13 @@ def _confirmed(argv: Sequence[str]) -> bool:
 
 
 def question_of(argv: Sequence[str]) -> str:
-    """What a person is asked before a command; "" where it is anybody's."""
+    """Return the question to confirm a command; "" for one that needs no confirmation."""
     words = tuple(word for word in argv if not word.startswith("-"))
     return next((question for named, question in QUESTIONS.items() if words[: len(named)] == named), "")
 
 
 def _columns() -> int:
+    """Return the columns of the terminal; 0 where there is none."""
     for stream in (sys.stdout, sys.stderr):
         try:
             return os.get_terminal_size(stream.fileno()).columns

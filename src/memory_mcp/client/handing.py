@@ -1,4 +1,4 @@
-"""A payload handed to the daemon that runs: one request over the local door, and whether it was kept.
+"""Hands a hook's payload to the daemon that runs, by one request over its local socket.
 
 The modules json, socket and signal together would cost a hook as much as all else it does with a tool call. So over a Unix
 socket the request is put together, and its answer read, by hand, and what those modules are made of is used.
@@ -29,9 +29,17 @@ _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 
 
 def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Whether the daemon has written the payload, without its secrets, under this name into the spool.
+    """Hand a payload to the running daemon; none is started.
 
-    `told` is as in `spoolfile.header`.
+    Args:
+        directory: The data directory.
+        name: The payload's name in the spool.
+        payload: What the client wrote, bytes.
+        told: As in `spoolfile.header`.
+
+    Returns:
+        Whether the daemon has written the payload, without its secrets, under this name into the spool.
+
     """
     if len(payload) > LONGEST:
         return False
@@ -44,11 +52,12 @@ def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -
 
 
 def stop_after(seconds: float) -> None:
-    """TimeoutError in this process after so long, whatever it waits for then; 0 calls it off."""
+    """Raise TimeoutError in this process after so many seconds, whatever it waits for then; 0 cancels that."""
     # The signal module without its names for people, which would cost as much as connecting does.
     import _signal  # type: ignore[import-not-found]  # has no stub
 
     def stop(_: int, __: "FrameType | None") -> None:
+        """Raise TimeoutError."""
         raise TimeoutError("no answer in time")
 
     if hasattr(_signal, "setitimer"):
@@ -75,7 +84,7 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
 
 
 def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
-    """The line that says who calls, and the request, in one piece: nothing of the first answer changes the second."""
+    """Return the hello and the request in one piece, since the daemon's greeting does not change the request."""
     import binascii
 
     hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
@@ -86,7 +95,7 @@ def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
 
 
 def _second_line(sock: "_socket.socket") -> bytes:
-    """The answer to the request, which follows that to the hello; b"" when the daemon has gone."""
+    """Return the answer to the request, which follows the daemon's greeting; b"" when the daemon has gone."""
     got = b""
     while got.count(b"\n") < 2:
         more = sock.recv(_CHUNK)

@@ -1,4 +1,4 @@
-"""A client's hook: one payload from standard input into the spool, and the client's answer, if there is one, out.
+"""A client's hook: writes one payload from standard input into the spool, and prints the answer to the client, if any.
 
 Invariants
 1. The exit status is 0, whatever happens; trouble is one line on standard error, and nothing but an answer is printed.
@@ -42,7 +42,7 @@ _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--co
 
 
 def main(argv: "Sequence[str]") -> int:
-    """Keep the payload and answer it; 0."""
+    """Keep the payload on standard input, print the answer to it, and return 0 whatever happens."""
     try:
         _run(list(argv))
     except BaseException as error:
@@ -51,6 +51,7 @@ def main(argv: "Sequence[str]") -> int:
 
 
 def _run(argv: "list[str]") -> None:
+    """Keep the payload, answer it, and have it filed where a session begins or ends; raises what goes wrong."""
     client, named, config = _arguments(argv)
     if client not in CLIENTS:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
@@ -87,7 +88,7 @@ def _run(argv: "list[str]") -> None:
 
 
 def _is_paused(payload: bytes, directory: str, config: str) -> bool:
-    """Whether recording of the payload's project is paused: then not a byte of it is kept."""
+    """Whether recording of the payload's project is paused, so that nothing of it may be kept."""
     from memory_mcp import paths
 
     if not os.path.lexists(paths.pauses_file(directory)):
@@ -106,7 +107,7 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
-    """Client, data directory and settings file; words that are not understood are passed over."""
+    """Return client, data directory and settings file, "" for each that is not given; other words are ignored."""
     client, options = "", {"--data-dir": "", "--config": ""}
     left = list(argv)
     while left:
@@ -120,7 +121,7 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 
 
 def _read() -> bytes:
-    """Standard input to its end, so that who writes it never meets a closed pipe; what is too much is let go."""
+    """Read standard input to its end, so that the client never meets a closed pipe; what is too much is dropped."""
     parts: list[bytes] = []
     size = 0
     while part := os.read(0, _CHUNK):
@@ -131,9 +132,20 @@ def _read() -> bytes:
 
 
 def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> str:
-    """Keep one payload without its secrets; what to complain of, or "". OSError when it is not kept.
+    """Keep one payload without its secrets, by the daemon or in this process.
 
-    `told` may name what the payload does not say: "project_dir" and "cwd" of whoever sent it.
+    Args:
+        directory: The data directory.
+        client: The client that sent it.
+        payload: What the client wrote, bytes.
+        told: What the payload does not say: "project_dir" and "cwd" of its sender.
+
+    Returns:
+        What to complain of; "" for nothing.
+
+    Raises:
+        OSError: The payload is not kept.
+
     """
     from memory_mcp import paths
     from memory_mcp.client import handing, spoolfile
@@ -157,7 +169,7 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
 
 
 def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
-    """What the client is to tell its model, printed; nothing when there is nothing to tell. `prompt` is its event of one."""
+    """Print what the client is to tell its model, if anything; `prompt` is the name of the client's event of a prompt."""
     for event, tell in (("SessionStart", _briefing), (prompt, _recall)):
         if not _may_be(payload, event):
             continue
@@ -175,7 +187,7 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
 
 
 def _with_loss(text: str, directory: str) -> str:
-    """What a new session is told, with what is missing of the memory before it, also where there is nothing else to tell."""
+    """Return a briefing preceded by what is missing of the memory, also where the briefing is empty."""
     from memory_mcp import paths
 
     if not (missing := paths.loss_told(directory)):
@@ -186,7 +198,7 @@ def _with_loss(text: str, directory: str) -> str:
 
 
 def _may_be(payload: bytes, *events: str) -> bool:
-    """Whether the payload may be of one of these events: a cheap look, since most are tool calls, and some are long."""
+    """Whether the payload holds the name of one of these events; cheap, as most are tool calls and some are long."""
     return any(b'"' + event.encode() + b'"' in payload for event in events)
 
 
@@ -210,7 +222,7 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _waiting(directory: str) -> list[str]:
-    """Payloads that are not stored yet."""
+    """Return the names of payloads that are not stored yet."""
     from memory_mcp import paths
 
     try:
@@ -220,6 +232,7 @@ def _waiting(directory: str) -> list[str]:
 
 
 def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str, config: str) -> str:
+    """Return what `tell` answers to a payload of this event; "" for another event, or where answers are switched off."""
     if not _is_on(event, config):
         return ""
     import json
@@ -229,6 +242,7 @@ def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str
 
 
 def _is_on(event: str, config: str) -> bool:
+    """Whether the settings allow an answer to an event: briefings of new sessions, or recall at prompts."""
     from memory_mcp import paths
 
     if event == "SessionStart":
@@ -237,7 +251,7 @@ def _is_on(event: str, config: str) -> bool:
 
 
 def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
-    """Where the last sessions of this project left off, as it was rendered ahead of time."""
+    """Return the project's briefing as it was rendered ahead of time; "" where there is none."""
     if told.get("source") in _KNOWS:
         return ""
     project = _project(told, config)
@@ -253,7 +267,7 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
-    """What fits the prompt, from a daemon that runs already; "" when none answers in time."""
+    """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time."""
     from memory_mcp import paths
 
     prompt = told.get("prompt")
@@ -277,6 +291,7 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _project(told: "dict[str, Any]", config: str) -> str:
+    """Return the project of a payload, by the environment, its directory, or the settings."""
     from memory_mcp import paths
     from memory_mcp.scope import caller_project
 
@@ -286,7 +301,7 @@ def _project(told: "dict[str, Any]", config: str) -> str:
 
 
 def _bounded(text: str) -> str:
-    """As much as the client takes, fenced here and now: a file may be of another version, and a cut text lacks its end."""
+    """Return as much of a text as the client takes, in a fence of this version, also where its end is cut off."""
     from memory_mcp.model.fencing import refenced
     from memory_mcp.model.sentinel import CLOSE
 
@@ -295,7 +310,7 @@ def _bounded(text: str) -> str:
 
 
 def _complain(text: str) -> None:
-    """One line on standard error, if there is one."""
+    """Write one line to standard error, where that is open."""
     line = " ".join(text.split())[:500]
     from memory_mcp.client.spoolfile import write_all
 

@@ -1,4 +1,4 @@
-"""Lines of JSON-RPC as clients send them: cut out of a stream within a bound, and each one read or answered.
+"""Splits a stream of JSON-RPC into lines of bounded length, and reads each line, or answers one that cannot be read.
 
 Standard library only: every client's relay uses it.
 
@@ -41,7 +41,7 @@ class Cut:
 
 
 class Splitter:
-    """A stream in chunks in, whole lines out, without their ends: line feeds, carriage returns or both."""
+    """Splits a stream that comes in chunks into lines, without their ends: line feeds, carriage returns or both."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -51,7 +51,7 @@ class Splitter:
         self._cut: Cut | None = None
 
     def feed(self, got: bytes) -> list[bytes | Cut]:
-        """The lines that end in this chunk."""
+        """Return the lines that end in this chunk; a `Cut` stands for one that was too long."""
         *ended, rest = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
         found = []
         for part in ended:
@@ -61,7 +61,7 @@ class Splitter:
         return found
 
     def end(self) -> bytes | Cut:
-        """What came since the last line; b"" for nothing."""
+        """Return what came since the last line, and begin another; b"" for nothing."""
         whole: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
         self._line, self._cut = bytearray(), None
         return whole
@@ -78,7 +78,7 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What becomes of a line: it is passed on as `line`, or `answer` goes back; neither for an empty one."""
+    """The result of reading a line: `line` is to be passed on, or `answer` sent back; neither for an empty one."""
 
     line: bytes = b""
     message: dict[str, Any] | None = None
@@ -86,7 +86,7 @@ class Read:
 
 
 def read(line: bytes | Cut) -> Read:
-    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a mark of UTF-8 before it is dropped."""
+    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte order mark is dropped."""
     if isinstance(line, Cut):
         return Read(answer=too_long(_told(line.head, line.tail)))
     line = line.removeprefix(_MARK)
@@ -119,7 +119,7 @@ def read(line: bytes | Cut) -> Read:
 
 
 def _wrong(message: object) -> str:
-    """What makes a JSON value no message of the protocol; "" for nothing."""
+    """Return why a JSON value is no message of the protocol; "" where it is one."""
     if isinstance(message, list):
         return "batches are not supported; send one message per line"
     if not isinstance(message, dict):
@@ -136,7 +136,7 @@ def _wrong(message: object) -> str:
 
 
 def _wrong_answer(message: Mapping[str, Any]) -> str:
-    """What makes an object without a method no answer to a request of the server's; "" for nothing.
+    """Return why an object without a method is no answer to a request of the server's; "" where it is one.
 
     The SDK keeps what it cannot read in its log, word for word.
     """
@@ -150,12 +150,13 @@ def _wrong_answer(message: Mapping[str, Any]) -> str:
 
 
 def _id(message: object) -> str | int | None:
+    """Return the id of a message; None where it has none that the protocol allows."""
     found = message.get("id") if isinstance(message, dict) else None
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
 
 
 def _depth(message: object) -> int:
-    """Levels of lists and objects, counted without recursion."""
+    """Return the levels of lists and objects in a value, counted without recursion."""
     levels, layer = 0, [message]
     while layer := [value for value in layer if isinstance(value, dict | list)]:
         levels += 1
@@ -164,7 +165,7 @@ def _depth(message: object) -> int:
 
 
 def too_long(number: str | int | None) -> bytes:
-    """The answer to a line beyond the bound."""
+    """Return the answer to a line that is too long."""
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
     return _error(number, INVALID_REQUEST, why)
 
@@ -180,12 +181,12 @@ def _refused_message(message: object, why: str) -> Read:
 
 
 def refused(message: object, why: str) -> bytes:
-    """The answer to a message that reads well and is none of the protocol's all the same."""
+    """Return the answer to a message that is JSON, and still no message of the protocol."""
     return _refused_message(message, why).answer
 
 
 def _told(head: bytes, tail: bytes) -> str | int | None:
-    """The id of a message that cannot be read, from its first or last members; None for one that cannot be read itself."""
+    """Return the id of a message that cannot be read, from its first or last members; None where it cannot be found."""
     found = _FIRST.match(head) or _LAST.search(tail)
     try:
         return _id({"id": json.loads(found[1].decode())}) if found else None
@@ -194,6 +195,7 @@ def _told(head: bytes, tail: bytes) -> str | int | None:
 
 
 def _error(number: str | int | None, code: int, why: str) -> bytes:
+    """Return the line of an error response."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
     return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""The way to the daemon of a data directory: find it, start it, say who calls, ask it something. Standard library only.
+"""Connects to the daemon of a data directory: finds or starts it, says who calls, and calls methods. Standard library only.
 
 A connection begins with one line from the caller (`hello`) and one line back; after that it carries newline-delimited
 JSON-RPC: MCP for kind "mcp", the private methods for kind "rpc".
@@ -35,7 +35,7 @@ LONGEST = 256 * 1024 * 1024
 
 
 def notes(about: Mapping[str, Any]) -> Iterator[str]:
-    """What a person is to know of the daemon that answers, one line each."""
+    """Yield a line for each thing that a person should know of the daemon that answers."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs != __version__:
         yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
@@ -44,11 +44,11 @@ def notes(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Unreachable(OSError):
-    """There is no daemon, and none could be started; the text says why."""
+    """No daemon runs, and none could be started; the text says why."""
 
 
 class Unusable(Unreachable):
-    """No daemon can serve the directory as it is, however long one waits."""
+    """No daemon can serve the directory as it is, however long a caller waits."""
 
 
 class Refused(Exception):
@@ -85,7 +85,7 @@ class Wanted:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What distinguishes this caller's settings from another's, in words for comparing."""
+        """The caller's settings as text, to be compared with those of the daemon."""
         found = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
         told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
         for key, value in self.flags.items():
@@ -95,12 +95,12 @@ class Wanted:
 
 
 def usable() -> bool:
-    """Whether this platform has what a daemon needs."""
+    """Whether this platform can run a daemon."""
     return hasattr(os, "posix_spawn") or machine.WINDOWS
 
 
 class Line:
-    """A connection after its hello: lines out, lines in."""
+    """A connection that sends and receives JSON objects, one a line."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -110,11 +110,11 @@ class Line:
         self.about: dict[str, Any] = {}
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """One line out."""
+        """Send one object."""
         self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     def receive(self) -> dict[str, Any]:
-        """One line in; ConnectionError when the daemon has gone."""
+        """Return the next object; raise ConnectionError when the daemon has gone or its answer is too long."""
         start = 0
         while (end := self.rest.find(b"\n", start)) < 0:
             start = len(self.rest)
@@ -130,12 +130,12 @@ class Line:
         return found
 
     def close(self) -> None:
-        """Let go."""
+        """Close the connection."""
         self.sock.close()
 
 
 def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = START_PATIENCE) -> Line:
-    """Say who calls and hear who answers, within `patience` seconds."""
+    """Exchange hellos on a socket within `patience` seconds; return the connection, of `kind` "mcp" or "rpc"."""
     line = Line(sock)
     # What tells the caller's project; everything else of its environment stays with it.
     told = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
@@ -160,10 +160,22 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
 
 
 def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
-    """A greeted connection, with a daemon started when there is none; Unreachable when that fails.
+    """Connect to the daemon and exchange hellos.
 
     A daemon of an older version than this program is asked to end, and one of this version takes its place; likewise one whose
-    settings file says something else since. Refused when the caller's own variables cannot be used.
+    settings file has changed since.
+
+    Args:
+        wanted: Which daemon.
+        kind: "mcp", or "rpc" for the private methods.
+        start: Start a daemon where none runs, and replace one that is outdated.
+        patience: Seconds that it may take.
+
+    Raises:
+        Unreachable: No daemon could be started.
+        Refused: The caller's own settings cannot be used.
+        OSError: No daemon runs, and none was to be started.
+
     """
     end, started = time.monotonic() + patience, 0
     while True:
@@ -189,7 +201,7 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
 
 
 def call(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
-    """One private method, answered within `deadline` seconds; OSError (TimeoutError) or Refused otherwise."""
+    """Call one private method; raise OSError where it is not answered within `deadline` seconds, Refused for an error."""
     end = time.monotonic() + deadline
     line = reach(Wanted(directory), "rpc", start, deadline)
     try:
@@ -202,7 +214,10 @@ def call(directory: str, method: str, params: Mapping[str, Any], deadline: float
 def converse(
     line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], number: int = 1
 ) -> dict[str, Any]:
-    """One private method on an open connection; `hear` gets what comes before the answer. Refused for an error."""
+    """Call one private method on an open connection and return its result.
+
+    `hear` gets the messages that come before the result. Raises Refused when the daemon answers with an error.
+    """
     line.send({"id": number, "method": method, "params": params})
     while True:
         message = line.receive()
@@ -218,7 +233,13 @@ def converse(
 
 @contextmanager
 def starting(directory: str, end: float) -> Iterator[None]:
-    """The start lock, waited for until `end`."""
+    """Hold the lock under which a daemon is started, waiting for it until `end` (monotonic clock, seconds).
+
+    Raises:
+        Unusable: The directory cannot be a data directory.
+        Unreachable: Another process has held the lock for too long.
+
+    """
     if why := paths.foreign(directory):
         raise Unusable(why)
     odd, kind = paths.planted(directory)
@@ -244,7 +265,7 @@ def starting(directory: str, end: float) -> Iterator[None]:
 
 
 def _start(wanted: Wanted, end: float) -> bool:
-    """Start a daemon unless one listens meanwhile, and whether it did; Unreachable with its last words when it ends at once."""
+    """Start a daemon unless one listens meanwhile; return whether it did. Raises Unreachable when the daemon ends at once."""
     with starting(wanted.directory, end):
         if _listens(wanted.directory):
             return False
@@ -265,7 +286,7 @@ def _start(wanted: Wanted, end: float) -> bool:
 
 
 def start_aside(wanted: Wanted) -> None:
-    """Have a daemon started by a process of its own, which waits for it in the place of this one."""
+    """Start the daemon by a process of its own, so that this one need not wait."""
     words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
     words += ["--config", wanted.config] if wanted.config else []
     machine.start([sys.executable, *words], _environ(), os.devnull)
@@ -285,6 +306,7 @@ def _spawn(wanted: Wanted, log: str) -> machine.Started:
 
 
 def _environ() -> dict[str, str]:
+    """Return the environment of a daemon: this process's without what is of this caller alone."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -292,7 +314,7 @@ def _environ() -> dict[str, str]:
 
 
 def _last_words(log: str, said: int) -> str:
-    """What the daemon wrote last before it ended."""
+    """Return the last line that the daemon wrote to its log, behind the first `said` bytes."""
     try:
         with open(os.open(log, os.O_RDONLY | machine.PRIVATE), "rb") as stream:
             stream.seek(said)
@@ -303,14 +325,15 @@ def _last_words(log: str, said: int) -> str:
 
 
 def _why_replace(about: Mapping[str, Any]) -> str:
-    """Why another daemon is to take this one's place; "" when it is as it should be."""
-    if _newer(__version__, str(about.get("memory-mcp", ""))):
+    """Return why another daemon must take this one's place; "" where it need not."""
+    theirs = str(about.get("memory-mcp", ""))
+    if theirs and _numbers(__version__) > _numbers(theirs):
         return f"version {__version__} takes over"
     return f"the settings file changed ({about['stale']})" if about.get("stale") else ""
 
 
 def _replace(wanted: Wanted, pid: int, why: str) -> None:
-    """Have the daemon end."""
+    """Ask the daemon of a process id to end, for the given reason."""
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
         if line.about.get("pid") == pid:
@@ -321,9 +344,6 @@ def _replace(wanted: Wanted, pid: int, why: str) -> None:
         time.sleep(_POLL)
 
 
-def _newer(ours: str, theirs: str) -> bool:
-    return _numbers(ours) > _numbers(theirs) if theirs else False
-
-
 def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare it with another."""
     return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

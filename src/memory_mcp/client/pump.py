@@ -1,4 +1,4 @@
-"""One client's stdin and stdout relayed to the daemon, across the daemon's death. Standard library only.
+"""Relays one client's stdin and stdout to the daemon, and goes on with the next daemon when one dies. Standard library only.
 
 Invariants
 1. Every line of the client reaches a daemon: what was in flight when one died is sent again to the next, under the same
@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from memory_mcp import machine
@@ -44,11 +45,13 @@ _LASTING = {"logging/setLevel": "level", "resources/subscribe": "uri"}
 _UNDONE = {"resources/unsubscribe": "resources/subscribe"}
 #: By these a client greets, in one era or the other; an error for one of them would end the connection.
 _GREETINGS = frozenset({"initialize", "server/discover"})
+#: The code of an error for a call that no daemon could take, and how most answers begin.
 _UNAVAILABLE = -32000
+_USUAL = b'{"jsonrpc":"2.0","id":'
 
 
 class Relay:
-    """What must be known of a conversation to carry it over to another daemon. Pure: lines in, lines out."""
+    """The state of a conversation that is needed to continue it with another daemon. Pure: takes and returns lines."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -71,7 +74,7 @@ class Relay:
         return bool(self._pending)
 
     def from_client(self, given: bytes | lines.Cut) -> bytes:
-        """A client's line as the daemon is to get it; b"" for one that is answered here, or says nothing."""
+        """Return a client's line as the daemon is to get it; b"" for one that is empty, or answered here."""
         found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
         line, message = found.line, found.message
         if found.answer:
@@ -80,7 +83,10 @@ class Relay:
             return line
         method, params = message["method"], message.get("params") or {}
         if "id" not in message:
-            self._notified(method, params, line)
+            if method == "notifications/initialized":
+                self._initialized = line
+            elif method == "notifications/cancelled":
+                self._pending.pop(json.dumps(params.get("requestId")), None)
             return line
         if method == "tools/call":
             line = self._keyed(message, params)
@@ -94,12 +100,6 @@ class Relay:
         self._lasts(method, params, message)
         self._pending[name] = [line, 0, method in _GREETINGS]
         return line
-
-    def _notified(self, method: str, params: dict[str, Any], line: bytes) -> None:
-        if method == "notifications/initialized":
-            self._initialized = line
-        elif method == "notifications/cancelled":
-            self._pending.pop(json.dumps(params.get("requestId")), None)
 
     def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
         self._calls += 1
@@ -117,7 +117,7 @@ class Relay:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
-        """A daemon's line as the client is to get it; b"" for one that is swallowed."""
+        """Return a daemon's line as the client is to get it; b"" for one that the client must not see."""
         name = _answered_id(line)
         if name is None:
             return line
@@ -131,12 +131,12 @@ class Relay:
         return line
 
     def lost(self) -> None:
-        """A daemon died with what is in flight."""
+        """Note that a daemon died while the pending requests were in flight."""
         for entry in self._pending.values():
             entry[1] += 1
 
     def again(self) -> tuple[list[bytes], list[bytes]]:
-        """What a new daemon must hear, and what the client is told of calls that are given up."""
+        """Return the lines that a new daemon must be sent, and the answers to calls that are given up."""
         self._swallow.clear()
         said: list[bytes] = []
         if self._opening and self._answered:
@@ -154,7 +154,7 @@ class Relay:
         return said + [line for line, *_ in self._pending.values()], told
 
     def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
-        """Errors for everything in flight; greetings may be left waiting."""
+        """Return errors for everything in flight; `but_greetings`: greetings are left waiting."""
         return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
 
     def _give_up(self, name: str, why: str) -> bytes:
@@ -166,17 +166,14 @@ class Relay:
 
 
 def _answered_id(line: bytes) -> str | None:
-    """The id a daemon's line answers; None when it is a request or a notification."""
+    """Return the id that a daemon's line answers; None for a request or a notification."""
     head = line[:200]
-    for start in (b'{"jsonrpc":"2.0","id":',):
-        if head.startswith(start):
-            # The usual form: the id can be read without reading a long answer.
-            token, _, rest = head[len(start) :].partition(b",")
-            if rest.startswith((b'"result"', b'"error"')):
-                try:
-                    return json.dumps(json.loads(token))
-                except ValueError:
-                    break
+    if head.startswith(_USUAL):
+        # The id can be read without reading a long answer.
+        token, _, rest = head[len(_USUAL) :].partition(b",")
+        if rest.startswith((b'"result"', b'"error"')):
+            with suppress(ValueError):
+                return json.dumps(json.loads(token))
     try:
         message = json.loads(line)
     except ValueError:
@@ -204,23 +201,19 @@ class Pump:
             self._heard(bytes(line.rest))
 
     def run(self) -> None:
-        """As `_relay_all`; the client has been told everything when this returns."""
-        self._relay_all()
-        self._sink.close()
-
-    def _relay_all(self) -> None:
         """Relay until the client closes its end and the daemon has answered what it will, or the client is gone."""
-        while True:
+        goes_on = True
+        while goes_on:
             if self._line is None:
                 if self._ended and not self._to_client:
-                    return
+                    break
                 if self._relay.waiting and not self._ended and time.monotonic() >= self._next_try:
                     self._again()
-            if not self._turn():
-                return
+            goes_on = self._turn()
+        self._sink.close()
 
     def _turn(self) -> bool:
-        """Wait until something can move, and move it; whether to go on."""
+        """Wait until something can be read or written, and do that; return whether to go on."""
         sock = self._line.sock if self._line else None
         reads: list[Any] = []
         if not self._ended and len(self._to_daemon) < _FULL:
@@ -271,7 +264,7 @@ class Pump:
                 self._lost()
 
     def _write(self) -> bool:
-        """Whether the client still listens."""
+        """Write to the client; return whether it still listens."""
         try:
             done = self._sink.write(self._to_client[:_PIPE])
         except OSError:
@@ -312,7 +305,7 @@ class Pump:
             self._to_client += self._relay.from_daemon(line + b"\n")
 
     def _lost(self) -> None:
-        """The daemon has gone; a half line of it says nothing."""
+        """Drop the connection to a daemon that has gone, with a half line of it."""
         if self._line is not None:
             self._line.close()
         self._line, self._stands_in = None, False
@@ -321,7 +314,7 @@ class Pump:
         self._to_daemon.clear()
 
     def _again(self) -> None:
-        """Another daemon, told all it must know; the client's calls fail in words when there is none to be had."""
+        """Connect to another daemon and send it all it must know; where none can be reached, pending calls fail."""
         try:
             line = link.reach(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
@@ -333,7 +326,7 @@ class Pump:
         self._take(line)
 
     def _look(self) -> None:
-        """Go over from the one that stands in to a daemon, where one can be had by now."""
+        """Replace the stand-in by a daemon, where one can be reached by now."""
         from memory_mcp.client import standin
 
         now = time.monotonic()
@@ -366,12 +359,17 @@ class Pump:
 
 
 def run(wanted: link.Wanted, start: bool = True) -> int | None:
-    """Relay stdin and stdout; the exit status.
+    """Relay stdin and stdout to the daemon.
 
-    With `start` a daemon that cannot be had now is tried for again while calls wait: a slow start would else leave this client
-    without one for its life, or make it the owner of the store. None, with nothing read yet: where the settings cannot be used
-    or the directory can only be read, which the server explains and does in this process, and without `start`, which counts
-    only a daemon that runs already, when there is none.
+    Args:
+        wanted: Which daemon.
+        start: Start a daemon where none runs. One that cannot be reached now is tried for again while calls wait: a slow start
+            would else leave this client without one for its life, or make it the owner of the store.
+
+    Returns:
+        The exit status. None, with nothing read yet, where the server has to run in this process: the settings cannot be used,
+        the directory can only be read, or no daemon runs and none was to be started.
+
     """
     line: link.Line | None = None
     stands_in = False

@@ -1,4 +1,4 @@
-"""One payload of a hook as a file of the spool: a line of JSON that tells where it comes from, then the payload.
+"""Writes one payload of a hook as a file of the spool: a line of JSON about its origin, then the payload.
 
 Invariants
 1. A file is written aside, is on disk, and only then has its name in `new/`: what lies there is whole.
@@ -19,7 +19,7 @@ _TIME, _REST = 20, 16
 
 
 def name_of(client: str, payload: bytes) -> str:
-    """A name for a payload that came now: names sort by time, and no other payload has it."""
+    """Return a name for a payload that came now: names sort by time, and no other payload has it."""
     import time
     import zlib
 
@@ -28,7 +28,7 @@ def name_of(client: str, payload: bytes) -> str:
 
 
 def client_of(name: str) -> str:
-    """The client that a name tells; ValueError for anything that is no name of ours, as a path would be."""
+    """Return the client in the name of a spool file; raise ValueError for any other name, such as a path."""
     at, rest, client = (*name.split("-", 2), "", "")[:3]
     named = client.replace("-", "").isalpha() and client.isascii() and client.islower()
     hexadecimal = len(rest) == _REST and not rest.strip("0123456789abcdef")
@@ -38,10 +38,14 @@ def client_of(name: str) -> str:
 
 
 def header(name: str, told: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
-    """The first line of a file: what the payload does not say.
+    """Return the first line of a file: what the payload does not say.
 
-    `told`: "project_dir" and "cwd" of whoever sent it. `cut`: the payload is only the beginning of what came. `raw`: secrets
-    could not be taken out of it.
+    Args:
+        name: The name of the file; raises ValueError for one that `name_of` did not make.
+        told: "project_dir" and "cwd" of the sender.
+        cut: Whether the payload is only the beginning of what came.
+        raw: Whether secrets could not be taken out of it.
+
     """
     words = "".join(f',"{key}":{quoted(value)}' for key, value in told.items() if value)
     words += (',"cut":true' if cut else "") + (',"raw":true' if raw else "")
@@ -49,16 +53,16 @@ def header(name: str, told: "Mapping[str, str]", cut: bool = False, raw: bool = 
 
 
 def quoted(text: str) -> str:
-    """A JSON string in ASCII. The json module alone would cost a third of what starting Python does."""
+    """Return a text as a JSON string in ASCII; loading the json module would take a third of the time that Python starts in."""
     raw = text.encode("utf-16-be", "surrogatepass")
     units = [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
 
 
 def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
-    """Write one file; OSError when that fails, and then nothing is left.
+    """Write one file of the spool; raise OSError when that fails, and then nothing of it is left.
 
-    `by` tells writers of one name apart while they write: a hook that no longer waits, and the daemon that it asked.
+    `by` distinguishes writers of one name while they write: a hook that no longer waits, and the daemon that it asked.
     """
     if not os.path.isdir(spool):
         from memory_mcp import paths
@@ -83,7 +87,7 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, however little the system takes at once."""
+    """Write all of `data` to a descriptor, however little the system takes at once."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -1,4 +1,6 @@
-"""Who answers a client while another process has the store, or while its directory cannot be used. Standard library only.
+"""Starts the process that answers a client while another process has the store, or its directory cannot be used.
+
+Standard library only.
 
 Invariants
 1. It never opens the store: it greets the client, and says to each call why the store cannot be had.
@@ -16,7 +18,7 @@ from memory_mcp.client import link
 
 
 def alone(directory: str) -> int:
-    """The process that has the store, or had it last, and is no daemon; 0 for a daemon and where nobody wrote that down."""
+    """Return the id of the process that has the store, or had it last; 0 for a daemon, and where that is not known."""
     try:
         handle = os.open(Path(directory) / "owner.json", os.O_RDONLY | machine.PRIVATE)
         with os.fdopen(handle, encoding="utf-8") as stream:
@@ -27,7 +29,7 @@ def alone(directory: str) -> int:
 
 
 def begin(wanted: link.Wanted) -> link.Line:
-    """A child that answers in the place of a daemon without the store; it ends with this process."""
+    """Start a child that answers without the store, and ends with this process; return a connection to it."""
     words = ["serve", "--held", "--data-dir", wanted.directory, *(["--config", wanted.config] if wanted.config else [])]
     words += ["--profile", profile] if (profile := wanted.flags.get("server.profile")) else []
     ours, theirs = socket.socketpair()

@@ -52,7 +52,7 @@ class Doors:
         return self._settings.http
 
     async def open(self, settings: ServerSettings) -> None:
-        """Open the door; raise ConfigError or AddressInUse when that fails."""
+        """Open the door at the address of `settings`; raise ConfigError or AddressInUse when that fails."""
         assert self.tasks is not None
         door = self._make(settings)
         self._asked_host = settings.http_host
@@ -120,6 +120,7 @@ class Doors:
         return (host, port) == (self._asked_host, self._door.address[1])
 
     def _let_go(self) -> None:
+        """Note that a caller of `hold` has gone; the last one closes the door, unless the settings or a browser keep it open."""
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

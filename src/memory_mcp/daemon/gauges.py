@@ -1,4 +1,4 @@
-"""An open memory in, what a scrape states about it out."""
+"""Reads from an open memory the numbers that `/metrics` publishes."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,12 @@ _PERIODS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY)
 
 
 def exposition(app: App) -> str:
-    """The text for Prometheus: what this process counted, and the state of `app` and its data directory."""
+    """Return the text for Prometheus: what this process counted, and the state of `app` and its data directory."""
     return metrics.exposition(readings(app))
 
 
 def readings(app: App) -> metrics.Readings:
-    """The gauges; an index that is not there has no documents and no size, and was never rebuilt."""
+    """Return the gauges by name and label; an index that is not there has no documents and no size."""
     stats = app.storage.stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
@@ -36,6 +36,7 @@ def readings(app: App) -> metrics.Readings:
 
 
 def _indexes(app: App) -> dict[str, dict[str, float]]:
+    """Return the gauges of the keyword and vector indexes."""
     told: dict[str, dict[str, float]] = {}
     for name in NAMES:
         told[f"{name}_index_doc_count"] = {"toc_node": 0, "grip": 0}
@@ -51,6 +52,7 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 
 
 def _topics(app: App) -> dict[str, dict[str, float]]:
+    """Return the gauges of the topic graph."""
     layer = app.topics()
     status = layer.detail()
     told: dict[str, dict[str, float]] = {
@@ -65,7 +67,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
 
 
 def spooled(directory: str) -> int:
-    """Payloads in the spool of a data directory."""
+    """Return the number of payloads in the spool of a data directory."""
     try:
         with os.scandir(Path(paths.spool_dir(directory)) / "new") as found:
             return sum(1 for _ in found)

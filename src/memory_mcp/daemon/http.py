@@ -1,4 +1,4 @@
-"""The HTTP door of the daemon: an address, the checks, the routes, and an end in time.
+"""Serves HTTP for the daemon: binds the address, checks and routes requests, and ends in time.
 
 Invariants
 1. Another address than loopback is bound only with a token and hosts that somebody wrote down.
@@ -64,7 +64,22 @@ class HttpDoor:
         max_body: int = MAX_BODY,
         pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
-        """Raise ConfigError when the address must not be bound or the token cannot be used."""
+        """Prepare the door; nothing is bound before `serve`.
+
+        Args:
+            server: The MCP server behind `/mcp` and `/sse`.
+            settings: Host, port, token and allowed hosts.
+            data_dir: Where the token is kept, made where there is none.
+            health: Returns what `/health` says besides version, process and uptime.
+            metrics: Returns the text of `/metrics`.
+            take_hook: Takes a client's name and the payload of a hook.
+            max_body: Largest request body, bytes.
+            pages: The memory and the visits of the explorer; None: no pages are served.
+
+        Raises:
+            ConfigError: The address must not be bound, or the token cannot be used.
+
+        """
         check_address(settings)
         self._settings = settings
         self._server = server
@@ -137,6 +152,7 @@ class HttpDoor:
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
     def _told(self) -> dict[str, Any]:
+        """Return what `/health` says."""
         uptime = round(time.monotonic() - self._began, 1)
         return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
 
@@ -146,16 +162,16 @@ class _State(ServerState):
 
     @property
     def default_headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers of every response."""
+        """The headers of every response: the date."""
         return [(b"date", formatdate(usegmt=True).encode("ascii"))]
 
     @default_headers.setter
     def default_headers(self, value: list[tuple[bytes, bytes]]) -> None:
-        """Nothing: uvicorn sets it as it starts."""
+        """Ignore the headers that uvicorn sets as it starts."""
 
 
 class _Bounded(H11Protocol):
-    """A connection whose requests come whole in time: uvicorn waits for ever for one that is half sent."""
+    """A connection that is closed when a request does not come whole in time; uvicorn would wait for ever."""
 
     _waits: asyncio.TimerHandle | None = None
     _for = ""
@@ -228,7 +244,7 @@ class Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the daemon's."""
+        """Install no signal handlers: signals are the daemon's."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -242,13 +258,13 @@ class Uvicorn(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def shut(self, sockets: list[socket.socket]) -> None:
-        """As `shutdown`, when it was started and is not shut already."""
+        """Shut down, if it was started and is not shut already."""
         if self.started and not self._shut:
             await self.shutdown(sockets)
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """The further Host headers that are let in."""
+    """Return the Host headers that are allowed besides loopback's."""
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 

@@ -1,4 +1,4 @@
-"""Payloads that hooks hand to the daemon, into the spool, without their secrets; the drain stores them from there.
+"""Writes payloads that hooks hand to the daemon into the spool, without their secrets; the drain stores them from there.
 
 Invariants
 1. What is acknowledged is on the disk, clean, and is stored with the next drain, also after a crash.
@@ -39,9 +39,10 @@ class Intake:
     """Takes payloads for one data directory."""
 
     def __init__(self, spool: str) -> None:
-        """`spool`: the spool's folder; it is made with the first payload.
+        """Take payloads for the folder `spool`, which is made with the first one.
 
-        Called by the owner of the directory: what a killed one was writing, acknowledged to nobody, is removed.
+        Only the owner of the data directory may do so: files that a killed owner was writing, which it acknowledged to
+        nobody, are removed.
         """
         for aside in (Path(spool) / "tmp").glob(f"*{_OURS}"):
             with suppress(OSError):
@@ -50,7 +51,15 @@ class Intake:
         self._loading = threading.Lock()
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Store a hook's payload: `name` of its file, `payload` in base 64, `told` as in `spoolfile.header`."""
+        """Write a hook's payload into the spool and acknowledge it.
+
+        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`.
+
+        Raises:
+            InvalidQuery: The name or the payload cannot be read.
+            StorageError: The payload cannot be written.
+
+        """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))
             spoolfile.client_of(name)
@@ -62,9 +71,9 @@ class Intake:
         return {KEPT: True}
 
     def take(self, client: str, payload: bytes) -> None:
-        """A payload that came over HTTP; OSError when it cannot be kept.
+        """Write a payload that came over HTTP into the spool; raise OSError when that fails.
 
-        It is kept as it came where its secrets cannot be taken out: who sent it cannot do that either.
+        Where its secrets cannot be taken out it is kept as it came, since its sender cannot take them out either.
         """
         name = spoolfile.name_of(client, payload)
         try:
@@ -75,6 +84,7 @@ class Intake:
         spoolfile.write(self._spool, name, spoolfile.header(name, {}, raw=failed), clean, _OURS)
 
     def _keep(self, name: str, payload: bytes, told: Mapping[str, str]) -> None:
+        """Write a payload without its secrets; raise StorageError when that fails."""
         payloads = self._payloads
         head = spoolfile.header(name, payloads.clean_told(told))
         try:

@@ -10,8 +10,8 @@ import sys
 from memory_mcp import machine
 from memory_mcp.errors import DiskFull
 
-_MOST_BYTES = 1_000_000
-_KEPT = 3
+#: Largest log file, bytes, and older ones that are kept.
+_MOST_BYTES, _KEPT = 1_000_000, 3
 _FORM = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
 # Libraries log their input: a line break in it would look like the start of another entry.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
@@ -21,7 +21,7 @@ class _Rotated(logging.handlers.RotatingFileHandler):
     """Also points standard output and error at the file it writes to, after each rotation again."""
 
     def _open(self) -> io.TextIOWrapper:
-        """Never through a link: its end would be another file."""
+        """Open the log file, never through a link, which would lead to another file."""
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | machine.NO_LINK, 0o600)
         return open(descriptor, "a", encoding=self.encoding)  # noqa: PTH123 - a descriptor, no path
 
@@ -31,19 +31,19 @@ class _Rotated(logging.handlers.RotatingFileHandler):
         self.redirect()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """See Handler. On a full disk the line is left out: where it came from would fill the room that is left."""
+        """Handle an error as Handler does; on a full disk the line is left out, since its traceback would need more room."""
         if DiskFull.within(sys.exc_info()[1]) is None:
             super().handleError(record)
 
     def redirect(self) -> None:
-        """Whatever a library prints ends in the log."""
+        """Point standard output and error at the log file, for what libraries print."""
         if self.stream is not None:
             for descriptor in (1, 2):
                 os.dup2(self.stream.fileno(), descriptor)
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Let a record through; of a full disk it says what to free, and not where in the program it was met."""
+    """Return True; a record about a full disk is changed to say what to free, without its traceback."""
     error = record.exc_info[1] if record.exc_info else None
     if (full := DiskFull.within(error)) is not None:
         record.msg, record.args = f"{record.getMessage()}: {full}", ()
@@ -60,7 +60,7 @@ class _OneLine(logging.Formatter):
 
 
 class _LastError(logging.Handler):
-    """Keeps what went wrong last, for `daemon status`."""
+    """Keeps the last error that was logged, for `daemon status`."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -76,7 +76,7 @@ last_error = _LastError()
 
 
 def begin(path: str, redirect: bool) -> None:
-    """Log to `path` (0600) from now on; `redirect` when the process has no terminal of its own."""
+    """Log to the file `path` (mode 0600) from now on; `redirect`: standard output and error go there too."""
     before = os.umask(0o077)
     try:
         handler = _Rotated(path, maxBytes=_MOST_BYTES, backupCount=_KEPT, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The table of private methods over the daemon's parts."""
+"""The private methods of the daemon, which this program's commands and hooks call."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -21,13 +21,14 @@ from memory_mcp.server.service import Awaited, Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
 _MOST_WAITING = 2000
+#: How long a turn of other work is (seconds), and how many of them are waited for at most.
 _TURN, _TURNS = 0.01, 10
 #: How often a waiting import looks at how much is left (seconds).
 _LOOK = 0.1
 
 
 class Methods:
-    """What each method does."""
+    """The methods: each takes the caller's conversation and the parameters, and returns the result as JSON values."""
 
     def __init__(
         self, service: Service, doors: Doors, execute: Execute, status: Callable[[], dict[str, Any]], stop: Callable[[str], None]
@@ -41,7 +42,7 @@ class Methods:
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
-        """By name."""
+        """Return the methods by their names."""
         return {
             "daemon/status": self.status,
             "daemon/stop": self.stop,
@@ -59,16 +60,16 @@ class Methods:
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """How the daemon is."""
+        """Return what `memory-mcp daemon status` shows."""
         return await anyio.to_thread.run_sync(self._status)
 
     async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """End soon after this answer."""
+        """End the daemon soon after this answer, for the given reason."""
         self._stop(str(params.get("reason", "asked to")))
         return {"pid": os.getpid(), "version": __version__}
 
     async def run(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A command line, its words going to the caller's terminal as they come."""
+        """Run a command line, whose output goes to the caller's terminal as it comes, and return its exit status."""
         argv = [str(word) for word in params["argv"]]
         encoding = str(params.get("encoding", "utf-8"))
         out = Pipe(talk, "out", bool(params.get("out_tty")), encoding)
@@ -84,7 +85,7 @@ class Methods:
         return {"status": await self._host.read(work)}
 
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A file of slices that the caller's process read and cleaned; acknowledged by the answer."""
+        """Store a file of events that the caller's process read and cleaned; the answer acknowledges it with its counts."""
         # An import lasts as long as its connection; what can wait, waits.
         if self._service.import_goes_on(id(talk)):
             talk.at_end.append(partial(self._service.import_ended, id(talk)))
@@ -112,11 +113,16 @@ class Methods:
             await anyio.sleep(_TURN)
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The high-water marks of an importer."""
+        """Return the positions of importers whose names begin with `prefix`."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Wait until everything stored so far is in the tree and in the indexes, telling how much is left of it."""
+        """Wait until everything stored so far is in the tree and in the indexes, telling the caller how much is left.
+
+        Raises:
+            StorageError: Filing what was stored fails.
+
+        """
         # Opens the store where it is not open yet.
         awaited = Awaited(await self._host.write(lambda app: app.storage.events.last_seq()))
         self._service.import_ended(id(talk))
@@ -138,12 +144,12 @@ class Methods:
     async def carry(
         self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """What an export is made of, a piece at a time, and what a merge brings beside events."""
+        """Call a function of an export or a merge by its parameters, and return its result."""
         await self._give_way()
         return await self._host.read(lambda app: give(app, params))
 
     async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The response of a reading request, by its name; a caller that goes meanwhile ends it."""
+        """Return the response of the reading request of a name; it is cancelled when the caller disconnects."""
         # Loaded with the first: a start does not wait for them.
         from memory_mcp.requests.registry import answer, reading
 
@@ -154,7 +160,7 @@ class Methods:
         return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the memory holds that fits a prompt well."""
+        """Return the quotations that fit a prompt well, as text for a model; "" for none."""
         from memory_mcp.server.recall import recall_text
 
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))

@@ -1,4 +1,4 @@
-"""Which user of this machine made a loopback connection, as Linux lists it; other systems do not say.
+"""Finds out which user of this machine made a loopback connection, as Linux lists it; other systems do not say.
 
 A browser that is started with an address shows it to every user in the list of processes, before it has asked for it.
 """

@@ -1,4 +1,4 @@
-"""MCP on a connection of the socket. Loaded with the first client that speaks it.
+"""Speaks MCP on a connection of the local socket. Loaded with the first client that speaks it.
 
 The SDK takes longer to import than everything else that answers a command together.
 """

@@ -1,4 +1,4 @@
-"""One ASGI application over one server object: streamable HTTP and SSE in both eras, health, metrics and hooks."""
+"""The ASGI application of the HTTP door: streamable HTTP and SSE over one server, health, metrics and hooks."""
 
 import inspect
 import re
@@ -31,6 +31,7 @@ from memory_mcp.web.visits import PAGES
 
 #: The header by which a client says which project it works on.
 PROJECT_HEADER = b"memory-project"
+#: Characters of a project in that header, and how a client is called in the address of its hook.
 _LONGEST_PROJECT = 500
 CLIENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}\Z")
 #: Status by the code of an error that a route ends with.
@@ -67,10 +68,10 @@ def route_of(path: str) -> str:
 
 
 def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
-    """The application, with the explorer's pages; `transport` goes to the library's manager of streamable HTTP sessions.
+    """Return the application, with the explorer's pages; `transport` goes to the library's manager of sessions.
 
-    The checks of Host and Origin that the library has are left off here: they know no name without a port, and ours
-    stand before every route.
+    The library's checks of Host and Origin are left off: they know no name without a port, and ours come before every route.
+    Nothing that a route raises leaves the application: it is answered as JSON.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
     sse = _Sse(server, max_body)
@@ -87,6 +88,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
+        """Take a hook's payload; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -109,6 +111,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
 
 async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> Any:
+    """Return the result of `take_hook`, run in a thread unless it is a coroutine function."""
     if inspect.iscoroutinefunction(take_hook):
         return await take_hook(client, payload)
     answer = await anyio.to_thread.run_sync(take_hook, client, payload)
@@ -198,7 +201,7 @@ class Connection:
     """
 
     def __init__(self, app: ASGIApp, locked: bool = False) -> None:
-        """`locked`: bind a session to the project it was begun with (setting `server.scope_lock`)."""
+        """Serve `app`; `locked` binds a session to the project it was begun with (setting `server.scope_lock`)."""
         self._app = app
         self._locked = locked
         self._streams_end = anyio.Event()
@@ -232,6 +235,7 @@ class Connection:
             CALLER.reset(caller)
 
     async def _until(self, end: anyio.Event, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; once `end` is set, end it as if its client had left, and complete the response."""
         begun = ended = False
 
         async def noted(message: Message) -> None:

@@ -62,15 +62,15 @@ class Conversation:
             raise BrokenPipeError from error
 
 
-#: A method: its conversation and parameters in, the answer out.
+#: A method: takes the conversation and the parameters, and returns the result as JSON values.
 Method = Callable[[Conversation, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-#: Runs a command line on an open App: arguments, caller, its terminal's streams, its columns, whether it is to be plain and
-#: whether a person there confirmed, and what ends the daemon; the exit status out.
+#: Runs a command line on an open App, and returns its exit status. It takes the words, the caller, the streams of its terminal,
+#: that terminal's columns with whether it is plain and whether a person confirmed, and the function that ends the daemon.
 Execute = Callable[["App", list[str], Conversation, "Pipe", "Pipe", tuple[int, bool, bool], Callable[[str], None]], int]
 
 
 class Private:
-    """Serves connections by a table of methods."""
+    """Answers the requests of connections by a table of methods."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = dict(methods)
@@ -98,6 +98,7 @@ class Private:
                 return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
+        """Answer one request with its result, or with an error of ours."""
         number: Any = None
         try:
             if isinstance(line, lines.Cut):

@@ -1,4 +1,4 @@
-"""The daemon from its election to its end.
+"""Runs the daemon: takes the lock, listens, serves and ends.
 
 Invariants
 1. It holds the directory's lock before it listens and until the store is closed: there are never two.
@@ -59,7 +59,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
 
     Args:
         settings: The settings in force.
-        told: The settings as callers spell theirs, which are compared with it.
+        told: The settings of the start as callers spell theirs, to compare with them.
         execute: Runs a command line on the open App.
 
     Raises:
@@ -181,7 +181,7 @@ class _Daemon:
             tasks.start_soon(self._door.serve, listener)
 
     def _assembled(self) -> "MemoryServer":
-        """The server behind every client that speaks MCP, made for the first: commands and hooks are answered without it."""
+        """Return the MCP server, made for the first client that speaks MCP: commands and hooks are answered without it."""
         with self._assembling:
             if self._server is None:
                 with few_collections():
@@ -213,6 +213,7 @@ class _Daemon:
                 self.stop(f"signal {signal.Signals(number).name}")
 
     async def _end_when_idle(self) -> None:
+        """End when nobody has used the daemon for long, its settings changed, or its data directory was taken away."""
         import anyio
 
         while True:
@@ -257,7 +258,7 @@ class _Daemon:
         return HttpDoor(self._assembled(), settings, directory, self._health, self._metrics, self._take_hook, pages=pages)
 
     async def _open_http(self) -> None:
-        """Open the door that the settings want; an error goes to the log and `daemon status`, and stdio goes on."""
+        """Open the HTTP door as the settings say; an error goes to the log and to `daemon status`, and nothing else fails."""
         try:
             await self._doors.open(self._settings.server)
         except MemoryMcpError as error:
@@ -301,7 +302,7 @@ class _Daemon:
         return [work for work, under_way in looked_at.items() if under_way]
 
     def status(self) -> dict[str, Any]:
-        """What `daemon status` tells."""
+        """Return what `daemon status` shows, as JSON values."""
         from memory_mcp.daemon.gauges import spooled
         from memory_mcp.policy.stopping import at_work
 
@@ -337,6 +338,8 @@ class _Daemon:
 
 
 def _give_up_after(seconds: float) -> None:
+    """End this process after so long, whatever still runs."""
+
     def end() -> None:
         time.sleep(seconds)
         log.warning("ended without waiting any longer; the next start goes on from what is committed")

@@ -1,4 +1,4 @@
-"""Every HTTP request in; the same request, or a refusal with a next step, out. One layer around all routes.
+"""Checks every HTTP request before its route: it is passed on, or refused with a next step.
 
 Invariants
 1. No route is reached by a request that fails a check, whether the route exists or not.
@@ -37,7 +37,7 @@ _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request goes no further."""
+    """A response that refuses a request, with the reason and a next step."""
 
     status: int
     code: str
@@ -48,7 +48,7 @@ class Refusal:
     is_page: bool = False
 
     def body(self) -> bytes:
-        """As it is sent."""
+        """Return the body of the response: JSON, or a page."""
         if self.is_page:
             message, hint = html.escape(self.message), html.escape(self.hint)
             # Without an icon of its own the browser would ask another route for one.
@@ -57,13 +57,13 @@ class Refusal:
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:
-        """Answer with it."""
+        """Send the response."""
         kind = b"text/html; charset=utf-8" if self.is_page else b"application/json"
         await send_whole(send, self.status, self.body(), kind, self.headers)
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """A whole JSON answer."""
+    """Send a whole JSON response."""
     await send_whole(send, status, body, b"application/json", headers)
 
 
@@ -80,7 +80,7 @@ async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a request must fulfil."""
+    """The checks that a request must pass."""
 
     #: None: no token is required, which only tests use.
     token: str | None
@@ -94,7 +94,7 @@ class Rules:
     _allowed: frozenset[tuple[str, str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Names are taken apart once."""
+        """Split the allowed hosts into names and ports."""
         pairs = [_parts(host.lower()) for host in self.allowed_hosts]
         object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
 
@@ -145,21 +145,24 @@ class Rules:
         return None
 
     def _refuse_length(self, scope: Scope) -> Refusal | None:
+        """Return the refusal of a body whose length is ambiguous or too large; None where it is neither."""
         length = _values(scope, b"content-length")
         if length and _values(scope, b"transfer-encoding"):
             hint = "Send Content-Length or Transfer-Encoding, not both."
             # What follows the body would be read as a request of its own, or not, by who stands between.
             return Refusal(400, "INVALID_ARGUMENT", "the length of the body is told twice", hint, ((b"connection", b"close"),))
-        if self._declared(length) > self.max_body:
+        declared = int(length[0]) if length and length[0].isdecimal() and len(length[0]) < 20 else 0
+        if declared > self.max_body:
             return self.too_large()
         return None
 
     def too_large(self) -> Refusal:
-        """What is said about a body beyond the bound."""
+        """Return the refusal of a body that is too large."""
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
     def _origin(self, given: list[str]) -> bool:
+        """Whether the Origin headers are none, or one that names this server."""
         if not given:
             return True
         found = _ORIGIN.match(given[0].lower())
@@ -170,18 +173,15 @@ class Rules:
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
     def _token(self, given: list[str]) -> bool:
+        """Whether the Authorization headers are one with the token; compared in constant time."""
         if self.token is None:
             return True
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode("latin-1"), self.token.encode())
 
-    @staticmethod
-    def _declared(given: list[str]) -> int:
-        return int(given[0]) if given and given[0].isdecimal() and len(given[0]) < 20 else 0
-
 
 def _parts(authority: str) -> tuple[str, str] | None:
-    """Name and port ("" for none) of `name`, `name:port`, `[v6]` and `[v6]:port`; None for anything else."""
+    """Return name and port ("" for none) of `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else."""
     found = _AUTHORITY.match(authority)
     return None if found is None else (found[1] or found[2], found[3] or "")
 
@@ -191,7 +191,7 @@ def _values(scope: Scope, name: bytes) -> list[str]:
 
 
 class Guard:
-    """The layer: `app` sees what passes, with the whole body at hand. Requests are counted by route and status."""
+    """Middleware that passes to `app` what passes the rules, with its whole body, and counts requests by route and status."""
 
     def __init__(self, app: ASGIApp, rules: Rules, route_of: Callable[[str], str] = lambda _: "other") -> None:
         self._app = app
@@ -199,7 +199,7 @@ class Guard:
         self._route_of = route_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """See ASGI; raise ValueError for anything but HTTP."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -235,7 +235,7 @@ class Guard:
 
 
 class _Body:
-    """A request's body, read before the request is passed on: every route of ours wants all of it anyway."""
+    """A request's body, read whole before the request is passed on, since every route needs all of it."""
 
     def __init__(self, receive: Receive, bound: int) -> None:
         self._receive = receive
@@ -251,7 +251,7 @@ class _Body:
         return self._size > self._bound
 
     async def read(self) -> None:
-        """All of it, but of one that is too large only so much."""
+        """Read all of the body; of one that is too large only a multiple of the bound."""
         chunks: list[bytes] = []
         while self._size <= _SWALLOWED * self._bound:
             message = await self._receive()
@@ -268,7 +268,7 @@ class _Body:
         self._chunks = chunks
 
     async def replay(self) -> Message:
-        """What was read, then what comes."""
+        """Return the body that was read as one message, then what the client sends next."""
         if self._chunks is None:
             return await self._receive()
         body, self._chunks = b"".join(self._chunks), None

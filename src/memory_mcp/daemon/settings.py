@@ -1,4 +1,4 @@
-"""The settings of a running daemon, compared with the settings file of now and with a caller's variables.
+"""Compares the settings of a running daemon with the settings file as it is now and with a caller's variables.
 
 Invariants
 1. The file is read again only after it changed.
@@ -13,16 +13,16 @@ from memory_mcp import paths
 from memory_mcp.config import PREFIX, Settings, iter_keys, load, value_of
 from memory_mcp.errors import MemoryMcpError
 
-#: Settings that every caller may have of its own.
+#: The setting that every caller may have of its own.
 _PROFILE = "SERVER__PROFILE"
 
 
 class State(NamedTuple):
-    """The settings file of now, compared with the settings of the start."""
+    """How the settings file differs from the settings that the daemon was started with."""
 
     #: Names of settings that have another value.
     changed: tuple[str, ...] = ()
-    #: Why it cannot be used.
+    #: Why the file cannot be used; "" where it can.
     unusable: str = ""
 
 
@@ -30,7 +30,7 @@ class InForce:
     """The settings in force in this daemon."""
 
     def __init__(self, settings: Callable[[], Settings], told: Mapping[str, str]) -> None:
-        """`settings` returns those in force; `told`: what the daemon was started with, see `link.Wanted.settings`."""
+        """Compare with what `settings` returns; `told` is what the daemon was started with, as `link.Wanted.settings`."""
         self._current = settings
         self._told = dict(told)
         self.file = Path(told.get("config") or paths.config_file())
@@ -46,6 +46,7 @@ class InForce:
         return self._state
 
     def _look(self) -> tuple[int, ...]:
+        """Return the time of change, size and number of the settings file; () where there is none."""
         try:
             found = self.file.stat()
         except OSError:
@@ -84,6 +85,7 @@ class InForce:
         return found
 
     def _differ(self, theirs: Mapping[str, Any]) -> list[str]:
+        """Return the names of the caller's settings that are not those the daemon was started with."""
         names = {*theirs, *self._told}
         return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))
 

@@ -1,4 +1,4 @@
-"""The local socket: one line of hello each way, then MCP or the private methods until either side disconnects.
+"""Serves the local socket: one line of hello each way, then MCP or the private methods until either side disconnects.
 
 Invariants
 1. Only processes of the same user are answered, known by the socket's credentials or by the secret.
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 #: Above the longest line of a client, for what its relay adds to it (bytes).
 _ADDED = 1 << 17
+#: How long a caller may take for its hello (seconds).
 _HELLO_PATIENCE = 10.0
 #: What a stream raises once either side has gone.
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
@@ -54,7 +55,7 @@ class SocketDoor:
         self.secret = secret
 
     async def serve(self, listener: socket.socket) -> None:
-        """Accept until cancelled."""
+        """Accept and serve connections until cancelled."""
         async with await anyio.abc.SocketListener.from_socket(listener) as door:
             await door.serve(self._connection)
 
@@ -81,6 +82,7 @@ class SocketDoor:
             log.exception("a connection ended with a defect")
 
     async def _serve(self, stream: anyio.abc.SocketStream, given: "_Lines", hello: Mapping[str, Any]) -> None:
+        """Serve a caller that has said hello, as the kind that it named."""
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"

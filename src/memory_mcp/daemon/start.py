@@ -1,4 +1,4 @@
-"""Start the daemon from a command line; a failure is one line on stderr, which the starting process shows."""
+"""Starts the daemon from a command line; a failure is one line on stderr, which the starting process shows."""
 
 import logging
 import os
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
-    """Run the daemon; return the exit status."""
+    """Run the daemon of a data directory until it ends; return the exit status where it could not start.
+
+    `data_dir`, `config` and `profile` are "" where they are not given; `execute` runs a command line on the open memory.
+    """
     try:
         named = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
         settings = load(flags=named, file=Path(config).expanduser() if config else None)

@@ -13,14 +13,14 @@ from memory_mcp.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-#: What may stand behind "Bearer " in a header.
+#: The characters that a token may have in a header.
 _FIT = re.compile(r"[A-Za-z0-9._~+/=-]+\Z")
-#: Random bytes of a token we make, and the characters they come to.
+#: Random bytes of a new token, and its length in characters.
 _BYTES, _LENGTH = 32, 43
 
 
 def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
-    """Return the token in force, and in words where it is kept.
+    """Return the token in force, made where there is none, and where it is kept, in words.
 
     Raises:
         ConfigError: The token cannot be read, or a header cannot carry it.
@@ -53,6 +53,7 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
 
 
 def _read(place: Path) -> str:
+    """Return the token of a file, made private to this user; raise ConfigError or OSError where it cannot be used."""
     descriptor = os.open(place, os.O_RDONLY | machine.PRIVATE | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         found = os.fstat(descriptor)

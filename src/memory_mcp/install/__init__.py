@@ -1,1 +1,1 @@
-"""Makes clients use this memory, and reverts that to the byte: see base.py."""
+"""Makes clients use this memory by edits of their configuration files, and reverts the edits to the byte: see base.py."""

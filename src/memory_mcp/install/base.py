@@ -144,9 +144,10 @@ class Client(ABC):
         del place
         return [self.keys]
 
-    @abstractmethod
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a server in its configuration."""
+        """Return the entry of a server in its configuration: an address with headers, or a command as `local` writes it."""
+        del level
+        return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
         """Return the edits that make it record sessions as they happen; empty without hooks. Pure."""
@@ -174,6 +175,6 @@ class Client(ABC):
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
-    """Return the entry of a command as most clients write it."""
+    """Return the entry of a command as most clients write it, with `more` fields before it."""
     told = {**more, "command": server.command, "args": list(server.args)}
     return told | ({"env": dict(server.env)} if server.env else {})

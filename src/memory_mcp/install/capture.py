@@ -16,16 +16,15 @@ CLAUDE_CODE = (
 #: Codex reports a failure as any other result.
 CODEX = tuple(event for event in CLAUDE_CODE if event != "PostToolUseFailure")
 GEMINI = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
-#: How long a client waits for our hook at most: seconds, but milliseconds in Gemini CLI.
-_PATIENCE = {"gemini": 10_000}
-_PATIENCE_S = 10
+#: How long a client waits for our hook at most, seconds; Gemini CLI takes milliseconds.
+_PATIENCE_S, _PATIENCE_MS = 10, 10_000
 #: The line of the plugin that names the command.
 _COMMAND = 'const COMMAND = ["memory-mcp", "hook", "opencode"]'
 
 
 def hooks(client: Client, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
-    """Return one hook for each event, in Claude Code's format, which others share."""
-    patience = _PATIENCE.get(client.hook_client, _PATIENCE_S)
+    """Return the edits that add one hook for each event to a file, in Claude Code's format, which others share."""
+    patience = _PATIENCE_MS if client.hook_client == "gemini" else _PATIENCE_S
     item = {"hooks": [{"type": "command", "command": client.hook_line(order), "timeout": patience}]}
     return [AddItem(file, ("hooks", event), item, client.hook_client) for event in events]
 

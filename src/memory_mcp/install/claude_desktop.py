@@ -17,14 +17,14 @@ class ClaudeDesktop(Client):
     then = "quit it from its menu and start it again"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Its application folder."""
+        """Return its application folder."""
         return [place.app_folder("Claude")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """It knows no projects."""
+        """Return its configuration file; it has none for a project."""
         return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """A command. Remote servers are connectors, which are added in its settings and must be on the internet."""
+        """Return the entry of a command; servers on the network are connectors, which people add in its settings."""
         del level
         return local(server)

@@ -19,16 +19,16 @@ class Copilot(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """COPILOT_HOME, else ~/.copilot."""
+        """Return COPILOT_HOME, else ~/.copilot."""
         return [place.named("COPILOT_HOME", ".copilot")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """One file for each level."""
+        """Return the file of the level."""
         home = place.named("COPILOT_HOME", ".copilot")
         return [home / "mcp-config.json"] if level is Level.USER else [place.in_project(".mcp.json")]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """As `copilot mcp add` writes it: with the tools that it may use, all; in a project as Claude Code writes it, too."""
+        """Return what `copilot mcp add` writes, with all tools allowed; in a project what Claude Code can read, too."""
         if level is Level.PROJECT:
             return local(server, type="stdio")
         if server.url:

@@ -21,6 +21,7 @@ from memory_mcp.install.edit.files import Changed, Content
 from memory_mcp.install.edit.jsonc import Broken
 from memory_mcp.install.state import Done, Record, State, digest
 
+#: How often a change is planned again when another program writes the same file.
 _TRIES = 3
 
 
@@ -64,7 +65,7 @@ class Change:
 
 
 def plan(client: Client, order: Order, state: State) -> list[Change]:
-    """Return what installing would change, file by file.
+    """Return what installing for a client would change, file by file; nothing is written.
 
     Raises:
         InstallRefused: An edit cannot be made; the hint says what to do by hand.
@@ -121,6 +122,7 @@ def carry_out(
 
 
 def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
+    """Return the change of one file by all its edits; raise InstallRefused when one of them cannot be made."""
     content = files.read(path)
     known = state.records.get(str(path))
     record = _taken_up(known, content) if known else Record(digest(content.data))
@@ -174,6 +176,7 @@ def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes |
 
 
 def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
+    """Return a text with one entry set, unless it is there; raise InstallRefused for an entry that is not ours."""
     is_json = edit.format is Format.JSON
     there = splice.value_at(text, edit.keys) if is_json else toml.value_at(text, edit.keys)
     done = Done(client.name, order.level, "key", edit.format, list(edit.keys), edit.value)
@@ -210,6 +213,7 @@ def _other_name(edit: SetKey, text: str) -> str:
 
 
 def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
+    """Return a text with one more item in an array, or with ours replaced, unless one there runs our hook already."""
     there = splice.value_at(text, edit.keys)
     done = Done(client.name, order.level, "item", Format.JSON, list(edit.keys), edit.item)
     known = _known(change.record, done)
@@ -228,6 +232,7 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
 
 
 def _known(record: Record, done: Done) -> Done | None:
+    """Return the recorded edit of the same entry; None where there is none."""
     return next((one for one in record.edits if one.same_place(done)), None)
 
 
@@ -247,6 +252,7 @@ def _note(record: Record, done: Done) -> None:
 
 
 def _write(change: Change, state: State) -> None:
+    """Write one file and its record, with a copy of the file as it was first; raise InstallRefused when that fails."""
     path = change.path
     if change.record.edits or str(path) in state.records:
         state.records[str(path)] = change.record

@@ -19,20 +19,20 @@ class Gemini(Client):
     then = "start a new session, in a folder that you trust: in others it starts no server"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Its settings' folder."""
+        """Return the folder of its settings."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """One file for each level."""
+        """Return the file of the level."""
         return [(_home(place) if level is Level.USER else place.in_project(".gemini")) / "settings.json"]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """As `gemini mcp add` writes it."""
+        """Return what `gemini mcp add` writes."""
         del level
         return {"url": server.url, "type": "http", "headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """One of each event, beside the servers."""
+        """Return a hook for each event, in the file of the servers."""
         return capture.hooks(self, order, self.configs(order.place, order.level)[0], capture.GEMINI)
 
 

@@ -26,15 +26,15 @@ class OpenCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Its settings' folder, and that of its data."""
+        """Return the folders of its settings and of its data."""
         return [_home(place), place.named("XDG_DATA_HOME", ".local", "share") / "opencode"]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """The file that exists is used, else one without comments is made."""
+        """Return the two files of the level; where none exists, the first is made, which holds no comments."""
         return [(_home(place) if level is Level.USER else place.path(place.cwd)) / name for name in _FILES]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Without `oauth` it would look for a way to log in when the token is refused."""
+        """Return its entry; without `oauth` it would look for a way to log in when the token is refused."""
         del level
         if server.url:
             return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, "enabled": True}
@@ -42,7 +42,7 @@ class OpenCode(Client):
         return told | ({"environment": dict(server.env)} if server.env else {})
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """The plugin."""
+        """Return the edit that places our plugin."""
         folder = _home(order.place) if order.level is Level.USER else order.place.in_project(".opencode")
         return capture.opencode_plugin(order, folder / "plugins")
 

@@ -86,7 +86,12 @@ class State:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock of the state, and read what other processes wrote before."""
+        """Hold the lock of the state, having read what other processes wrote before.
+
+        Raises:
+            InstallRefused: The state cannot be read.
+
+        """
         from filelock import FileLock
 
         lock = FileLock(self.directory / "lock", timeout=60)
@@ -136,7 +141,7 @@ class State:
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def keep(self, path: Path, data: bytes) -> Path:
-        """Copy what a file held; return the path of the copy."""
+        """Keep a copy of what a file held, `data`; return the path of the copy."""
         place = self.backup(path)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.replace(place, place.read_bytes() if place.exists() else None, data)

@@ -70,6 +70,7 @@ def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
 
 
 def _status(client: Client, place: Place, state: State) -> ClientStatus:
+    """Return the status of one client; files that cannot be read are named in it."""
     servers: list[Configured] = []
     hooks: dict[str, tuple[int, int]] = {}
     unreadable: list[str] = []
@@ -93,6 +94,7 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
 
 
 def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
+    """Yield the servers at a path of keys that start this program, or that install wrote."""
     there = _value(path, client.format, keys)
     record = state.records.get(str(path))
     ours = {tuple(one.keys) for one in record.edits} if record else set()
@@ -111,6 +113,7 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
 
 
 def _is_on(edit: Edit, client: Client) -> bool:
+    """Whether the edit for a hook or a plugin is made already."""
     if isinstance(edit, PlaceFile):
         return _MARK in (files.read(Path(edit.path)).data or b"")
     form = edit.format if isinstance(edit, SetKey) else Format.JSON
@@ -119,6 +122,7 @@ def _is_on(edit: Edit, client: Client) -> bool:
 
 
 def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:
+    """Return the value at a path of keys of a file; None where there is none. Raises Broken or InstallRefused."""
     content = files.read(path)
     if content.data is None:
         return None

@@ -35,6 +35,7 @@ def uninstall(client: Client, place: Place, levels: Sequence[Level], state: Stat
 
 
 def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> Change:
+    """Return the change of a recorded file without the edits `mine`: its first bytes, or what is left without our entries."""
     content = files.read(path)
     left = replace(record, edits=[one for one in record.edits if one not in mine])
     change = Change(content, content.data, left, undoing=True)
@@ -77,6 +78,7 @@ def _without(content: Content, record: Record, mine: Iterable[Done], others: Seq
 
 
 def _one_out(text: str, one: Done) -> str:
+    """Return a text without one edit, or with what it replaced; unchanged where the entry is not ours any more."""
     if one.format == Format.TOML:
         there = toml.value_at(text, one.keys)
         if there is None or not _still_ours(there, one):
@@ -128,6 +130,7 @@ def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
 
 
 def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
+    """Return the change of a file whose text is cleaned; none where the file cannot be read."""
     change = Change(Content(path, None), None, Record(""), undoing=True)
     try:
         change.content = content = files.read(path)
@@ -143,6 +146,7 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
 
 
 def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
+    """Return a text without the servers, at these paths of keys, that start this program."""
     for keys in lists:
         there = (splice if form is Format.JSON else toml).value_at(text, keys)
         for name in [name for name, entry in there.items() if starts_us(entry)] if isinstance(there, dict) else []:
@@ -152,6 +156,7 @@ def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
+    """Return a text without the hooks, at these paths of keys, that run this program."""
     for keys in lists:
         there = splice.value_at(text, keys)
         if runs_our_hook(there, client.hook_client):
@@ -160,6 +165,7 @@ def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _write(change: Change, state: State) -> None:
+    """Write or remove one file, and forget its record where nothing of ours is left; raise InstallRefused when that fails."""
     path, content = change.path, change.content
     try:
         if change.after != content.data and content.data is not None:

@@ -20,16 +20,16 @@ class VSCode(Client):
     then = "reload its window, then start the server from the list MCP: List Servers"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """The folders of its editions."""
+        """Return the folders of its editions."""
         return [place.app_folder(edition) for edition in _EDITIONS]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """The file that exists already counts first, then the first edition."""
+        """Return the file of the project, or of each edition."""
         if level is Level.PROJECT:
             return [place.in_project(".vscode", "mcp.json")]
         return [place.app_folder(edition) / "User" / "mcp.json" for edition in _EDITIONS]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Every server says which kind it is."""
+        """Return its entry, which names the kind of the server."""
         del level
         return {"type": "http", "url": server.url, "headers": server.headers} if server.url else local(server, type="stdio")

@@ -17,14 +17,14 @@ class Windsurf(Client):
     then = "press Refresh in the list of MCP servers of Cascade"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Its own folder, and that of the application."""
+        """Return its own folder, and that of the application."""
         return [place.at_home(".codeium", "windsurf"), place.app_folder("Windsurf")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """It knows no projects."""
+        """Return its configuration file; it has none for a project."""
         return [place.at_home(".codeium", "windsurf", "mcp_config.json")] if level is Level.USER else []
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """An address is called serverUrl."""
+        """Return its entry, in which an address is called serverUrl."""
         del level
         return {"serverUrl": server.url, "headers": server.headers} if server.url else local(server)

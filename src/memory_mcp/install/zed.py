@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
-from memory_mcp.install.base import Client, Level, Place, local
-from memory_mcp.install.command import Server
+from memory_mcp.install.base import Client, Level, Place
 
 
 class Zed(Client):
@@ -18,21 +16,16 @@ class Zed(Client):
     then = "open the settings of its agent panel: the server is listed there"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Its settings' folder."""
+        """Return the folder of its settings."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """One file for each level."""
+        """Return the file of the level."""
         return [(_home(place) if level is Level.USER else place.in_project(".zed")) / "settings.json"]
-
-    def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Which transport it is, it reads from the keys."""
-        del level
-        return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
 
 def _home(place: Place) -> PurePath:
-    """On macOS below ~/.config as well, whatever XDG_CONFIG_HOME says."""
+    """Return the folder of its settings; on macOS it is below ~/.config too, whatever XDG_CONFIG_HOME says."""
     if place.platform == "win32":
         return place.named("APPDATA", "AppData", "Roaming") / "Zed"
     return place.named("XDG_CONFIG_HOME", ".config") / "zed" if place.platform == "linux" else place.at_home(".config", "zed")

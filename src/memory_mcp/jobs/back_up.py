@@ -13,7 +13,7 @@ _LOOK = 1.0
 
 
 class BackUp:
-    """Written between the calls of others; an import is waited for, since it would be behind it at once."""
+    """Makes the daily backup between the calls of others; it waits for an import, which would outdate it at once."""
 
     name = "back_up"
     help = "copy what the memory holds into its folder of backups, and remove those that have had their time"

@@ -23,7 +23,7 @@ class Job(Protocol):
 
     @property
     def name(self) -> str:
-        """As commands name it."""
+        """The name by which commands know the job."""
         ...
 
     @property
@@ -33,13 +33,14 @@ class Job(Protocol):
 
     @property
     def schedule(self) -> Schedule:
-        """When it runs."""
+        """When the job is due."""
         ...
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """Run once; ends early, between two steps, once `should_stop` returns true, and the report says so.
+        """Run once, at `now_ms` (milliseconds since 1970), and report what was done.
 
-        Raises whatever went wrong; the scheduler keeps it and tries again.
+        A run ends early, between two steps, once `should_stop` returns true, and the report says so. Whatever goes wrong is
+        raised; the scheduler keeps the error and tries again.
         """
         ...
 
@@ -56,5 +57,5 @@ class Asked(Protocol):
     """A job that does more when a person starts it than on its schedule."""
 
     def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """As `Job.run`, including work that a scheduled run would leave for later."""
+        """Run once as `Job.run` does, including work that a scheduled run would leave for later."""
         ...

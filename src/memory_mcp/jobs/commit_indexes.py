@@ -1,4 +1,4 @@
-"""Changes of the indexes made durable: until then they are searchable, and followed again after a crash."""
+"""Commits changes of the indexes: before that they can be searched, and are followed again after a crash."""
 
 from collections.abc import Callable
 
@@ -26,4 +26,5 @@ class CommitIndexes:
 
 
 def _told(count: int) -> JobReport:
+    """Return the report of a run that committed so many indexes."""
     return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})

@@ -1,4 +1,4 @@
-"""What hooks left in the spool, stored as events."""
+"""Stores what hooks left in the spool as events."""
 
 from collections.abc import Callable
 

@@ -14,7 +14,7 @@ _DEAD_SHARE, _DEAD_BYTES = 0.15, 16_000_000
 
 
 class Housekeeping:
-    """Four steps, each of its own; all of them may be done any number of times."""
+    """Four independent steps; each of them may be repeated any number of times."""
 
     name = "housekeeping"
     help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"

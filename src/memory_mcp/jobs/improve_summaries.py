@@ -1,6 +1,6 @@
-"""Better summaries and topic labels from the configured language model; nothing without one.
+"""Asks the configured language model for better summaries and topic labels; does nothing without one.
 
-First what nodes hold, then with what is left of the budget what topics are called.
+Summaries of nodes come first; labels of topics get what is left of the budget.
 
 Each answer is written down and published as it comes, so that a run which ends anywhere is gone on with by the next.
 """
@@ -42,19 +42,19 @@ _LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What the job needs from other rooms."""
+    """The parts of other rooms that the job works with."""
 
     storage: Storage
     calendar: Calendar
     clock: Clock
     improver: Improver
-    #: Gives what topics are named by, None where there are none; nothing of it is loaded before.
+    #: Returns what labels topics, loading it; None where there are no topics.
     labeller: Callable[[], "Labeller | None"]
     #: A folder of our own for commands to run in; None where there is none.
     directory: Path | None
-    #: Calls what publishes under the publishing lock, and brings the periods above up to date where it says it did.
+    #: Calls a function under the publishing lock and returns its result; where that is true, periods above are updated.
     publishing: Callable[[Callable[[], bool]], bool]
-    #: A text as it may be stored, "" when it may not.
+    #: Returns a text as it may be stored; "" when it may not be.
     clean: Callable[[str], str]
     #: Whether an import is under way: the tree changes under the work.
     busy: Callable[[], bool]
@@ -68,11 +68,11 @@ class _Question:
     target: NodeId | TopicId
     source: str
     prompt: Prompt
-    #: Publishes an answer; False when its target changed meanwhile. Raises Unusable.
+    #: Publishes an answer, and returns False when its target changed meanwhile; raises Unusable.
     publish: Callable[[str], bool]
 
 
-#: Gives a question when its turn comes; None when there is nothing to ask any more.
+#: Returns a question when its turn comes; None when there is nothing to ask any more.
 _Due = Callable[[], _Question | None]
 
 
@@ -92,7 +92,7 @@ class _Asked:
 
 
 class ImproveSummaries:
-    """One question at a time and text, `concurrency` of them side by side, in threads that only wait."""
+    """Asks one question for each text, up to `concurrency` of them at once, in threads that only wait."""
 
     name = "improve_summaries"
     help = "let a language model say what nodes hold and topics are called (summarizer.provider)"
@@ -157,7 +157,7 @@ class _Run:
             self._let_go()
 
     def _nodes(self) -> list[_Due]:
-        """Nodes that are due."""
+        """Return the nodes that are due."""
         found = self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name)
         return [partial(self._of_node, node_id) for node_id in found]
 
@@ -171,6 +171,7 @@ class _Run:
         return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
 
     def _of_node(self, node_id: NodeId) -> _Question | None:
+        """Return the question for a node's summary; None when it needs none any more."""
         improver, model = self._hands.improver, self._settings.name
         material = improver.material(node_id)
         if material is None:
@@ -183,11 +184,13 @@ class _Run:
         return _Question(node_id, material.source, prompt_of(material), publish)
 
     def _of_topic(self, labeller: "Labeller", due: "Unnamed") -> _Question | None:
+        """Return the question for a topic's label; None when it needs none any more."""
         material = labeller.material(due)
         if material is None:
             return None
 
         def publish(answer: str) -> bool:
+            """Publish a label; raise Unusable for one that another topic has."""
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
@@ -211,7 +214,8 @@ class _Run:
                 self.due.popleft()
                 continue
             asked = _Asked(self.due[0], question, self._hands.clock.now_ms())
-            if asked.held > left_today(self._settings, self._hands.storage, self._hands.calendar, asked.at_ms) - self._held():
+            held = sum(other.held for other in self._under_way)
+            if asked.held > left_today(self._settings, self._hands.storage, self._hands.calendar, asked.at_ms) - held:
                 # What is under way may cost less than was held for it.
                 if not self._under_way:
                     self.reason = "the budget of the day does not bear another question"
@@ -220,11 +224,8 @@ class _Run:
             self._under_way.append(asked)
             threading.Thread(target=self._ask, args=(self._asker, asked), name="asking", daemon=True).start()
 
-    def _held(self) -> int:
-        return sum(asked.held for asked in self._under_way)
-
     def _ask(self, ask: Ask, asked: _Asked) -> None:
-        """In a thread of its own: it waits for the answer, and never touches the store."""
+        """Wait for an answer, in a thread of its own, which never touches the store."""
         try:
             answer: Reply | Exception = patiently(ask, asked.question.prompt, self._settings.retries, self._stopped)
         except Exception as error:
@@ -262,12 +263,14 @@ class _Run:
             raise answer
 
     def _fall_back(self, asked: _Asked, reason: str, cost: tuple[int, int], estimated: bool) -> None:
+        """Record an answer that cannot be used; several in a row end the run."""
         self._spent(asked, Outcome.FALLBACK, reason, cost, estimated)
         self._in_a_row += 1
         if self._in_a_row >= _ENOUGH:
             self.reason = self.reason or f"{_ENOUGH} answers in a row could not be used ({reason})"
 
     def _spent(self, asked: _Asked, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool) -> None:
+        """Record what a question cost (tokens in and out) and what came of it."""
         took = round((time.monotonic() - asked.began) * 1000)
         made_of = (asked.question.target, asked.question.source, self._settings.name)
         self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))

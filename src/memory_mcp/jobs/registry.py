@@ -1,25 +1,19 @@
-"""The jobs, in the order they are shown. One line each."""
+"""The jobs, in the order they are shown, and what they are made of."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memory_mcp.archive.exchange import Synced
 from memory_mcp.archive.keeper import BackupKeeper
+from memory_mcp.jobs import calls
 from memory_mcp.jobs.back_up import BackUp
 from memory_mcp.jobs.base import Job
 from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
-from memory_mcp.jobs.follow_clients import FollowClients
-from memory_mcp.jobs.group_topics import GroupTopics
 from memory_mcp.jobs.housekeeping import Housekeeping
-from memory_mcp.jobs.improve_indexes import ImproveIndexes
 from memory_mcp.jobs.improve_summaries import Hands, ImproveSummaries
-from memory_mcp.jobs.prune_indexes import PruneIndexes
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
-from memory_mcp.jobs.roll_up import RollUp
 from memory_mcp.jobs.schedule import Daily
-from memory_mcp.jobs.share import Share
-from memory_mcp.jobs.sync_folder import SyncFolder
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
@@ -31,7 +25,7 @@ class Parts:
 
     storage: Storage
     tree: Tree
-    #: Publishes every stale period; how many.
+    #: Publishes every stale period; returns how many.
     roll_up: Callable[[Callable[[], bool]], int]
     #: Whether an import is under way: what can wait should.
     busy: Callable[[], bool]
@@ -39,24 +33,24 @@ class Parts:
     drain: Callable[[], int]
     #: Whether the scheduler is notified of new files in the spool.
     spool_watched: bool
-    #: Stores what clients that are followed wrote, until it should stop; how many events.
+    #: Stores what clients that are followed wrote, until it should stop; returns the number of events.
     follow: Callable[[Callable[[], bool]], int]
     briefings: BriefingSettings
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
-    #: Commits every index that has changed, or only those whose changes are worth it (False); how many.
+    #: Commits every index that has changed, or only those with enough changes (False); returns how many.
     commit_indexes: Callable[[bool], int]
     commit_interval_secs: float
-    #: Begins to build what makes searching faster; whether it did.
+    #: Begins to build what makes searching faster; returns whether it did.
     improve_indexes: Callable[[], bool]
-    #: Applies retention to the indexes; documents by index and level.
+    #: Applies retention to the indexes; returns the documents removed, by index and level.
     prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
     #: Starts to find topics again if that is due; returns whether it did.
     group_topics: Callable[[], bool]
     backups: BackupKeeper
     #: Exchanges events through the folder of the settings; None where there is none.
     sync: Callable[[Callable[[], bool]], Synced | None]
-    #: Exchanges events with a team's server, until it should stop; what was done.
+    #: Exchanges events with a team's server, until it should stop; returns what was done, "" where none is configured.
     share: Callable[[Callable[[], bool]], str]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
@@ -65,16 +59,16 @@ class Parts:
 
 JOBS: dict[str, Callable[[Parts], Job]] = {
     "drain_spool": lambda parts: DrainSpool(parts.drain, parts.spool_watched),
-    "follow_clients": lambda parts: FollowClients(parts.follow),
-    "roll_up": lambda parts: RollUp(parts.roll_up),
+    "follow_clients": lambda parts: calls.follow_clients(parts.follow),
+    "roll_up": lambda parts: calls.roll_up(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
-    "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
-    "group_topics": lambda parts: GroupTopics(parts.group_topics),
-    "sync_folder": lambda parts: SyncFolder(parts.sync, parts.busy),
-    "share": lambda parts: Share(parts.share, parts.busy),
+    "improve_indexes": lambda parts: calls.improve_indexes(parts.improve_indexes),
+    "group_topics": lambda parts: calls.group_topics(parts.group_topics),
+    "sync_folder": lambda parts: calls.sync_folder(parts.sync, parts.busy),
+    "share": lambda parts: calls.share(parts.share, parts.busy),
     "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
-    "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
+    "prune_indexes": lambda parts: calls.prune_indexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),
 }

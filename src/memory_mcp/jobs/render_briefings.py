@@ -1,4 +1,4 @@
-"""Briefings for new sessions, rendered ahead of time: one small private file per project, which a hook reads.
+"""Renders briefings for new sessions ahead of time: one small private file per project, which a hook reads.
 
 Invariants
 1. A file holds what one project's own events say, and nothing of another's.
@@ -23,7 +23,6 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.briefing import VERSION, Pinned, briefing
 from memory_mcp.toc.refining import requested, requests
-from memory_mcp.toc.statements import Stretch
 from memory_mcp.toc.told import latest_cuts, speaker_of, stretches
 from memory_mcp.toc.tree import Tree
 
@@ -67,7 +66,7 @@ class _Done:
 
 
 class RenderBriefings:
-    """Follows the outbox."""
+    """Renders the briefings of projects that the outbox says have changed."""
 
     name = "render_briefings"
     help = "write down, per project, where its last sessions left off"
@@ -82,9 +81,9 @@ class RenderBriefings:
         self._settings = settings
         self._evidence = Evidence(storage)
         self._done: _Done | None = None
-        #: What the store says of that.
+        #: The state that is written down in the store.
         self._marked: _Done | None = None
-        #: Requests that the files show.
+        #: Requests for refining that the files show: milliseconds by project.
         self._asked: dict[str, int] = {}
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
@@ -154,11 +153,13 @@ class RenderBriefings:
         at_ms = requests(self._storage).get(project) if self._settings.refine else None
         gap_ms = self._settings.gap_minutes * 60_000
         due = 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
-        return briefing(self._stretches(project), own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
+        recent = stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
+        return briefing(recent, own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
 
     # what changed
 
     def _form(self) -> str:
+        """Return a text that changes with pins, settings, names of projects and the wording."""
         pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
         settings, names = self._settings, self._storage.projects.names
         pins += f" {digest(*map(repr, (*names.aliases, *names.splits))):x}"
@@ -181,6 +182,7 @@ class RenderBriefings:
         return sorted(projects - {""})
 
     def _stored(self) -> _Done | None:
+        """Return the state that the store has written down; None where it has none that can be read."""
         try:
             text = self._storage.outbox.marks(FOLLOWER).get(FOLLOWER, "")
             return _Done(**json.loads(text)) if text else None
@@ -189,11 +191,8 @@ class RenderBriefings:
 
     # content
 
-    def _stretches(self, project: str) -> list[Stretch]:
-        return stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
-
     def _pinned(self) -> list[tuple[str, Pinned]]:
-        """Pinned quotations and segments, each with its project."""
+        """Return the pinned quotations and segments, each with its project."""
         made: list[tuple[str, Pinned]] = []
         for target in sorted(self._storage.toc.pins()):
             if target.startswith("grip:"):

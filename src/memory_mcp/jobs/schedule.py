@@ -29,7 +29,7 @@ class SchedulerSettings:
     )
 
     def __post_init__(self) -> None:
-        """A time of day."""
+        """Raise ConfigError where the time of the upkeep is no time of day."""
         hours, _, minutes = self.housekeeping_at.partition(":")
         if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
             raise ConfigError(f"scheduler.housekeeping_at must be a time such as 03:00, not {self.housekeeping_at!r}")
@@ -43,7 +43,7 @@ class Every:
 
     @property
     def words(self) -> str:
-        """As people say it."""
+        """The schedule as people read it."""
         for size, unit in ((3600, "hour"), (60, "minute"), (1, "second")):
             count = self.seconds / size
             if count >= 1 and count.is_integer():
@@ -60,13 +60,13 @@ class Daily:
 
     @classmethod
     def at(cls, text: str) -> "Daily":
-        """From a time such as 03:00."""
+        """Return the schedule for a time such as 03:00."""
         hour, _, minute = text.partition(":")
         return cls(int(hour), int(minute))
 
     @property
     def words(self) -> str:
-        """As people say it."""
+        """The schedule as people read it."""
         return f"daily at {self.hour:02}:{self.minute:02}"
 
 
@@ -74,7 +74,10 @@ Schedule = Every | Daily
 
 
 def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) -> int:
-    """The next moment (UTC ms) after a run that started at `last_ms`; in the past when it was missed."""
+    """Return when the next run is due after one that started at `last_ms`; in the past when it was missed.
+
+    All moments are milliseconds since 1970 (UTC); `calendar` has the zone of a daily schedule.
+    """
     if isinstance(schedule, Every):
         return min(last_ms, now_ms) + round(schedule.seconds * 1000)
     after = now_ms if last_ms > now_ms + _WRONG_MS else last_ms

@@ -5,7 +5,7 @@ Invariants
    (`Waiting`) runs beside the others.
 2. A job that fails is logged, kept and tried again, each time later; nothing a job does ends the loop.
 3. What is paused, when a job ran and how it went survive the process; of a job that comes round again and again it is
-   written down when its fate turns, when it did something, seldom, and at the end: a process at rest writes nothing.
+   written down when it begins to fail or to succeed, seldom when it did something, and at the end: at rest nothing is written.
 """
 
 import json
@@ -110,7 +110,7 @@ class Scheduler:
     # what people ask for
 
     def statuses(self) -> list[JobStatus]:
-        """Every job, in the order of the table."""
+        """Return the status of every job, in the order of the registry."""
         with self._lock:
             return [_status(entry) for entry in self._entries().values()]
 
@@ -119,11 +119,17 @@ class Scheduler:
         self._set_paused(name, True)
 
     def resume(self, name: str) -> None:
-        """Let a paused job run again: at once, one time, when it was due meanwhile."""
+        """Let a paused job run again, at once when it was due meanwhile; raise InvalidQuery for an unknown name."""
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, after the running one; raises what the job raises."""
+        """Run a job in this thread, paused or not, after the running one, and return its report.
+
+        Raises:
+            InvalidQuery: No job has this name.
+            Exception: Whatever the job raises.
+
+        """
         entry = self._named(name)
         with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)
@@ -158,14 +164,14 @@ class Scheduler:
     # the loop
 
     def start(self) -> None:
-        """Begin, in a thread of its own; starting twice is nothing."""
+        """Start the loop in a thread of its own; a second call does nothing."""
         with self._lock:
             if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
                 self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> bool:
-        """End, waiting for the running job at most so long (seconds), and write down the rest; whether all has ended."""
+        """End the loop and write down its state; return whether the running job ended within `timeout` seconds."""
         self._stopping.set()
         self._wake.set()
         until = time.monotonic() + timeout
@@ -182,7 +188,7 @@ class Scheduler:
         return True
 
     def step(self) -> bool:
-        """Run the job that has been due for longest, if one is; whether there was one."""
+        """Run the job that has been due for longest; return whether one was due."""
         with self._turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
@@ -225,7 +231,7 @@ class Scheduler:
                 self._wake.clear()
 
     def _wait(self) -> float:
-        """Seconds until a job is due, or the clocks are worth another look."""
+        """Return the seconds until a job is due, at most `_LONGEST_WAIT`."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             waits = [
@@ -236,6 +242,7 @@ class Scheduler:
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
+        """Return the job that has been due for longest; None where none is due."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         entries = self._entries().values()
         if now < self._seen_ms:
@@ -250,7 +257,7 @@ class Scheduler:
         return min(due, key=lambda e: e.due_ms, default=None)
 
     def _run(self, entry: _Entry, asked: bool = False) -> JobReport:
-        """One run, while the turn is ours."""
+        """Run a job whose turn it is, keep the result, and plan its next run; raises what the job raises."""
         work = entry.job.run_asked if asked and isinstance(entry.job, Asked) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
@@ -284,7 +291,7 @@ class Scheduler:
             self._save(entry, force=False)
 
     def _plan(self, entry: _Entry) -> None:
-        """When the next run is due."""
+        """Work out when the next run of a job is due."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         state, schedule = entry.state, entry.job.schedule
         by_time_of_day = False
@@ -319,6 +326,7 @@ class Scheduler:
         return self._known
 
     def _named(self, name: str) -> _Entry:
+        """Return the job of a name; raise InvalidQuery where there is none."""
         with self._lock:
             entries = self._entries()
         if name not in entries:

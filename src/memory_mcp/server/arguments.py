@@ -34,6 +34,12 @@ Speaker = Annotated[str, Field(max_length=300)]
 Role = Annotated[Literal["", "user", "assistant", "tool"], Field(description="Only what this role said")]
 Kind = Literal["", "procedure", "decision", "constraint", "definition", "preference", "observation"]
 
+Intent = Annotated[Literal["", "explore", "answer", "locate", "time_boxed"], Field(description="Default: read from the query")]
+Mode = Annotated[Literal["", "sequential", "parallel", "hybrid"], Field(description="How layers run; default sequential")]
+Timeout = Annotated[int | None, Field(description="Hard limit; makes it time_boxed", ge=0, le=600_000)]
+AsOf = Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)]
+Zone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
+
 _Bound = Annotated[int | None, Field(ge=1, le=1_000_000)]
 
 

@@ -1,4 +1,4 @@
-"""The server put together, and served over stdio in this process."""
+"""Builds the MCP server, and serves it over stdio in this process."""
 
 import logging
 import os
@@ -27,18 +27,10 @@ from memory_mcp.server.pipe import serve_pipe
 from memory_mcp.server.prompts import add_prompts
 from memory_mcp.server.resources import add_resources
 from memory_mcp.server.service import Service
-from memory_mcp.server.tools.evidence import Evidence
-from memory_mcp.server.tools.intelligent import Intelligent
-from memory_mcp.server.tools.kit import Kit
-from memory_mcp.server.tools.navigate import Navigate
-from memory_mcp.server.tools.status import Status
-from memory_mcp.server.tools.teleport import Teleport
-from memory_mcp.server.tools.topics import Topics
-from memory_mcp.server.tools.write import Write
+from memory_mcp.server.tools.default import Default
+from memory_mcp.server.tools.kit import Group, Kit
 from memory_mcp.storage.lock import locked, prepare
 
-#: Groups in the order their tools are offered.
-_DEFAULT = (Intelligent, Status, Navigate, Teleport, Topics, Evidence, Write)
 #: Tools and templates never change while a server runs.
 _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
@@ -51,21 +43,17 @@ def build_server(app: App, project: str) -> MemoryServer:
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
     """Return a server over a host, with `more` tools; `project` is used for connections that name none."""
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
-    offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
+    groups: list[type[Group]] = [Default]
     if host.settings.server.profile == "full":
-        from memory_mcp.server.tools.capturing import CaptureTools
-        from memory_mcp.server.tools.correcting import Correcting
         from memory_mcp.server.tools.curate import Curate
-        from memory_mcp.server.tools.decide import Decide
-        from memory_mcp.server.tools.forget import Forgets
         from memory_mcp.server.tools.full import Full
         from memory_mcp.server.tools.indexes import Indexes
-        from memory_mcp.server.tools.loop import Loop
+        from memory_mcp.server.tools.keeping import Keeping
         from memory_mcp.server.tools.projects import Projects
         from memory_mcp.server.tools.topics import TopicSteps
 
-        groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets, CaptureTools)
-        offered += [tool for group in groups for tool in group(kit).tools()]
+        groups += [Full, Indexes, TopicSteps, Curate, Projects, Keeping]
+    offered = [tool for group in groups for tool in group(kit).tools()]
     server = MemoryServer(
         "memory-mcp",
         [*offered, *(tool for group in more for tool in group(kit))],
@@ -92,8 +80,13 @@ def instructions() -> str:
 def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> None:
     """Serve one client on this process's stdin and stdout until it closes them or SIGTERM comes.
 
-    `project` is what the command line names. The store is opened in the background and what was left underived is caught up
-    with; neither delays the handshake. `held`: another process has the store, and each call is told so; it is never opened here.
+    The store is opened in the background and what was left underived is caught up with; neither delays the handshake.
+
+    Args:
+        settings: The settings in force.
+        project: The project that the command line names; the environment comes first.
+        held: Another process has the store open: it is never opened here, and each call answers with that error.
+
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
     service = None if held else Service(settings)
@@ -106,6 +99,7 @@ def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> No
 
 
 def _refused(settings: Settings) -> NoReturn:
+    """Raise the error that another process has the store open."""
     directory = settings.storage.directory.absolute()
     prepare(directory)
     raise locked(directory)

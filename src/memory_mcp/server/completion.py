@@ -1,4 +1,4 @@
-"""Endings for ids, projects, agents, sessions and topics that a person begins to type in a client."""
+"""Completes ids, projects, agents, sessions and topics that a person begins to type in a client."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _SESSIONS, _TOPICS = 1000, 1000
 
 
 def add_completion(server: MCPServer, kit: Kit) -> None:
-    """Register the one handler."""
+    """Let the server complete the arguments of prompts and resources."""
 
     async def complete(
         ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None

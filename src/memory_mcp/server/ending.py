@@ -1,4 +1,4 @@
-"""The signals that ask this process to end, one by one, on systems whose event loop hears them and on those where it does not."""
+"""Receives the signals that ask this process to end, also where the event loop does not hear them (Windows)."""
 
 import asyncio
 import signal
@@ -13,7 +13,7 @@ from memory_mcp import machine
 
 @contextmanager
 def signals_of_end(by_handler: bool = machine.WINDOWS) -> Iterator[AsyncIterator[int]]:
-    """Signals as they come; `by_handler`: through Python's own handlers, which every system has."""
+    """Yield an iterator over the signals that come; `by_handler`: heard by Python's own handlers, which every system has."""
     numbers = machine.ending_signals()
     if not by_handler:
         with anyio.open_signal_receiver(*numbers) as received:

@@ -1,4 +1,4 @@
-"""Any failure of a call in, an error result out: our code first, whether a retry helps, a safe next step, no noise."""
+"""Turns failures of a call into error results: our code, what happened, a safe next step, and whether a retry helps."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,10 @@ def error_result(error: MemoryMcpError) -> CallToolResult:
 
 
 def as_ours(error: Exception, where: str) -> MemoryMcpError:
-    """Our own errors unchanged; argument errors in plain words; anything else INTERNAL, its traceback only in the log."""
+    """Return an error as one of ours; `where` names in the log what failed.
+
+    Ours stay as they are, argument errors are told in plain words, and anything else is INTERNAL, its traceback in the log alone.
+    """
     if isinstance(error, MemoryMcpError):
         if error.code == "INTERNAL":
             log.error("%s failed", where, exc_info=error)
@@ -74,7 +77,7 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
 
 
 def check_tool(name: str, known: Iterable[str]) -> None:
-    """InvalidQuery for a tool that does not exist, with the nearest one that does."""
+    """Raise InvalidQuery, with the nearest known tool, for a name that none of the tools has."""
     names = list(known)
     if name not in names:
         near = get_close_matches(name, names, n=1)
@@ -82,7 +85,7 @@ def check_tool(name: str, known: Iterable[str]) -> None:
 
 
 def check_names(given: Iterable[str], known: Iterable[str]) -> None:
-    """InvalidQuery naming the first argument that does not exist, and the nearest one that does."""
+    """Raise InvalidQuery for the first argument that is not known, with the nearest one that is."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -92,7 +95,7 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_prompt(name: str, known: Iterable[str]) -> None:
-    """InvalidQuery for a prompt that does not exist."""
+    """Raise InvalidQuery for a name that none of the prompts has."""
     names = list(known)
     if name not in names:
         raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
@@ -105,15 +108,17 @@ def bad_arguments(error: ValidationError) -> InvalidQuery:
 
 
 def _say(one: Mapping[str, Any]) -> str:
+    """Return one error of the validator in plain words."""
     kind, bound = str(one["type"]), one.get("ctx", {})
     name = ".".join(str(part) for part in one["loc"]) or "the arguments"
     if kind == "missing":
         return f"{name} is missing"
     if kind == "extra_forbidden":
         return f"unknown argument {name!r}"
-    for suffix, words in (("greater_than_equal", "at least"), ("less_than_equal", "at most")):
-        if kind == suffix:
-            return f"{name} must be {words} {bound['ge' if words == 'at least' else 'le']}"
+    if kind == "greater_than_equal":
+        return f"{name} must be at least {bound['ge']}"
+    if kind == "less_than_equal":
+        return f"{name} must be at most {bound['le']}"
     if kind == "literal_error":
         return f"{name} must be {str(bound['expected']).removeprefix(_EMPTY_CHOICE)}"
     if kind in ("string_too_long", "too_long"):

@@ -1,4 +1,4 @@
-"""What every tool call and every prompt passes: names are checked, nulls dropped, failures become errors of ours."""
+"""The MCP server that checks the names of tools, arguments and prompts, and turns failures into errors of ours."""
 
 import asyncio
 import itertools
@@ -40,7 +40,12 @@ class MemoryServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """See MCPServer; never raises but for protocol errors. An argument that is null counts as not given."""
+        """Call a tool as MCPServer does; an argument that is null counts as not given.
+
+        Raises:
+            MCPError: An error of the protocol; every other failure is returned as an error result.
+
+        """
         if name not in self._ours and self._tool_manager.get_tool(name) is not None:
             # Added behind our back, with errors of its own kind.
             return await super().call_tool(name, arguments, context)
@@ -68,7 +73,7 @@ class MemoryServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """See MCPServer; an unknown name is refused in our words."""
+        """Return a prompt as MCPServer does; raise MCPError with our text for an unknown name."""
         try:
             check_prompt(name, [prompt.name for prompt in await self.list_prompts()])
         except InvalidQuery as error:
@@ -91,7 +96,7 @@ class MemoryServer(MCPServer[Any]):
 
 
 async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Errors of the protocol repeat a method's or a resource's name: what spells a tag of ours in it is taken out."""
+    """Take out of errors of the protocol what spells a tag of ours, in names that they repeat (middleware)."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -103,7 +108,7 @@ async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """While a call takes long, tell a client that asked for progress how long it has been at it, so that it does not give up."""
+    """While a call runs, tell a client that asked for progress how long it has taken, so that it does not give up."""
     if context is None:
         yield
         return

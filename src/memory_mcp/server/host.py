@@ -1,4 +1,4 @@
-"""The App behind the tools: given, or opened in the background, so that a handshake never waits for it.
+"""Runs calls on an App that is given, or opened in the background, so that a handshake never waits for it.
 
 A host of several Apps lends each call the one it is about (`lent`).
 
@@ -52,7 +52,10 @@ class Host:
         deriver_error: Callable[[], str] = lambda: "",
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        """Open with `opener` when first asked; `on_read` is called as a reading call begins."""
+        """Run calls on the App that `opener` opens when it is first needed.
+
+        `deriver_error` returns the error of the deriver's last run, "" for none; `on_read` is called as a reading call begins.
+        """
         self.settings = settings
         self._opener = opener
         self._on_read = on_read
@@ -64,7 +67,7 @@ class Host:
         #: Set while no reading call runs.
         self._idle = threading.Event()
         self._idle.set()
-        #: What the background deriver's last failed run said.
+        #: Returns why the deriver's last run failed; "" where it did not.
         self.deriver_error = deriver_error
 
     @classmethod
@@ -121,11 +124,12 @@ class Host:
 
     async def write(self, work: Callable[[App], T]) -> T:
         """Run a writing call in a thread; a write that has begun is finished whatever the client does."""
-        return await anyio.to_thread.run_sync(self._written, work)
 
-    def _written(self, work: Callable[[App], T]) -> T:
-        with self.lent(writing=True) as app:
-            return work(app)
+        def written() -> T:
+            with self.lent(writing=True) as app:
+                return work(app)
+
+        return await anyio.to_thread.run_sync(written)
 
     @contextmanager
     def lent(self, writing: bool = False) -> Iterator[App]:
@@ -137,6 +141,7 @@ class Host:
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
+        """Run a reading call in this thread, listed as running meanwhile; raise DeadlineExceeded if it is cancelled already."""
         gone = GONE.get()
         with self._running_lock:
             if gone is not None and gone.is_set():

@@ -1,4 +1,4 @@
-"""A tool's answer as readable Markdown, for people and for clients that show text only. Pure.
+"""Renders a tool's answer as readable Markdown, for people and for clients that show text only. Pure.
 
 Invariants
 1. A recorded text begins no line: behind what names it, it stands on one line; a quotation's lines carry their marks.
@@ -26,6 +26,7 @@ def markdown(answer: Shape) -> str:
 
 
 def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
+    """Return the function that renders answers of this kind, recognised by their fields."""
     if "excerpt_events" in answer:
         return _transcript
     if "topics" in answer:
@@ -51,18 +52,20 @@ def _search(answer: Shape) -> Iterator[str]:
 
 
 def _further(one: Shape) -> str:
-    said = f"{one['when'].replace('T', ' ')} {_name_of(one.get('who', ''))}".rstrip()
+    said = f"{one['when'].replace('T', ' ')} {_bold_name(one.get('who', ''))}".rstrip()
     flag = f" ({one['flag']})" if one.get("flag") else ""
     return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:
-    who = _name_of(one.get("who") or one.get("speaker") or one.get("role", ""))
-    place = [_name_of(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
+    who = _bold_name(one.get("who") or one.get("speaker") or one.get("role", ""))
+    place = [_bold_name(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
     outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
     head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
     known = {"when", "who", "speaker", "role", "title", "session", "session_id", "project", "outside", "outside_window", "quote"}
-    rest = ", ".join(f"{_name(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _says(value))
+    rest = ", ".join(
+        f"{_label(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _is_filled(value)
+    )
     yield f"**{number}. {head}** {rest}".rstrip()
     if one.get("quote"):
         yield from _quoted(one["quote"], "> ")
@@ -73,14 +76,16 @@ def _result(number: int, one: Shape) -> Iterator[str]:
 def _topics(answer: Shape) -> Iterator[str]:
     for number, one in enumerate(answer["topics"], 1):
         apart = {"label", "topic_id", "nodes", "related"}
-        rest = ", ".join(f"{_name(name)}: {_inline(value)}" for name, value in one.items() if name not in apart and _says(value))
-        yield f"**{number}. {_name_of(one['label'])}** {one['topic_id']} {rest}"
+        rest = ", ".join(
+            f"{_label(name)}: {_inline(value)}" for name, value in one.items() if name not in apart and _is_filled(value)
+        )
+        yield f"**{number}. {_bold_name(one['label'])}** {one['topic_id']} {rest}"
         for node in one.get("nodes", ()):
             cited = ", ".join(str(node[name]) for name in ("grip", "node_id") if name in node)
             yield f"- {node['when'].replace('T', ' ')} {_inline(node['title'])} ({node['relevance']}) [{cited}]"
             yield from _quoted(node.get("text", ""), "  > ")
         for other in one.get("related", ()):
-            yield f"- {_name(other['kind'])} ({other['strength']}): {_inline(other['label'])} {other['topic_id']}"
+            yield f"- {_label(other['kind'])} ({other['strength']}): {_inline(other['label'])} {other['topic_id']}"
         yield ""
     if not answer["topics"]:
         yield "No topics."
@@ -96,9 +101,9 @@ def _transcript(answer: Shape) -> Iterator[str]:
     yield from _fields({name: answer[name] for name in ("superseded_by", "why_superseded", "flag") if name in answer})
     for name in ("events_before", "excerpt_events", "events_after"):
         if answer[name]:
-            yield from ("", f"**{_name(name)}**", "")
+            yield from ("", f"**{_label(name)}**", "")
         for event in answer[name]:
-            yield f"- {event['when'][:16].replace('T', ' ')} {_name_of(event.get('speaker') or event['role'])}:"
+            yield f"- {event['when'][:16].replace('T', ' ')} {_bold_name(event.get('speaker') or event['role'])}:"
             yield from _quoted(event.get("text", ""), "  > ")
     if "more" in answer:
         yield from ("", f"Shortened; everything with {_inline(answer['more'])}.")
@@ -108,16 +113,16 @@ def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
     """Return one line for each field, and lists of objects below their name."""
     for name, value in answer.items():
         if isinstance(value, Mapping):
-            yield f"{indent}- {_name(name)}:"
+            yield f"{indent}- {_label(name)}:"
             yield from _fields(value, indent + "  ")
         elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
-            yield f"{indent}- {_name(name)}:"
+            yield f"{indent}- {_label(name)}:"
             yield from _items(value, indent + "  ")
         elif isinstance(value, str) and "\n" in value:
-            yield f"{indent}- {_name(name)}:"
+            yield f"{indent}- {_label(name)}:"
             yield from _quoted(value, f"{indent}  > ")
-        elif _says(value):
-            yield f"{indent}- {_name(name)}: {_inline(value)}"
+        elif _is_filled(value):
+            yield f"{indent}- {_label(name)}: {_inline(value)}"
 
 
 def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
@@ -126,7 +131,7 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
             yield f"{indent}- {_inline(one)}"
             continue
         key = next((name for name in _NAMES if name in one), next(iter(one), ""))
-        yield f"{indent}- **{_name_of(one.get(key, ''))}**"
+        yield f"{indent}- **{_bold_name(one.get(key, ''))}**"
         yield from _fields({name: value for name, value in one.items() if name != key}, indent + "  ")
 
 
@@ -134,16 +139,18 @@ def _quoted(text: str, mark: str) -> Iterator[str]:
     yield from (f"{mark}{line}" for line in uncited(text).splitlines())
 
 
-def _name_of(value: Any) -> str:
+def _bold_name(value: Any) -> str:
     """Return a recorded name or title on one line, without marks that would end bold type."""
     return re.sub(r"\*{2,}", "*", _inline(value))
 
 
-def _name(name: str) -> str:
+def _label(name: str) -> str:
+    """Return the name of a field as people read it."""
     return name.replace("_", " ")
 
 
-def _says(value: Any) -> bool:
+def _is_filled(value: Any) -> bool:
+    """Whether a field has something to say: neither None nor empty."""
     return not (value is None or value == "" or value == [] or value == {})
 
 

@@ -1,4 +1,4 @@
-"""A conversation with one client in lines, over whatever carries them, and this process's own stdin and stdout as a carrier.
+"""Serves one client whose messages come in lines, over any transport or this process's own stdin and stdout.
 
 Invariants
 1. Every line is passed on to the SDK or answered here.
@@ -58,7 +58,16 @@ async def converse(
     listens: Callable[[], bool],
     see: See = lambda _: None,
 ) -> None:
-    """Serve a client, in the era of its first request, until its lines end and it is answered, or it reads no more."""
+    """Serve a client until its lines end and it is answered, or it reads no more.
+
+    Args:
+        server: The server; the version of the protocol is that of the client's first request.
+        given: The client's lines; a `Cut` stands for one that was too long.
+        say: Sends a line to the client.
+        listens: Whether the client still reads.
+        see: Called with each request before it is served.
+
+    """
     low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
@@ -93,6 +102,7 @@ async def _read(
     see: See,
     listens: Callable[[], bool],
 ) -> None:
+    """Pass the client's messages on to the server, at most `AT_ONCE` requests at once; errors of a line are answered here."""
     lasting = 0
 
     async def ended() -> None:
@@ -115,7 +125,7 @@ async def _read(
 
 
 async def _answered(room: anyio.Semaphore, count: int, listens: Callable[[], bool]) -> None:
-    """Wait until so many of those who may be under way at once are not."""
+    """Wait, for a bounded time and while the client reads, until `count` of the requests that may run at once are free."""
     end = anyio.current_time() + _ANSWERS
     while count > 0 and anyio.current_time() < end and listens():
         try:
@@ -169,6 +179,7 @@ async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
 
 
 def _some(file: int) -> bytes:
+    """Return the next bytes of a file; none at its end or when it cannot be read."""
     try:
         return os.read(file, _CHUNK)
     except OSError:

@@ -1,4 +1,4 @@
-"""Prompts a person may pick: what is to be written, and the recalled material to write it from."""
+"""The prompts that a person may pick in a client: a task, and recalled material to fulfil it with."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -100,10 +100,10 @@ class Prompts:
 
 
 class CheckedPrompt(Prompt):
-    """A prompt that names what is wrong with its arguments, in our words."""
+    """A prompt that says in our words what is wrong with its arguments."""
 
     async def render(self, arguments: dict[str, Any] | None, context: Any) -> list[Message]:  # noqa: ARG002 - see Prompt
-        """Render as the base class does; failures become errors of the protocol with our text."""
+        """Render as the base class does; raise MCPError with our text for anything that fails."""
         given = {k: v for k, v in (arguments or {}).items() if v is not None}
         try:
             known = self.arguments or []

@@ -1,4 +1,4 @@
-"""A prompt in, up to three earlier quotations that fit it well out, as a client's hook passes them to its model."""
+"""Finds up to three earlier quotations that fit a prompt well, for a client's hook to pass on to its model."""
 
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,16 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
     """Return quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
 
-    What is missing of the memory is told first, also where nothing fits.
+    Args:
+        app: The memory.
+        prompt: What the user typed; its first 1,000 characters are searched for.
+        project: The project to search; with "" nothing is found, unless searches go everywhere by setting.
+        session_id: The session of the prompt, whose own words are left out, as its model has them in sight.
+        timeout_ms: How long the search may take, milliseconds; None: as long as the setting says.
 
-    What session `session_id` itself holds is left out: whoever asks from there has it in sight. Without a project nothing
-    is told, unless searches go everywhere by setting.
+    Returns:
+        The text for the model; where acknowledged events are missing, that comes first, also where nothing fits.
+
     """
     from memory_mcp.policy.plan import How
     from memory_mcp.policy.relevance import Confidence
@@ -55,6 +61,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
 
 def _line(app: "App", hit: Hit) -> str:
+    """Return a quotation on one line, with its time, its speaker and its grip."""
     from memory_mcp.model.orders import flag_of
     from memory_mcp.toc.statements import named, quoted
 

@@ -69,6 +69,7 @@ def _page(app: App, named: str, caller: Caller) -> Any:
 
 
 def _session(app: App, session_id: str, caller: Caller) -> Events:
+    """Return the first events of a session; raise NotFound where there are none."""
     found: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
     if not found.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")

@@ -1,4 +1,4 @@
-"""Generated JSON schemas in, lean ones out: what an agent reads costs its context on every connection. Pure."""
+"""Shortens generated JSON schemas: what an agent reads costs its context on every connection. Pure."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _SILENT = ("title", "maxLength", "maxItems")
 
 
 def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
-    """Arguments: definitions inlined, unknown arguments refused."""
+    """Return a lean schema of arguments: definitions inlined, unknown arguments refused."""
     slim: dict[str, Any] = _slim(_inlined({k: v for k, v in schema.items() if k != "$defs"}, schema.get("$defs", {})))
     return {**slim, "additionalProperties": False}
 
@@ -28,7 +28,7 @@ def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
-    """As `_slim`; what an answer leaves out has no default that a reader needs to know."""
+    """Return a schema as `_slim` does, also without the defaults of fields, which an answer leaves out."""
     slim: dict[str, Any] = _slim(schema)
     for one in slim.get("properties", {}).values():
         one.pop("default", None)
@@ -36,6 +36,7 @@ def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
+    """Return a part of a schema with each reference replaced by its definition."""
     if isinstance(value, list):
         return [_inlined(v, definitions) for v in value]
     if not isinstance(value, dict):
@@ -47,7 +48,7 @@ def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _slim(schema: Any) -> Any:
-    """Without titles, nulls and empty defaults."""
+    """Return a schema without titles, bounds of length, nulls and empty defaults."""
     if not isinstance(schema, dict):
         return schema
     kept = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}

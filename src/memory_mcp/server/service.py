@@ -44,7 +44,7 @@ _WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 def _share(app: App, should_stop: Callable[[], bool]) -> str:
-    """See Callbacks; what asks a server is loaded where one is named."""
+    """Exchange events with a team's server where one is named, and return a report; the room for it is loaded only then."""
     if app.directory is None or not (app.directory / paths.SHARE).is_dir():
         return ""
     from memory_mcp.sharing.run import job
@@ -54,7 +54,7 @@ def _share(app: App, should_stop: Callable[[], bool]) -> str:
 
 @dataclass(slots=True)
 class Awaited:
-    """What a caller waits for: an event and its periods in the tree, then a change in every index."""
+    """How far a caller's wait has come: for an event and its periods in the tree, then for a change in every index."""
 
     #: The number of the last event stored when the waiting began.
     event: int
@@ -96,6 +96,7 @@ class Service:
         return self._settings if self._app is None else self._app.settings
 
     def _open(self) -> App:
+        """Open the App, and start the deriver, the upkeep of the indexes and the scheduler."""
         callbacks = Callbacks(
             self._on_write,
             self._on_session_end,
@@ -118,6 +119,7 @@ class Service:
         return app
 
     def _on_write(self) -> None:
+        """Have what was written derived: after a silence, or at once where it is much."""
         if self._importing:
             # The deriver's run lasts as long as the import.
             return
@@ -132,6 +134,7 @@ class Service:
         self._deriver.hurry()
 
     def _on_read(self) -> None:
+        """Have what waits derived at once, and the indexes looked at."""
         if self.pending and not self._importing:
             self._deriver.hurry()
         if time.monotonic() - self._tended > _WATCH:
@@ -185,7 +188,7 @@ class Service:
         return None
 
     def _roll_up(self, derivation: "Derivation") -> float | None:
-        """Roll up the periods of what was derived, when that is due; in how many seconds it will be."""
+        """Roll up the periods of what was derived, if that is due; else return in how many seconds it will be, None for never."""
         if not derivation.touched:
             return None
         now, due = time.monotonic(), self._unrolled.due
@@ -218,9 +221,14 @@ class Service:
                 self._deriver.hurry()
 
     def upkeep(self, awaited: Awaited) -> tuple[int, int, int] | None:
-        """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is awaited.
+        """Return how much is left of what a caller waits for, and note in `awaited` how far it has come.
 
         What others write meanwhile is not waited for: with clients that go on writing there would be no end to it.
+
+        Returns:
+            The events that are not in the tree yet, and the documents of the indexes that are done and that there are in all;
+            None when nothing is left.
+
         """
         app = self.host.opened
         if app is None:
@@ -287,6 +295,7 @@ class Service:
             log.warning("ended before the last roll-up; the next start goes on from there")
 
     def _end(self, app: App) -> None:
+        """Stop scheduler, deriver and upkeep of the indexes side by side, then close the App."""
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
         stops += [self._deriver.stop, self._tender.stop]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]

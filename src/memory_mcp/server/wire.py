@@ -1,4 +1,4 @@
-"""The shapes agents see. Optional fields that have nothing to say are left out: no nulls, no empty texts.
+"""The published shapes of answers. Optional fields that are empty are left out: no nulls, no empty texts.
 
 Field names are the specification's; descriptions stand only where a name does not explain itself. What only
 detail="full" adds is left out of the published schemas, which every connection pays for.

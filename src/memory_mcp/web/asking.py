@@ -1,4 +1,4 @@
-"""One request of a browser, as pages and acts read it."""
+"""A request of a browser, as pages and acts read it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.requests.correct import PERSON
+from memory_mcp.requests.scope import ScopeName
 from memory_mcp.web import rendering
 from memory_mcp.web.memory import Memory
 from memory_mcp.web.visits import Visit
 
-#: Who acts by the pages without having said that it is their own word.
+#: The author of acts by a visitor who did not confirm that the words are their own.
 EXPLORER = "explorer"
 #: The header by which a script of ours asks for the changing part of a page alone.
 PART = "x-part"
@@ -52,6 +53,12 @@ class Ask:
         """Name of the part of the page that a script wants; "" for the whole page."""
         return self.request.headers.get(PART, "")
 
+    @property
+    def scoped(self) -> dict[str, Any]:
+        """The project and scope of a request: the project that the address names, else all projects."""
+        project = self.given("project")
+        return {"project": project, "scope": "" if project else ScopeName.ALL.value}
+
     def path(self, name: str) -> str:
         """Return a part of the address that the route names."""
         return str(self.request.path_params.get(name, ""))
@@ -61,7 +68,7 @@ class Ask:
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument that is a whole number; InvalidQuery for another."""
+        """Return an argument that is a whole number; raise InvalidQuery for any other text."""
         text = self.given(name)
         if not text:
             return default
@@ -73,8 +80,12 @@ class Ask:
         """Return the address of another page of this visit, as an attribute holds it."""
         return rendering.link(self.visit, page, **query)
 
+    def shown(self, name: str, code: int = 200, /, **values: Any) -> Response:
+        """Return the page of a name, or where a script wants its changing part, that part."""
+        return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
+
     def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
-        """Return a page from a template of `web/templates`."""
+        """Return a page from a template of `web/templates`; `code` is the status of the response."""
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()
         shown = {
@@ -89,10 +100,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an act comes to: a note for the person, and the page that shows it next."""
+    """The result of an act: a note for the person, and the page to show next."""
 
     note: str
     #: Below the visit's address.
     page: str
-    #: Of a script's request: what it does with, besides showing the note.
+    #: Further values of the response to a script.
     values: Mapping[str, Any] = field(default_factory=dict)

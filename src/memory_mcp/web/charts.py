@@ -18,13 +18,13 @@ from memory_mcp.web.rendering import plain
 STEPS = 4
 #: Shades of a stacked chart.
 SERIES = 5
-#: Distance of two cells of the year and side of one; where the first is.
+#: Distance of two cells of the year, side of one, and place of the first; units of the drawing.
 _PITCH, _SIDE, _LEFT, _TOP = 15, 12, 32, 18
 _WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "Sun")
 _DAY_OF_WEEK, _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), 7
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-#: Leads to a node of the tree by its id.
+#: Returns the address of a node of the tree, by its id.
 ToNode = Callable[[str], str]
 
 

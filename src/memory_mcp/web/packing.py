@@ -96,12 +96,13 @@ def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
 
 
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
-    """How bad a place is: its distance from the middle, and from what pulls; rounded, so that machines agree."""
+    """Return the cost of a place: its distance from the middle and from what pulls it; rounded, so that machines agree."""
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
     return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
 
 
 def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> bool:
+    """Whether a circle of this middle and radius overlaps none of those that are placed."""
     for one in reversed(placed):
         across, down, apart = one.x - x, one.y - y, one.r + radius
         if across * across + down * down < apart * apart - _EPSILON * apart:
@@ -110,7 +111,7 @@ def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> boo
 
 
 def around(circles: Sequence[Circle]) -> Circle:
-    """Return a circle that holds all of some, hardly larger than it must be; the first is held for sure where there are none."""
+    """Return a circle around all of some, hardly larger than it must be; a point at 0, 0 for none."""
     if not circles:
         return Circle(0.0, 0.0, 0.0)
     x = sum(one.x for one in circles) / len(circles)

@@ -1,4 +1,4 @@
-"""The pages as routes: each gets the visit and the memory, and every failure is a page that says what to do next."""
+"""Serves the pages and acts below `/ui/`; every failure is a page that says what to do next."""
 
 import hashlib
 import hmac
@@ -59,6 +59,7 @@ def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
 
 
 async def _missing(ask: Ask) -> Response:
+    """Raise NotFound for an address that no page has."""
     raise NotFound(f"there is no page {ask.path('missing')}", "The links above lead to all of them.")
 
 
@@ -89,7 +90,7 @@ class _Site:
         return RedirectResponse(rendering.address(_visit(request), FIRST), 303, HEADERS)
 
     async def static(self, request: Request) -> Response:
-        """Return a style sheet or a script of the package."""
+        """Return a style sheet or a script of the package; raise HTTPException (404) for any other name."""
         name = PurePosixPath(request.path_params["name"])
         place = files("memory_mcp.web").joinpath("static", name.name)
         if name.suffix not in _TYPES or not place.is_file():
@@ -115,7 +116,10 @@ class _Site:
         return StreamingResponse(events(), headers=HEADERS, media_type="text/event-stream")
 
     async def act(self, request: Request) -> Response:
-        """Carry out an act of a form or a script."""
+        """Carry out an act of a form or a script.
+
+        What its handler raises becomes a page: InvalidQuery for a form without the visit's token, NotFound for an unknown act.
+        """
         visit = _visit(request)
         try:
             fields = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
@@ -125,6 +129,7 @@ class _Site:
         act = ACTS.get(request.path_params["act"])
 
         async def carry_out(ask: Ask) -> Response:
+            """Check the token and carry out the act; raise InvalidQuery or NotFound where that is not possible."""
             if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
                 raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
             if act is None:
@@ -169,6 +174,7 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
+        """Return the handler's response, or a page that tells of its error."""
         ask = Ask(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:
             self._visits.touch()
@@ -178,19 +184,19 @@ class _Site:
             return _failed(ask, error)
         except Exception:
             log.exception("the page %s failed", request.url.path.removeprefix(ask.visit.base))
-            return _failed(
-                ask, MemoryMcpError("the page failed", "The log of memory-mcp has the details (memory-mcp daemon status).")
-            )
+            hint = "The log of memory-mcp has the details (memory-mcp daemon status)."
+            return _failed(ask, MemoryMcpError("the page failed", hint))
 
 
 def _visit(request: Request) -> Visit:
+    """Return the visit that the security checks found for a request."""
     visit = request.scope["visit"]
     assert isinstance(visit, Visit)
     return visit
 
 
 async def _once(ask: Ask, act: Act) -> Done:
-    """Carry out an act; a form that carries a key and is sent again, as it is, comes to what it came to before."""
+    """Carry out an act; the same form with the same key, sent again, returns the result of the first time."""
     if not ask.form.get("key"):
         return await act(ask)
     said = json.dumps([ask.request.path_params["act"], sorted(ask.form.items())])
@@ -205,6 +211,7 @@ async def _once(ask: Ask, act: Act) -> Done:
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:
+    """Return the page of an error, a part of it for a script, or JSON for the act of a script."""
     status = status_of(error)
     if ask.part and ask.request.method == "POST":
         said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}

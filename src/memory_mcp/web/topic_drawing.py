@@ -1,4 +1,4 @@
-"""A map of topics in, SVG out: topics as circles by importance, areas as groups of them, relations as lines.
+"""Draws a map of topics as SVG: topics as circles by importance, areas as groups of them, relations as lines.
 
 It is for the eye and the pointer alone: the page lists the same, with links, for keyboards and screen readers.
 """
@@ -55,11 +55,12 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
 
 
 def _radius(topic: _Given, most: float) -> float:
+    """Return the radius of a topic's circle, whose area grows with its importance."""
     return _LEAST + _MORE * math.sqrt(topic["importance"] / most) if most else _LEAST
 
 
 def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:
-    """Return how much areas pull each other."""
+    """Return how strongly areas pull each other, by the places of the two, the smaller first."""
     found: dict[tuple[int, int], float] = {}
     for relation in relations:
         one, other = sorted(area_of[topic] for topic in relation["topics"])
@@ -69,7 +70,7 @@ def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tupl
 
 
 def _box(rings: Sequence[Circle]) -> str:
-    """Return the part of the plane that is shown."""
+    """Return the `viewBox` that shows all circles."""
     if not rings:
         return "0 0 1 1"
     left, top = min(ring.x - ring.r for ring in rings) - 4, min(ring.y - ring.r for ring in rings) - 12
@@ -95,6 +96,7 @@ def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
 
 
 def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
+    """Return a topic as a circle with its label in it, which leads to its page."""
     lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
     first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
     texts = [drawn("text", line, x=_at(circle.x), y=_at(first + n * _LINE), text_anchor="middle") for n, line in enumerate(lines)]
@@ -104,6 +106,7 @@ def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
 
 
 def _area(area: _Given, ring: Circle, to: Callable[[str], str]) -> Markup:
+    """Return the label above an area, which leads to its page."""
     [line] = broken(area["label"], 2.1 * ring.r / _AREA_CHARACTER, 1)
     text = drawn("text", line, x=_at(ring.x), y=_at(ring.y - ring.r + 3), text_anchor="middle")
     return linked(to(area["topic_id"]), f"Area: {area['label']}", text, class_="area-name", tabindex=-1)
@@ -129,6 +132,7 @@ def broken(text: str, width: float, lines: int) -> list[str]:
 
 
 def _cut(text: str, width: float) -> str:
+    """Return a line cut to so many characters, with an ellipsis where it is."""
     if _wide(text) <= width:
         return text.rstrip(",")
     while len(text) > 1 and _wide(text) + 1 > width:
@@ -137,4 +141,5 @@ def _cut(text: str, width: float) -> str:
 
 
 def _wide(text: str) -> int:
+    """Return the width of a text in characters, wide ones counted twice."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

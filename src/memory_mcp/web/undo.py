@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: How long an act waits (seconds).
 WAIT = 10.0
-#: A page is held back so long for what an act would take (seconds); what takes longer is looked for behind it.
+#: How long a page waits for what an act would change (seconds); what takes longer is found out in the background.
 PATIENCE = 1.0
 #: Acts that are known; the oldest that neither waits nor runs goes for one more.
 _MOST = 64
@@ -33,7 +33,7 @@ Work = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class Stage(StrEnum):
-    """How far an act is."""
+    """How far an act has come."""
 
     LOOKING = "looking"
     SHOWN = "shown"
@@ -54,9 +54,9 @@ class Pending:
     work: Work | None = field(repr=False)
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     stage: Stage = Stage.LOOKING
-    #: What it would take.
+    #: What it would change.
     found: Mapping[str, Any] = field(default_factory=dict)
-    #: What it came to.
+    #: The response of the act once it is done.
     result: Mapping[str, Any] = field(default_factory=dict)
     error: MemoryMcpError | None = None
     #: When it is carried out, by the clock.
@@ -134,6 +134,7 @@ class Later:
             self.undo(pending)
 
     async def _run(self, pending: Pending) -> None:
+        """Carry out an act after its waiting time, unless it is undone by then."""
         await self._sleep(self.wait_s)
         work, pending.work = pending.work, None
         if pending.stage is not Stage.WAITING or work is None:
@@ -143,6 +144,7 @@ class Later:
             pending.result, pending.stage = result, Stage.DONE
 
     async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
+        """Keep what an act would change once that is known."""
         if (found := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
             pending.found, pending.stage = found, Stage.SHOWN
 

@@ -1,4 +1,4 @@
-"""Who may look at the pages: a single-use ticket becomes a visit, and each request of a browser proves that it belongs to one.
+"""Decides who may see the pages: a single-use ticket opens a visit, and each request proves that it belongs to one.
 
 A visit has an address that cannot be guessed and a cookie that is sent to that address alone. Cookies are shared by all ports of
 a host name: without the address, a server of another user on another port would be sent the cookie.

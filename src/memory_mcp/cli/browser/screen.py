@@ -28,13 +28,14 @@ from memory_mcp.model.calendar import TocLevel
 
 #: Seconds without a key before a search begins, and before the page of a line is read that the cursor only passes.
 _TYPED, _PASSED = 0.2, 0.12
+#: Most results, events and tokens of a page, and projects of the list.
 _RESULTS, _EVENTS, _TOKENS, _PROJECTS = 10, 60, 20_000, 1000
 _OPENING = "Opening the memory …"
 _NOTHING = "Unfold a period at the left with Enter, or search with /. ? shows the keys."
 
 
 class Browser(App[None]):
-    """A memory on a terminal."""
+    """The screen, with its search, its tree, its results and its page."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
@@ -52,7 +53,7 @@ class Browser(App[None]):
     ]
 
     def __init__(self, asking: Asking, project: str = "", scope: str = "", empty: str = "") -> None:
-        """Return `project` and `scope` for requests; `empty` is the text for an empty memory."""
+        """Browse what `asking` returns for a project and scope; `empty` is the text for an empty memory."""
         super().__init__(ansi_color=True)
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
         self._asking, self._empty = asking, empty
@@ -108,7 +109,7 @@ class Browser(App[None]):
         self.screen_stack[0].set_focus(widget)
 
     def _tell(self, error: Exception) -> None:
-        """Say what went wrong, in plain text."""
+        """Show an error on the screen."""
         self.notify(words.clean(str(error)), severity="error", timeout=8, markup=False)
 
     # the tree
@@ -128,7 +129,7 @@ class Browser(App[None]):
             self._tell(error)
 
     def on_time_tree_failed(self, event: TimeTree.Failed) -> None:
-        """Say why a part of the tree is not there."""
+        """Show why a part of the tree could not be read."""
         self._tell(event.error)
 
     def on_time_tree_inward(self, _: TimeTree.Inward) -> None:
@@ -322,7 +323,7 @@ class Browser(App[None]):
             self._focus(self._tree)
 
     def _list(self, wanted: str) -> Widget:
-        """The results where they are wanted and there, else the tree."""
+        """Return the results where they are wanted and shown, else the tree."""
         return self._results if wanted == "#results" and self._results.display else self._tree
 
     def action_copy(self) -> None:

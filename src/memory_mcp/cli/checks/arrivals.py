@@ -10,18 +10,14 @@ _QUIET_MS = 7 * 86_400_000
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """One line for hooks and one for imports."""
+    """Yield a line for events by hooks and one for those by imports."""
     latest = opened.storage.latest()
     hooks = {source.removeprefix(HOOK): ms for source, ms in latest.items() if source.startswith(HOOK)}
     imports = {source: ms for source, ms in latest.items() if not source.startswith(HOOK) and source != TOOL}
     when = "; ".join(f"{client} {_stamp(opened, ms)}" for client, ms in sorted(hooks.items()))
     if not hooks:
-        yield Check(
-            OK,
-            "events by hooks",
-            "none yet: nothing is recorded while you work",
-            "memory-mcp install --status shows which clients have hooks; they act in new sessions",
-        )
+        step = "memory-mcp install --status shows which clients have hooks; they act in new sessions"
+        yield Check(OK, "events by hooks", "none yet: nothing is recorded while you work", step)
     elif opened.now_ms - max(hooks.values()) > _QUIET_MS:
         step = "if you have worked since then, look whether the client's hooks still call memory-mcp hook"
         yield Check(WARN, "events by hooks", f"the last came long ago: {when}", step)

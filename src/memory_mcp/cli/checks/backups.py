@@ -15,7 +15,7 @@ _OLD = 8 * 86_400_000
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """The usual folder of backups, where there is a memory."""
+    """Yield a line about the usual folder of backups, and one for each damaged file in it; nothing without a memory."""
     if look.settings is None or not (look.directory / "memory.duckdb").is_file():
         return
     found = held(look.settings.backup.folder(look.directory))
@@ -31,13 +31,13 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _damaged(folder: Path) -> Iterator[Check]:
-    """What the backups of a folder held and what cannot be read; each file that several share is read once."""
+    """Yield a line for each file of the backups that cannot be read to its end, with what is lost by it."""
     for name, missing in damaged(folder):
         span = " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
         told = (f" ({sources})" if sources else "") + (f", {span}" if span else "")
-        rows = (
-            f"{missing.rows:,} rows of {missing.table}" if missing.rows >= 0 else f"rows of {missing.table or 'several tables'}"
-        )
+        rows = f"{missing.rows:,} rows of {missing.table}"
+        if missing.rows < 0:
+            rows = f"rows of {missing.table or 'several tables'}"
         text = f"{name} is damaged ({missing.what}): {rows}{told} cannot be read"
         yield Check(FAIL, "backups", text, "memory-mcp backup makes one anew that builds on nothing damaged")

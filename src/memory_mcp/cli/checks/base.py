@@ -5,7 +5,7 @@ Invariants
 2. A next step never suggests deleting anything.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,8 +52,3 @@ class Opened:
     calendar: "Calendar"
     settings: Settings
     now_ms: int
-
-
-#: A check of the caller's side, and one of the store's inside, which may run in the daemon.
-Outside = Callable[[Look], Iterator[Check]]
-Inside = Callable[[Opened], Iterator[Check]]

@@ -8,7 +8,7 @@ from memory_mcp.clock import SystemClock
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """One line."""
+    """Yield whether recording is paused, and for which projects."""
     now = SystemClock().now_ms()
     try:
         known = pauses.read(str(look.directory))

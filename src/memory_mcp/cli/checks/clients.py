@@ -12,7 +12,7 @@ from memory_mcp.install.status import ClientStatus, statuses
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """One line per client that uses this memory, one for all others that are here; one more where its hooks are on twice."""
+    """Yield a line for each client that uses this memory, one for all others, and one where hooks are on twice."""
     here = Path.cwd()
     try:
         found = [one for one in statuses(Place(sys.platform, look.environ, str(look.home), str(here))) if one.found]

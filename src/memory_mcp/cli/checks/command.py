@@ -15,7 +15,7 @@ _DESKTOP = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/l
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """The command on the PATH of this shell, and on that of a desktop's clients."""
+    """Yield whether the command is on the PATH of this shell, and on that of clients started from a desktop."""
     here = shutil.which(_NAME, path=look.environ.get("PATH", os.defpath))
     own = Path(sys.executable).with_name(_NAME)
     absolute = here or (str(own) if own.exists() else f"{sys.executable} -m memory_mcp")

@@ -9,7 +9,7 @@ from memory_mcp.client import link
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """The daemon of the data directory; none is started."""
+    """Yield whether a daemon runs for the data directory, and what is wrong with it; none is started."""
     line = running(look, "rpc") if link.usable() else None
     if line is None:
         yield Check(OK, "daemon", "none runs; the next client or command starts one")

@@ -7,7 +7,7 @@ from memory_mcp.errors import MemoryMcpError
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Nothing where the memory is kept in the data directory."""
+    """Yield whether the database answers and its role is bound; nothing where the memory lies in the data directory."""
     if look.settings is None or look.settings.storage.engine != "postgres":
         return
     from memory_mcp.storage.postgres import roles

@@ -10,7 +10,7 @@ _OPEN_TO_OTHERS = 0o077
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Check that the directory is ours, private and writable; its content is checked by `inside`."""
+    """Yield whether the directory is a data directory, private and writable; `inside` checks what it holds."""
     directory = look.directory
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"

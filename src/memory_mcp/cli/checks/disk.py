@@ -7,12 +7,11 @@ from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 #: Less free disk than this is worth a warning, and less than this fails the next write (bytes).
-_LOW = 1_000_000_000
-_NONE = 50_000_000
+_LOW, _NONE = 1_000_000_000, 50_000_000
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Free bytes of the disk."""
+    """Yield how much of the disk is free."""
     place = next(p for p in (look.directory, *look.directory.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free
     state = OK if free >= _LOW else WARN if free >= _NONE else FAIL

@@ -17,7 +17,7 @@ _PATIENCE = 60.0
 
 
 def running(look: Look, kind: str) -> link.Line | None:
-    """A connection to the daemon that runs; None where there is none."""
+    """Return a connection of the given kind to the daemon that runs; None where none does."""
     try:
         return link.reach(link.Wanted(str(look.directory.absolute()), look.config), kind, start=False)
     except (OSError, ValueError):
@@ -25,7 +25,7 @@ def running(look: Look, kind: str) -> link.Line | None:
 
 
 def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
-    """All checks of the store's inside; with `secrets` the stored texts are read again instead."""
+    """Yield the checks of the store's inside; `secrets`: those that read every stored text again, instead."""
     line = running(look, "rpc") if link.usable() else None
     if line is not None:
         yield from _told(line, secrets)
@@ -33,9 +33,8 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
         yield from _read(look, secrets)
     elif (known := highwater.marked(look.directory)) and known.events:
         text = f"the database file is gone, and with it the {known.events:,} events that were acknowledged"
-        yield Check(
-            FAIL, "store", text, "restore a backup, or put the file back; memory-mcp import reads what sources still hold"
-        )
+        step = "restore a backup, or put the file back; memory-mcp import reads what sources still hold"
+        yield Check(FAIL, "store", text, step)
     elif look.settings is not None:
         if look.directory.is_dir():
             yield Check(OK, "store", "there is none yet", "memory-mcp setup")
@@ -45,7 +44,7 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
 
 
 def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
-    """What the daemon finds in the store that it has open."""
+    """Yield what the daemon finds in the store that it has open, and close the connection."""
     said: list[str] = []
     asked: dict[str, Any] = {"argv": ["doctor", "--secrets" if secrets else "--store", "--json"]}
     try:
@@ -68,6 +67,7 @@ def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
 
 
 def _read(look: Look, secrets: bool) -> Iterator[Check]:
+    """Yield what is found in the store, opened here to be read alone."""
     if look.settings is None:
         return
     from memory_mcp.model.calendar import Calendar

@@ -17,7 +17,7 @@ _FOLDERS = ("new", "tmp", "bad")
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """One line for every folder of the spool that holds such files."""
+    """Yield a line for each folder of the spool with files that hold secrets, or one line that there are none."""
     spool = Path(paths.spool_dir(str(look.directory)))
     payloads = Payloads()
     found = False
@@ -39,6 +39,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _contents(folder: Path) -> Iterator[bytes]:
+    """Yield the contents of a folder's files, in the order of their names; nothing where it cannot be read."""
     try:
         files = [] if folder.is_symlink() else sorted(folder.iterdir())
     except OSError:

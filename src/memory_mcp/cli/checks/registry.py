@@ -10,43 +10,29 @@ from importlib import import_module
 from memory_mcp.cli.checks.base import Check, Look, Opened
 
 OUTSIDE = (
-    "versions",
-    "settings",
-    "command",
-    "clients",
-    "disk",
-    "backups",
-    "directory",
-    "database",
-    "daemon",
-    "spool",
-    "capture",
+    *("versions", "settings", "command", "clients", "disk", "backups"),
+    *("directory", "database", "daemon", "spool", "capture"),
 )
-INSIDE = (
-    "store",
-    "arrivals",
-    "transcripts",
-    "summarizer",
-)
+INSIDE = ("store", "arrivals", "transcripts", "summarizer")
 
 
 def outside(look: Look) -> Iterator[Check]:
-    """All checks of the caller's side."""
+    """Yield the results of all checks of the caller's side."""
     for name in OUTSIDE:
         yield from import_module(f"memory_mcp.cli.checks.{name}").checks(look)
 
 
 def inside(opened: Opened) -> Iterator[Check]:
-    """All checks of the store's inside."""
+    """Yield the results of all checks of the store's inside."""
     for name in INSIDE:
         yield from import_module(f"memory_mcp.cli.checks.{name}").checks(opened)
 
 
 def secrets(opened: Opened) -> Iterator[Check]:
-    """The stored texts, read again by today's rules; asked for by name, since it reads them all."""
+    """Yield the secrets found in the stored texts; apart from `inside`, since every text is read."""
     yield from import_module("memory_mcp.cli.checks.secrets").checks(opened)
 
 
 def left(look: Look) -> Iterator[Check]:
-    """What hooks left, read by today's rules, like `secrets`."""
+    """Yield the secrets found in the payloads that hooks left."""
     yield from import_module("memory_mcp.cli.checks.left_secrets").checks(look)

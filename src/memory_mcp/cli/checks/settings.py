@@ -14,7 +14,7 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Check the settings file and the environment variables."""
+    """Yield whether the settings can be used, and the environment variables of this program without their secrets."""
     file = Path(look.config or paths.config_file(look.environ)).expanduser()
     try:
         load(look.environ, file=file if look.config else None)
@@ -33,7 +33,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _zone(named: str) -> Iterator[Check]:
-    """TZ, of which a new store takes its zone; nothing where it is not set, or names a file."""
+    """Yield that the variable TZ names no zone, since a new store takes its zone from it; nothing where it can be used."""
     if not named or named.startswith("/"):
         return
     try:

@@ -15,7 +15,7 @@ _MOST, _HEAD = 1_000, 4_096
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Payloads of hooks that wait, and those that could not be read."""
+    """Yield how many payloads of hooks wait, how many of them hold secrets, and how many could not be read."""
     spool = Path(paths.spool_dir(str(look.directory)))
     waiting = sorted(_files(spool / "new"))
     if waiting:
@@ -34,7 +34,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _is_raw(file: Path) -> bool:
-    """Whether a file says of itself that its secrets are still in it."""
+    """Whether the first line of a payload says that its secrets were not redacted."""
     try:
         with file.open("rb") as stream:
             return b',"raw":true' in stream.read(_HEAD).partition(b"\n")[0]

@@ -8,7 +8,7 @@ from memory_mcp.toc.check import FRESHNESS, check
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Size, losses, zone, what waits to be filed, and the tree."""
+    """Yield the store's size, losses and zone, how many events are not filed in the tree, and whether the tree is sound."""
     stats = opened.storage.stats()
     events = render.plural(stats.rows.get("event", 0), "event")
     yield Check(OK, "store", f"schema {stats.schema_version}, {events}, {render.size(stats.size_bytes)}")

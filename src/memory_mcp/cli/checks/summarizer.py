@@ -9,7 +9,7 @@ from memory_mcp.model.spending import Outcome
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """One line."""
+    """Yield which model is asked and what of today's tokens is spent, or why it cannot be asked."""
     settings = opened.settings.summarizer
     if not settings.is_on:
         yield Check(OK, "summarizer", "extractive: no language model is asked")

@@ -12,14 +12,14 @@ from memory_mcp.ingest.sources import all_importers
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """One line per client whose files lie on this machine."""
+    """Yield a line for each client whose transcripts lie on this machine."""
     outbox = opened.storage.outbox
     found = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
     yield from _told(found, agreed(outbox), opened.calendar.day_of)
 
 
 def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
-    """As `checks`, for a data directory without a store."""
+    """Yield the same for a data directory without a store; `now_ms` in milliseconds since 1970."""
     found = fates(all_importers(settings.ingest), {}, now_ms)
     yield from _told(found, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))
 
@@ -32,6 +32,7 @@ def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int
 
 
 def _check(fate: Fate, followed: bool, day_of: Callable[[int], str]) -> Check:
+    """Return how many files of a client are imported, and how many it deletes soon; a warning where words would be lost."""
     files = render.plural(fate.files, "file")
     kept = f"{files}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
     words = [f"{fate.title}: {kept}"]

@@ -9,7 +9,7 @@ from memory_mcp.cli.checks.base import OK, Check, Look
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Python, this program, and the two libraries whose versions decide what works."""
+    """Yield the versions of Python, of this program, and of the two libraries that decide what works."""
     del look
     found = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
     for name in ("duckdb", "mcp"):

@@ -6,25 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands.base import (
-    Subparsers,
-    add_scope,
-    add_times,
-    answered,
-    hint_when_empty,
-    leaf,
-    opened,
-    print_result,
-    whose,
-)
+from memory_mcp.cli.commands.base import Subparsers, add_scope, add_times, ask, leaf, print_result
 
-#: Projects and agents that are listed.
-_NAMED = 12
-_BAR = 20
+#: Projects and agents that are listed, and characters of the longest bar.
+_NAMED, _BAR = 12, 20
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `activity`."""
+    """Add `activity` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "activity", run, about)
     parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: a year)")
     parser.add_argument("--agent", metavar="A", default="", help="only this agent's sessions")
@@ -33,13 +22,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show a year, or another window."""
+    """Print how much was recorded on each day of a year, or of another time."""
     from memory_mcp.requests.activity import GetAgentActivity
 
-    with opened(args) as app:
-        request = GetAgentActivity(args.days, args.since or "", args.until or "", args.agent, **whose(app, args))
-        data = answered(app, request)
-        hint_when_empty(app)
+    data = ask(args, GetAgentActivity(args.days, args.since or "", args.until or "", args.agent), hint=True)
     return print_result(args, data, _lines(data, render.draws_blocks()))
 
 
@@ -51,7 +37,7 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
     counts = {day["day"]: day["events"] for day in data["days"]}
     for year in sorted({day[:4] for day in counts}):
         yield from _year_lines(int(year), counts, blocks)
-    total = f"{render.plural(data['events'], 'event')} in {render.plural(data['sessions'], 'session')}"
+    total = render.activity(data)
     yield f"{total} on {render.plural(len(counts), 'day')}; most on a day: {max(counts.values()):,}"
     for title, listed in (("Projects", data["projects"]), ("Agents", data["agents"])):
         yield ""
@@ -59,14 +45,14 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
         most = max(one["events"] for one in listed)
         for one in listed[:_NAMED]:
             drawn = chart.bar(one["events"], most, _BAR, blocks)
-            said = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
+            said = render.activity(one)
             yield f"  {drawn}  {render.one_line(one['name'])}  {said}"
         if len(listed) > _NAMED:
             yield f"  and {len(listed) - _NAMED} more"
 
 
 def _year_lines(year: int, counts: Mapping[str, int], blocks: bool) -> Iterator[str]:
-    """A line of months and seven lines of cells, a column for each week, Mondays first."""
+    """Yield a line of months and seven lines of cells for a year: a row for each weekday from Monday, a column for each week."""
     first = dt.date(year, 1, 1)
     monday = first - dt.timedelta(days=first.weekday())
     days = [monday + dt.timedelta(days=n) for n in range(7 * 54)]

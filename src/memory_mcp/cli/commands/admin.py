@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.storage.values import StoreStats
 
+#: Findings of `check` that are printed.
 _SHOWN = 50
 #: Months that `stats` lists, and characters of a bar.
 _MONTHS, _BAR = 24, 24
@@ -32,19 +33,15 @@ _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}.
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `admin`."""
+    """Add `admin` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
     rebuild.add_argument("--timezone", metavar="ZONE", help="count days in this zone from now on, such as Europe/Berlin")
     stats = leaf(inner, "stats", run_stats, "show counts and sizes")
     stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
-    leaf(
-        inner,
-        "overview",
-        overview.run,
-        "show clients, redactions, disk, what may leave this machine, what is not recorded, backups",
-    )
+    text = "show clients, redactions, disk, what may leave this machine, what is not recorded, backups"
+    leaf(inner, "overview", overview.run, text)
     acts = leaf(inner, "audit", run_audit, "list what was done to the memory itself: corrected, retracted, forgotten, restored")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
@@ -63,7 +60,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Findings, and 1 when there are any."""
+    """Check the invariants of the tree, and print what breaks one; return 1 when there is anything."""
     from memory_mcp.toc.check import check
 
     with opened(args, settled=True) as app, app.derivation.publishing:
@@ -83,7 +80,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_rebuild(args: argparse.Namespace) -> int:
-    """Derive everything again."""
+    """Derive the whole tree again from the events, in another time zone where one is given."""
     from memory_mcp.derive.rebuild_toc import RebuildToc
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
@@ -107,7 +104,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Acts upon the memory, newest first."""
+    """Print the acts upon the memory, newest first."""
     from memory_mcp.requests.correct import Audit
 
     with opened(args, catch_up=False) as app:
@@ -121,7 +118,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_stats(args: argparse.Namespace) -> int:
-    """Counts and sizes."""
+    """Print counts and sizes of the store; with --prometheus as text for Prometheus."""
     from memory_mcp.archive.keeper import held
 
     if args.prometheus:
@@ -206,7 +203,7 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
 
 
 def _run_prometheus(args: argparse.Namespace) -> int:
-    """Print what `/metrics` serves; counters of another process are not in it."""
+    """Print the text of `/metrics`; counters of another process are not in it."""
     from memory_mcp.daemon.gauges import exposition
 
     with opened(args, catch_up=False) as app:
@@ -217,7 +214,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the file."""
+    """Rewrite the database file without dead space, and print both sizes."""
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
@@ -226,7 +223,7 @@ def run_compact(args: argparse.Namespace) -> int:
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
-    """Record that a person has seen the loss, and set the high-water mark to the events that remain."""
+    """Record that a person has seen the loss, so that it is reported no more; raise InvalidQuery where nobody confirms that."""
     from memory_mcp.model.audit import Act
 
     is_person = render.is_persons(["admin", "acknowledge-loss"])
@@ -243,7 +240,7 @@ def run_acknowledge(args: argparse.Namespace) -> int:
 
 
 def run_rebuild_index(args: argparse.Namespace) -> int:
-    """Build one index anew, or every one there can be."""
+    """Build one index anew, or every one that can be built; raise InvalidQuery for an unknown name."""
     if args.type not in (*_INDEXES, _TOPICS, "all"):
         raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
     with opened(args) as app:
@@ -262,6 +259,7 @@ def _possible(app: "App") -> list[str]:
 
 
 def _rebuilt(app: "App", name: str) -> dict[str, Any]:
+    """Build one index anew with progress on stderr; return its documents, the seconds taken, and its topics if any."""
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
@@ -286,7 +284,7 @@ def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def run_prune(args: argparse.Namespace) -> int:
-    """Leave documents out by age."""
+    """Leave old documents out of one index, and print how many."""
     from memory_mcp.requests.indexes import PruneIndex
 
     with opened(args) as app:
@@ -300,7 +298,7 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
-    """Every index, as it lies there: nothing is built or mended."""
+    """Print the health and the numbers of every index; nothing is built."""
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:

@@ -5,30 +5,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, hint_when_empty, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
 
 #: Projects that a line names.
 _NAMED = 4
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `agents`."""
+    """Add `agents` and its arguments; `about` is what help says of it."""
     leaf(parsers, "agents", run, about)
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them, the latest first."""
+    """Print every agent with its activity, the latest first."""
     from memory_mcp.requests.projects import ListAgents
 
-    with opened(args) as app:
-        data = answered(app, ListAgents())
-        hint_when_empty(app)
+    data = ask(args, ListAgents(), hint=True)
     return print_result(args, data, _lines(data))
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     for one in data["agents"]:
-        counts = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
+        counts = render.activity(one)
         yield f"{render.one_line(one['agent'])}: {counts}, {render.days(one['first'], one['last'])}"
         if projects := one.get("projects", ()):
             more = f" and {len(projects) - _NAMED} more" if len(projects) > _NAMED else ""

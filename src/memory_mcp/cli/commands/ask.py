@@ -1,4 +1,4 @@
-"""`ask`: one question, answered by the retrieval policy, with what it did and where to go on."""
+"""`ask`: a question answered by the retrieval policy, with what was decided and the commands for more."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -10,28 +10,23 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     add_who,
-    answered,
     as_json,
-    hint_when_empty,
+    ask,
     leaf,
-    opened,
-    whose,
     words_of,
 )
-from memory_mcp.cli.commands.navigate import BOUNDS
+from memory_mcp.cli.commands.navigate import BOUNDS, add_bounds
 from memory_mcp.requests.limits import SEARCHED
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-    from memory_mcp.app import App
 
 #: Characters of a quotation on one line.
 _WIDTH = 500
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `ask`."""
+    """Add `ask` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "ask", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (last week, in january)")
     parser.add_argument("--limit", type=int, default=SEARCHED.default, metavar="N", help=f"most results ({SEARCHED.default})")
@@ -50,61 +45,48 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
-    """What a caller may say about how a question is answered."""
+    """Add the arguments that say how a question is answered: intent, mode, least score and bounds."""
     parser.add_argument("--intent", metavar="I", help="take the question for this: explore, answer, locate or time_boxed")
     parser.add_argument("--mode", metavar="M", help="how layers are run: sequential, parallel or hybrid")
     parser.add_argument("--min-confidence", type=float, metavar="X", help="least score of a result; 0 shows the nearest")
-    for bound in BOUNDS:
-        parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
+    add_bounds(parser)
 
 
 def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the bounds that are given."""
+    """Return the bounds and the least score that are given, by their names in the settings."""
     given = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask."""
-    query = words_of(args)
-    with opened(args) as app:
-        data = _asked(app, args, query)
-        hint_when_empty(app)
+    """Ask the memory a question, and print the results and what was decided."""
+    from memory_mcp.requests.limits import Bounds
+    from memory_mcp.requests.search import SearchRequest
+
+    request = SearchRequest(
+        query=words_of(args),
+        intent=args.intent or "",
+        mode=args.mode or "",
+        limit=args.limit,
+        token_budget=args.token_budget,
+        since=args.since or "",
+        until=args.until or "",
+        as_of=args.as_of or "",
+        tz=args.tz or "",
+        agent=args.agent or "",
+        role=args.role,
+        speaker=args.speaker,
+        detail="full" if args.explain else args.detail,
+        why_not=args.why_not or "",
+        cursor=args.cursor or "",
+        bounds=Bounds(**bounds_of(args)),
+    )
+    data = ask(args, request, hint=True)
     if as_json(args):
         render.out_json(data, recalled=True)
     else:
         render.styled(_lines(data, args.explain or args.detail == "full"), recalled=True)
     return 0
-
-
-def _asked(app: "App", args: argparse.Namespace, query: str) -> dict[str, Any]:
-    from memory_mcp.requests.limits import Bounds
-    from memory_mcp.requests.search import SearchRequest
-
-    where = whose(app, args)
-    return answered(
-        app,
-        SearchRequest(
-            query=query,
-            intent=args.intent or "",
-            mode=args.mode or "",
-            limit=args.limit,
-            token_budget=args.token_budget,
-            since=args.since or "",
-            until=args.until or "",
-            as_of=args.as_of or "",
-            tz=args.tz or "",
-            agent=args.agent or "",
-            role=args.role,
-            speaker=args.speaker,
-            detail="full" if args.explain else args.detail,
-            why_not=args.why_not or "",
-            cursor=args.cursor or "",
-            bounds=Bounds(**bounds_of(args)),
-            project=where["project"],
-            scope=where["scope"],
-        ),
-    )
 
 
 def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
@@ -136,7 +118,7 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
-    """What it is all about, before the results: each theme with its time, what else it is about, and a statement."""
+    """Yield each theme of the results with its time, what else it is about and a statement; nothing without themes."""
     from rich.text import Text
 
     for theme in themes:
@@ -164,7 +146,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
     for number, result in enumerate(results, 1):
         when = render.minute(result["when"])
-        place = result.get("project", "").rstrip("/").rsplit("/", 1)[-1]
+        place = render.last_part(result.get("project", ""))
         title = render.safe(render.gist(result.get("title", "")))
         is_outside = result.get("outside") or result.get("outside_window")
         outside = ("  outside the time named", "yellow") if is_outside else ""
@@ -185,7 +167,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
 
 def _told(data: dict[str, Any]) -> str:
-    """Return one line: what was understood, who answered, how sure that is."""
+    """Return one line: how the question was understood, which layers answered it, and with what confidence."""
     why = data["explanation"]
     words = why.get("window", {}).get("words", "")
     left = "; ".join(f"{s['layer']}: {s['reason']}" for s in why.get("skipped", ()))

@@ -1,4 +1,4 @@
-"""`backup`: a copy of the memory that can be carried away, made while it is in use; which there are, and are they whole."""
+"""`backup`: copy the memory while it is in use, list the copies, and check that one is whole."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, opened, print_result, settings_of
+from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
 
 if TYPE_CHECKING:
     from memory_mcp.archive.reading import Missing, Verified
 
+#: Damaged parts that are printed.
 _SHOWN = 50
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `backup`."""
+    """Add `backup` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "backup", run, about, "Bring it back with: memory-mcp restore. A backup is as private as the memory.")
     text = "a folder, or a file whose name ends in .archive (setting backup.directory; the folder backups in the data directory)"
     parser.add_argument("place", metavar="DEST", nargs="?", default="", help=text)
@@ -28,8 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def place_of(named: str) -> Path:
     """Return a path resolved against the caller's working directory."""
-    session = SESSION.get()
-    return Path(session.cwd if session else Path.cwd()) / Path(named).expanduser()
+    return caller_directory() / Path(named).expanduser()
 
 
 def usual_place(args: argparse.Namespace) -> Path:
@@ -39,7 +39,7 @@ def usual_place(args: argparse.Namespace) -> Path:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make one, or look."""
+    """Make a backup; with --list print those there are, with --verify read one to its end."""
     if args.list:
         return _list(args)
     if args.verify:
@@ -86,26 +86,26 @@ def _verify(args: argparse.Namespace) -> int:
     backup = find(place_of(args.place) if args.place else usual_place(args))
     found = verify(backup)
     damaged = bool(found.missing or found.harmless)
-    data = {"path": str(backup.path), "ok": not damaged, **shape(found)}
-    render.emit(as_json(args), data, [str(backup.path), *lines_of(found)])
+    data = {"path": str(backup.path), "ok": not damaged, **verified_shape(found)}
+    render.emit(as_json(args), data, [str(backup.path), *verified_lines(found)])
     return 1 if damaged else 0
 
 
-def shape(found: "Verified") -> dict[str, Any]:
-    """What a backup holds and lacks, as JSON tells it."""
+def verified_shape(found: "Verified") -> dict[str, Any]:
+    """Return as JSON values what a backup holds and what of it cannot be read."""
     iso = Calendar(found.about["timezone"]).iso
     return {
         "made": iso(found.about["at_ms"]),
         "why": found.about["why"],
         "last_seq": found.about["last_seq"],
         "rows": found.rows,
-        "missing": shape_of(found.missing, Calendar(found.about["timezone"])),
+        "missing": missing_shape(found.missing, Calendar(found.about["timezone"])),
         "harmless": found.harmless,
     }
 
 
-def shape_of(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str, Any]]:
-    """What cannot be read, as JSON tells it."""
+def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str, Any]]:
+    """Return as JSON values the parts of a backup that cannot be read; times in the calendar's zone."""
     return [
         {
             "file": m.file,
@@ -120,8 +120,8 @@ def shape_of(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str,
     ]
 
 
-def lines_of_missing(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
-    """The same for people."""
+def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
+    """Yield a line for each of the first parts that cannot be read."""
     for one in missing[:_SHOWN]:
         rows = "an unknown number of rows" if one.rows < 0 else render.plural(one.rows, "row")
         times = f" from {calendar.iso(one.from_ms)} to {calendar.iso(one.to_ms)}" if one.to_ms else ""
@@ -131,11 +131,11 @@ def lines_of_missing(missing: "Sequence[Missing]", calendar: Calendar) -> Iterat
         yield f"... and {len(missing) - _SHOWN:,} more"
 
 
-def lines_of(found: "Verified") -> Iterator[str]:
-    """The same for people."""
+def verified_lines(found: "Verified") -> Iterator[str]:
+    """Yield lines about what a backup holds and what of it cannot be read."""
     calendar = Calendar(found.about["timezone"])
     yield f"made {calendar.iso(found.about['at_ms'])} ({found.about['why']}): {found.rows.get('event', 0):,} events"
-    yield from lines_of_missing(found.missing, calendar)
+    yield from missing_lines(found.missing, calendar)
     for text in found.harmless[:_SHOWN]:
         yield f"damaged, and nothing lost by it: {text}"
     if not found.missing:

@@ -2,9 +2,10 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_mcp.cli import render
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.client import link
     from memory_mcp.config import Settings
-    from memory_mcp.model.calendar import Calendar
     from memory_mcp.requests.scope import Scoped
 
 
@@ -189,6 +189,24 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
         yield bulk.Here(app)
 
 
+def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
+    """Run a command in the daemon of this memory, starting one where none runs.
+
+    Args:
+        args: The arguments of the command that asks; its --json is passed on.
+        argv: The command to run, as words of a command line.
+
+    Returns:
+        Its exit status; None where no daemon is used, and where this is the daemon.
+
+    """
+    from memory_mcp.client import forward, link
+
+    if SESSION.get() is not None or not settings_of(args).server.daemon or not link.usable():
+        return None
+    return forward.run(wanted(args), [*argv, "--json"] if as_json(args) else [*argv])
+
+
 def reopen() -> None:
     """Have the daemon open the store again, where this command runs in it."""
     if (session := SESSION.get()) is not None:
@@ -205,14 +223,14 @@ def file_pending(app: "App") -> None:
 
 
 def add_scope(parser: argparse.ArgumentParser) -> None:
-    """--project and --all."""
+    """Add --project and --all, which `whose` reads."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--project", metavar="P", help="only this project (its identity or the last part of it)")
     group.add_argument("--all", action="store_true", help="all projects")
 
 
 def add_who(parser: argparse.ArgumentParser) -> None:
-    """--role and --speaker."""
+    """Add --role and --speaker."""
     parser.add_argument("--role", metavar="R", default="", help="only what this role said: user, assistant or tool")
     parser.add_argument("--speaker", metavar="S", default="", help="only what this person said")
 
@@ -238,48 +256,91 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
     return {"project": project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
 
 
+def ask(
+    args: argparse.Namespace,
+    request: Any,
+    *,
+    catch_up: bool = True,
+    hint: bool = False,
+    prepare: "Callable[[App], object] | None" = None,
+) -> dict[str, Any]:
+    """Open the memory of this command and return the response of one request as JSON values.
+
+    Args:
+        args: The command's arguments; with --project and --all among them, they become the request's project and scope.
+        request: A request of `memory_mcp.requests`.
+        catch_up: File stored events in the tree first; see `opened`.
+        hint: Say on stderr how to fill the memory when it is empty.
+        prepare: Called with the open memory before the request is answered.
+
+    Raises:
+        MemoryMcpError: Whatever the request's handler raises.
+
+    """
+    with opened(args, catch_up) as app:
+        if prepare is not None:
+            prepare(app)
+        if hasattr(args, "all"):
+            request = replace(request, **whose(app, args))
+        data = answered(app, request)
+        if hint:
+            hint_when_empty(app)
+    return data
+
+
 def answered(app: "App", request: Any) -> dict[str, Any]:
-    """Return the response of a request as JSON values; raises what its handler raises."""
+    """Return the response of a request to an open memory as JSON values; raises what its handler raises."""
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
     return answer(app, request, Caller(project_here(app)))
 
 
-def project_here(app: "App") -> str:
-    """Return the project of the caller's working directory; "" where it has none."""
+def caller_directory() -> "Path":
+    """Return the working directory of the caller, also where the command runs in the daemon."""
     from pathlib import Path
 
+    session = SESSION.get()
+    return Path(session.cwd if session else Path.cwd())
+
+
+def project_here(app: "App") -> str:
+    """Return the project of the caller's environment or working directory; "" where there is none."""
     from memory_mcp.scope import caller_project
 
     session = SESSION.get()
-    environ, cwd = (session.environ, session.cwd) if session else (os.environ, str(Path.cwd()))
-    return caller_project(environ, cwd, configured=app.settings.server.project)
+    environ = session.environ if session else os.environ
+    return caller_project(environ, str(caller_directory()), configured=app.settings.server.project)
 
 
 def project_typed(app: "App", name: str) -> str:
-    """Return a project's name; a relative path is resolved to the project of its directory."""
+    """Return the project that a user named; for a path (. or ~ first) that of its directory, else the path itself."""
     from pathlib import Path
 
     from memory_mcp.scope import caller_project
 
     if not name.startswith((".", "~")):
         return name
-    session = SESSION.get()
-    place = str((Path(session.cwd if session else Path.cwd()) / Path(name).expanduser()).resolve())
+    place = str((caller_directory() / Path(name).expanduser()).resolve())
     here = app.storage.projects.names.of(caller_project({}, place))
     return here if here in app.tree.tally().projects else place
 
 
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """Add the words to search for, which `words_of` reads."""
+    parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
+    parser.add_argument("--query", metavar="WORDS", help="what to look for")
+
+
+def add_cursor(parser: argparse.ArgumentParser) -> None:
+    """Add --cursor, which goes on where the page before ended."""
+    parser.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+
+
 def add_times(parser: argparse.ArgumentParser) -> None:
-    """--since and --until."""
+    """Add --since and --until."""
     parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
     parser.add_argument("--until", metavar="TIME", help="up to the end of then")
-
-
-def stamp(calendar: "Calendar", ms: int, seconds: bool = False) -> str:
-    """Return the local date and time of a moment."""
-    return calendar.local(ms).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def words_of(args: argparse.Namespace) -> str:
@@ -291,6 +352,12 @@ def words_of(args: argparse.Namespace) -> str:
     from memory_mcp.requests.limits import words
 
     return words(loose if named is None else named)
+
+
+def note_lines(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each notice of a response."""
+    for notice in data.get("notices", ()):
+        yield f"Note: {notice}"
 
 
 def hint_when_empty(app: "App") -> None:

@@ -1,4 +1,4 @@
-"""`browse`: the time tree, a search and what was said, on one screen; in words where that is no terminal."""
+"""`browse`: walk the time tree and search it on one screen of the terminal; on a pipe, print its newest years and months."""
 
 import argparse
 import asyncio
@@ -35,13 +35,13 @@ _WAYS = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `browse`."""
+    """Add `browse` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "browse", run, about, _ASIDE)
     add_scope(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Browse, or print where one would begin."""
+    """Open the browser on the terminal; elsewhere, or with --json, print the newest years and months."""
     where = {"project": args.project or "", "scope": "all" if args.all else ""}
     with _asking(args) as asking:
         if as_json(args) or not _is_screen():
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _asking(args: argparse.Namespace) -> "Iterator[Asking]":
-    """What answers: the daemon, or where there is to be none, the memory opened here."""
+    """Yield what answers requests: the daemon, or the memory opened here where no daemon is used."""
     from memory_mcp.cli.browser.asking import Here, There
     from memory_mcp.client import link
 
@@ -76,15 +76,13 @@ def _is_screen() -> bool:
 
 def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) -> int:
     root = asyncio.run(asking.ask("get_node", **where))
-    years = [] if as_json(args) else [asyncio.run(_months(asking, child, where)) for child in root["children"]]
+    years = []
+    if not as_json(args):
+        years = [asyncio.run(asking.ask("browse_toc", node_id=child["node_id"], **where)) for child in root["children"]]
     render.emit(as_json(args), root, _lines(root, years), recalled=True)
     if not root["children"]:
         render.err(EMPTY_HINT)
     return 0
-
-
-async def _months(asking: "Asking", year: dict[str, Any], where: dict[str, str]) -> dict[str, Any]:
-    return await asking.ask("browse_toc", node_id=year["node_id"], **where)
 
 
 def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:

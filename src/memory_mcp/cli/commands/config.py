@@ -11,7 +11,7 @@ from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, pri
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `config`."""
+    """Add `config` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "config", about)
     leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
     leaf(inner, "path", run_path, "show where the settings file is looked for")
@@ -19,7 +19,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """List the settings."""
+    """Print every setting with its value, where it comes from, and its help."""
     from memory_mcp.config import iter_keys, shown_value
 
     settings = settings_of(args)
@@ -43,7 +43,7 @@ def run_path(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Load and check all settings; raises the first error."""
+    """Load and check all settings, and print those that are not the defaults; raise ConfigError for the first that is wrong."""
     settings = settings_of(args)
     path = _path(args)
     found = "no settings file, defaults are used" if not path.is_file() else "settings file"

@@ -1,16 +1,16 @@
-"""`correct`: another statement in the place of a recorded one."""
+"""`correct`: put another statement in the place of a recorded one."""
 
 import argparse
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
 
-#: Whose words they are where no person confirmed them.
+#: The author of a correction that no person confirmed.
 AGENT = "cli"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `correct`."""
+    """Add `correct` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "correct", run, about)
     parser.add_argument("grip_id", metavar="GRIP", help="the quotation that is wrong or holds no more, as answers cite it")
     parser.add_argument("text", metavar="TEXT", help="what holds instead, in one sentence")
@@ -19,12 +19,11 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Correct one."""
+    """Put a statement in the place of a recorded one, as a person's where somebody confirms it at the terminal."""
     from memory_mcp.requests.correct import Correct
 
     is_person = render.is_persons(["correct"])
-    with opened(args) as app:
-        data = answered(app, Correct(args.grip_id, args.text, args.reason, args.kind, AGENT, is_person))
+    data = ask(args, Correct(args.grip_id, args.text, args.reason, args.kind, AGENT, is_person))
     lines = [
         f"{data['superseded']} is shown as superseded from now on; both stay readable",
         f"What holds instead: {data['grip_id']}",

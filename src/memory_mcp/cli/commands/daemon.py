@@ -1,4 +1,4 @@
-"""`daemon`: the background process that owns a data directory; started on demand, so these are for looking and for settings."""
+"""`daemon`: start, stop and look at the background process that owns a data directory; clients start it on demand."""
 
 import argparse
 import os
@@ -9,18 +9,17 @@ from typing import Any
 
 from memory_mcp import machine, paths
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, print_result, settings_file, wanted
+from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_file, wanted
+from memory_mcp.cli.failures import reach
 from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
-#: Longer than a daemon may take to end (seconds).
-_END_PATIENCE = 8.0
-_LOOK = 0.05
-_ANSWER = 10.0
+#: Seconds to wait for the end of a daemon (longer than it may take), between two looks, and for an answer of it.
+_END_PATIENCE, _LOOK, _ANSWER = 8.0, 0.05, 10.0
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `daemon`."""
+    """Add `daemon` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "daemon", about)
     start = leaf(inner, "start", run_start, "start it, if it does not run already")
     leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
@@ -32,12 +31,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_start(args: argparse.Namespace) -> int:
-    """Start the daemon."""
+    """Start the daemon where none runs; raise LayerUnavailable when that fails."""
     _needs_sockets()
-    line = reach(wanted(args))
-    line.close()
-    _tell(args, line, "runs")
-    return 0
+    return _start(args, "runs")
 
 
 def run_stop(args: argparse.Namespace) -> int:
@@ -48,14 +44,10 @@ def run_stop(args: argparse.Namespace) -> int:
 
 
 def run_restart(args: argparse.Namespace) -> int:
-    """Restart the daemon."""
+    """End the daemon and start another; raise LayerUnavailable when that fails."""
     _needs_sockets()
-    which = wanted(args)
-    stop(which)
-    line = reach(which)
-    line.close()
-    _tell(args, line, "runs anew")
-    return 0
+    stop(wanted(args))
+    return _start(args, "runs anew")
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -71,13 +63,21 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_here(args: argparse.Namespace) -> int:
-    """Run the daemon in this process."""
+    """Replace this process by the daemon."""
     _needs_sockets()
     os.execv(sys.executable, [sys.executable, *wanted(args).arguments])
 
 
 def stop(which: link.Wanted) -> int:
-    """Stop the daemon of a data directory and wait for its end; return its process id, 0 when none ran."""
+    """Stop the daemon of a data directory and wait for its end.
+
+    Returns:
+        The process id that it had; 0 when none ran.
+
+    Raises:
+        LayerUnavailable: It has not ended after eight seconds.
+
+    """
     try:
         pid = int(link.call(which.directory, "daemon/stop", {"reason": "asked to"}, _ANSWER)["pid"])
     except (FileNotFoundError, ConnectionRefusedError):
@@ -90,22 +90,17 @@ def stop(which: link.Wanted) -> int:
     return pid
 
 
-def reach(which: link.Wanted) -> link.Line:
-    """Return a connection to the daemon, starting one where none runs; raise LayerUnavailable when that fails."""
-    try:
-        return link.reach(which, "rpc")
-    except link.Unreachable as error:
-        raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
-
-
 def _needs_sockets() -> None:
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets", "Use: memory-mcp serve --in-process")
 
 
-def _tell(args: argparse.Namespace, line: link.Line, word: str) -> None:
+def _start(args: argparse.Namespace, what: str) -> int:
+    """Connect to the daemon, starting one where none runs, and print that it does `what`."""
+    line = reach(wanted(args))
+    line.close()
     data = {"running": True, "pid": line.about["pid"], "version": line.about["memory-mcp"]}
-    render.emit(as_json(args), data, [f"The daemon {word} (process {data['pid']}, version {data['version']})."])
+    return print_result(args, data, [f"The daemon {what} (process {data['pid']}, version {data['version']})."])
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
@@ -137,6 +132,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _span(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours, whichever reads best."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

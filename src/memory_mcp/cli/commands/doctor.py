@@ -1,9 +1,10 @@
-"""`doctor`: what is well and what is not, each with a next step; it changes nothing and never asks to delete anything."""
+"""`doctor`: check the installation and the store, and give a next step for what is wrong; nothing is changed."""
 
 import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_mcp import paths
 from memory_mcp.cli import render
@@ -12,17 +13,21 @@ from memory_mcp.cli.checks.base import FAIL, Check, Look, Opened
 from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, flags_of, leaf, settings_file, settings_of
 from memory_mcp.errors import MemoryMcpError
 
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `doctor`."""
+    """Add `doctor` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "doctor", run, about, "It changes nothing by looking, and starts nothing.")
     parser.add_argument("--store", action="store_true", help="look into the store alone")
     parser.add_argument("--secrets", action="store_true", help="read all stored texts again and count the secrets in them")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run all checks; return 1 when one of them fails."""
-    checks = list(_session(args.secrets) if SESSION.get() else _all(args))
+    """Run the checks and print them; return 1 when one of them fails."""
+    session = SESSION.get()
+    checks = list(_inside_the_daemon(session.app, args.secrets) if session else _all(args))
     failed = any(c.state == FAIL for c in checks)
     shapes = [{"state": c.state, "name": c.name, "text": c.text, "next_step": c.next_step} for c in checks]
     render.emit(as_json(args), {"ok": not failed, "checks": shapes}, _lines(checks))
@@ -36,11 +41,8 @@ def _lines(checks: list[Check]) -> Iterator[str]:
             yield f"      next: {check.next_step}"
 
 
-def _session(secrets: bool) -> Iterator[Check]:
-    """Yield the checks of the store, run in the daemon that has it open."""
-    session = SESSION.get()
-    assert session is not None
-    app = session.app
+def _inside_the_daemon(app: "App", secrets: bool) -> Iterator[Check]:
+    """Yield the checks of the store, run in the daemon that has it open; `secrets`: those of secrets alone."""
     opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
     if secrets:
         # It reads every text, which may take minutes; other callers do not wait for it.
@@ -51,6 +53,7 @@ def _session(secrets: bool) -> Iterator[Check]:
 
 
 def _all(args: argparse.Namespace) -> Iterator[Check]:
+    """Yield the checks of this process: around the store, and inside it, unless the arguments ask for a part."""
     config = str(settings_file(args) or "")
     try:
         settings = settings_of(args)

@@ -1,4 +1,4 @@
-"""`embedder`: the model that turns texts into vectors: which one, how much it knows, and others."""
+"""`embedder`: show the model that turns texts into vectors, fetch others, and choose one."""
 
 import argparse
 import os
@@ -7,16 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import (
-    Subparsers,
-    family,
-    leaf,
-    opened,
-    print_result,
-    settings_file,
-    settings_of,
-    wanted,
-)
+from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result, settings_file, settings_of, wanted
 from memory_mcp.cli.commands.teleport import settle, state
 from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, fetched, located, named
 from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
@@ -29,7 +20,7 @@ _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `embedder`."""
+    """Add `embedder` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "embedder", about)
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")
@@ -42,7 +33,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """The model, its index, and what it leaves to others."""
+    """Print the model in use, the state of the vector index, and the share of documents whose words it does not know."""
     with opened(args) as app:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
@@ -87,12 +78,13 @@ def _status_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _shape(model: Model) -> dict[str, Any]:
+    """Return a model's name, kind, folder and size in bytes as JSON values."""
     size = sum((model.folder / f).stat().st_size for f in FILES if (model.folder / f).is_file())
     return {"name": model.name, "kind": model.kind, "folder": str(model.folder), "size_bytes": size}
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Models that are here, and known ones that are not."""
+    """Print the models on this machine, and known ones that can be fetched."""
     settings = settings_of(args)
     home = settings.storage.directory
     used = named(settings.embedder.model, home) if settings.embedder.model else None
@@ -115,7 +107,7 @@ def _list_lines(models: list[dict[str, Any]], others: list[dict[str, Any]]) -> I
 
 
 def run_fetch(args: argparse.Namespace) -> int:
-    """Fetch one model."""
+    """Fetch one model from its hub, where it is not here yet; raise InvalidQuery for a name of no hub."""
     home = settings_of(args).storage.directory
     model = named(args.model, home)
     if model.kind != "hub":
@@ -132,7 +124,13 @@ def run_fetch(args: argparse.Namespace) -> int:
 
 
 def run_use(args: argparse.Namespace) -> int:
-    """Write the choice into the settings, and have the daemon take it up."""
+    """Write the chosen model into the settings, and restart the daemon where one runs.
+
+    Raises:
+        ConfigError: An environment variable overrides the setting.
+        InvalidQuery: The model is not here, or cannot be used.
+
+    """
     from memory_mcp.config import config_path, store
     from memory_mcp.indexes.vector.kind import opened as kind_of
 
@@ -156,6 +154,7 @@ def run_use(args: argparse.Namespace) -> int:
 
 
 def _what_follows(settings: "Settings", restarted: bool) -> str:
+    """Return a line on when the memory is embedded by the model that was chosen."""
     teleport = settings.teleport
     for key, on in (("teleport.enabled", teleport.enabled), ("teleport.vector.enabled", teleport.vector.enabled)):
         if not on:
@@ -165,8 +164,9 @@ def _what_follows(settings: "Settings", restarted: bool) -> str:
 
 
 def _restart(args: argparse.Namespace) -> bool:
-    """Have a daemon that runs begin anew with the settings of now; whether one ran."""
-    from memory_mcp.cli.commands.daemon import reach, stop
+    """Restart the daemon, so that it reads the settings again; return whether one ran."""
+    from memory_mcp.cli.commands.daemon import stop
+    from memory_mcp.cli.failures import reach
     from memory_mcp.client import link
 
     if not link.usable() or not settings_of(args).server.daemon:

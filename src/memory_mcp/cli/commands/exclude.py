@@ -2,14 +2,14 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
-    SESSION,
     Subparsers,
     answered,
+    ask,
+    caller_directory,
     family,
     leaf,
     opened,
@@ -23,13 +23,13 @@ _ASIDE = "What is stored already stays until it is forgotten: memory-mcp forget.
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `exclude`."""
+    """Add `exclude` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "exclude", about)
-    for name, run, text in (
-        ("add", run_add, "record nothing more of it"),
-        ("remove", run_remove, "record again what was excluded by this pattern"),
+    for name, text in (
+        ("add", "record nothing more of it"),
+        ("remove", "record again what was excluded by this pattern"),
     ):
-        parser = leaf(inner, name, run, text, aside=_ASIDE if name == "add" else "")
+        parser = leaf(inner, name, run_change, text, aside=_ASIDE if name == "add" else "")
         parser.add_argument("--project", default="", metavar="P", help="a project, as acme/harbour or acme-*")
         parser.add_argument(
             "--path", default="", metavar="P", help="sessions there and tools that name it: ~/private, .env, *.pem"
@@ -38,45 +38,34 @@ def add(parsers: Subparsers, about: str) -> None:
     leaf(inner, "list", run_list, "show what is never recorded")
 
 
-def run_add(args: argparse.Namespace) -> int:
-    """Exclude one pattern."""
-    from memory_mcp.requests.excluding import Exclude
-
-    return _changed(args, Exclude)
-
-
-def run_remove(args: argparse.Namespace) -> int:
-    """Remove one pattern."""
-    from memory_mcp.requests.excluding import Include
-
-    return _changed(args, Include)
-
-
 def run_list(args: argparse.Namespace) -> int:
-    """List all patterns."""
+    """Print all patterns of what is never recorded."""
     from memory_mcp.requests.excluding import ListExcluded
 
-    with opened(args, catch_up=False) as app:
-        data = answered(app, ListExcluded())
+    data = ask(args, ListExcluded(), catch_up=False)
     return print_result(args, data, _lines(data))
 
 
-def _changed(args: argparse.Namespace, request: Any) -> int:
+def run_change(args: argparse.Namespace) -> int:
+    """Add or remove one pattern, as the subcommand says, and print those in force.
+
+    Raises:
+        ConfigError: --config names another settings file than the running daemon uses.
+
+    """
+    from memory_mcp.requests.excluding import Exclude, Include
+
+    request = Exclude if args.exclude_command == "add" else Include
+    path = args.path
+    if path in (".", "..") or path.startswith(("./", "../")):
+        path = str((caller_directory() / path).resolve())
     with opened(args) as app:
         named = settings_file(args)
         if named is not None and named.resolve() != app.settings_file.resolve():
             hint = f"memory-mcp daemon restart --config {named} uses the other one."
             raise ConfigError(f"the running daemon uses {app.settings_file}, not {named}", hint)
-        data = answered(app, request(project_typed(app, args.project), _placed(args.path), args.tool, "person"))
+        data = answered(app, request(project_typed(app, args.project), path, args.tool, "person"))
     return print_result(args, data, _lines(data))
-
-
-def _placed(path: str) -> str:
-    """Return the absolute path of one that is relative to the working directory; other patterns as they are."""
-    if path not in (".", "..") and not path.startswith(("./", "../")):
-        return path
-    session = SESSION.get()
-    return str((Path(session.cwd if session else Path.cwd()) / path).resolve())
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:

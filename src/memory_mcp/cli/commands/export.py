@@ -1,4 +1,4 @@
-"""`export`: the memory as files that other programs read and `import` takes back, or as one page to read anywhere."""
+"""`export`: write the memory as files that `import` takes back, or as one HTML file to read anywhere."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `export`."""
+    """Add `export` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "export", run, about, _ASIDE)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file (jsonl) or folder (markdown) to write")
     parser.add_argument("--format", choices=("jsonl", "markdown"), default="jsonl", help="what to write (jsonl)")
@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write, and say what was written."""
+    """Write the memory to a file, a folder or standard output, and print what was written."""
     if args.html is not None:
         return _html(args, args.html.expanduser())
     from memory_mcp.cli.exporting import Export, replacing
@@ -86,16 +86,18 @@ def _html(args: argparse.Namespace, path: Path) -> int:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, str]:
+    """Return what to export: project, agent and times, "" for each that is not given."""
     return {"project": args.project, "agent": args.agent, "since": args.since or "", "until": args.until or ""}
 
 
 def _taken_out(done: dict[str, Any]) -> list[str]:
+    """Return a line for each reason why events were left out, and for each rule that redacted secrets."""
     lines = [f"Left out: {count:,} {reason}" for reason, count in done["left_out"].items()]
     return lines + [f"Redacted: {count:,} {rule}" for rule, count in done["redacted"].items()]
 
 
 def _refuse(args: argparse.Namespace, path: Path | None) -> None:
-    """What cannot be written is refused before anything is read."""
+    """Raise InvalidQuery for what cannot be written, before anything is read."""
     if args.format == "markdown":
         if path is None:
             raise InvalidQuery("markdown needs a folder", "memory-mcp export FOLDER --format markdown")

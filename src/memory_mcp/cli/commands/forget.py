@@ -9,12 +9,11 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_times,
     answered,
-    as_json,
+    forwarded,
     leaf,
     opened,
     print_result,
     project_typed,
-    wanted,
 )
 from memory_mcp.errors import InvalidQuery
 
@@ -22,7 +21,7 @@ _ASK = "-"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `forget`."""
+    """Add `forget` and its arguments; `about` is what help says of it."""
     aside = "Without --yes nothing is changed: it shows what would go. What is forgotten does not come back by an import."
     parser = leaf(parsers, "forget", run, about, aside)
     which = parser.add_mutually_exclusive_group()
@@ -39,20 +38,28 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say what would go, or what went."""
-    if SESSION.get() is None:
-        if args.value == _ASK:
-            args.value = _asked()
-        if (status := _there(args)) is not None:
-            return status
-    elif args.value == _ASK:
-        raise InvalidQuery("the value is not given", "Give it on standard input or at the prompt.")
+    """Print what would be forgotten or what was, in the daemon where one is used, since it has the memory open.
+
+    Raises:
+        InvalidQuery: The value to forget is asked for and not given, or nothing is named.
+
+    """
+    if args.value == _ASK:
+        if SESSION.get() is not None:
+            raise InvalidQuery("the value is not given", "Give it on standard input or at the prompt.")
+        args.value = _asked()
+    argv = ["forget", *(["--yes"] if args.yes else [])]
+    for name in ("event", "session", "project", "topic", "value", "since", "until"):
+        if given := getattr(args, name):
+            argv.append(f"--{name}={given}")
+    if (status := forwarded(args, argv)) is not None:
+        return status
     from memory_mcp.requests.forget import PERSON, Forget
 
     with opened(args) as app:
         project = project_typed(app, args.project)
-        given = (args.event, args.session, project, args.since or "", args.until or "", args.topic, args.value)
-        data = answered(app, Forget(*given, dry_run=not args.yes, by=PERSON))
+        what = (args.event, args.session, project, args.since or "", args.until or "", args.topic, args.value)
+        data = answered(app, Forget(*what, dry_run=not args.yes, by=PERSON))
     counts = data["counts"]
     head = ("Forgotten" if data["forgotten"] else "Would be forgotten") if counts else "Nothing of it is stored"
     lines = [f"{head}:" if counts else f"{head}.", *(f"  {count:>8,}  {kind}" for kind, count in counts.items())]
@@ -62,22 +69,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked() -> str:
-    """The value, from a prompt that does not show it or from standard input: a shell keeps what stands on its command line."""
+    """Return the value from a prompt that does not show it, or from standard input; raise InvalidQuery when it is empty.
+
+    It is asked for because a shell keeps what was typed on its command line.
+    """
     given = getpass.getpass("what is to be forgotten: ") if sys.stdin.isatty() else sys.stdin.read()
     if not given.strip():
         raise InvalidQuery("the value is empty")
     return given.strip()
-
-
-def _there(args: argparse.Namespace) -> int | None:
-    """Have the daemon do it, which has the memory open; None where there is none to be had."""
-    from memory_mcp.cli.commands.base import settings_of
-    from memory_mcp.client import forward, link
-
-    if not settings_of(args).server.daemon or not link.usable():
-        return None
-    argv = ["forget", *(["--yes"] if args.yes else []), *(["--json"] if as_json(args) else [])]
-    for name in ("event", "session", "project", "topic", "value", "since", "until"):
-        if given := getattr(args, name):
-            argv.append(f"--{name}={given}")
-    return forward.run(wanted(args), argv)

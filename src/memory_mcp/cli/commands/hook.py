@@ -1,4 +1,4 @@
-"""`hook`: what a client runs at each event of a session. The front door runs it by itself; here it has its help."""
+"""`hook`: what a client runs at each event of a session; `client.hook` runs it without this room, which has its help."""
 
 import argparse
 
@@ -12,12 +12,12 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `hook`."""
+    """Add `hook` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "hook", run, about, _ASIDE)
     parser.add_argument("client", metavar="CLIENT", nargs="?", default="", help=f"who tells it: {' or '.join(hook.CLIENTS)}")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Store the payload; return 0."""
+    """Keep the payload on standard input; return 0 whatever happens, so that the client goes on."""
     given = {"--data-dir": getattr(args, "data_dir", None), "--config": getattr(args, "config", None)}
     return hook.main([args.client, *(word for name, value in given.items() if value for word in (name, value))])

@@ -1,4 +1,4 @@
-"""`import`: other clients' histories into the memory, and a report of what was read, left out and built."""
+"""`import`: read other clients' histories into the memory, and report what was read, left out and built."""
 
 import argparse
 import time
@@ -22,28 +22,9 @@ if TYPE_CHECKING:
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
 SOURCES = (
-    "claude-code",
-    "pi",
-    "cline",
-    "antigravity",
-    "deepseek",
-    "goose",
-    "grok",
-    "kimi",
-    "kimi-cli",
-    "codex",
-    "qwen",
-    "gemini",
-    "copilot",
-    "copilot-chat",
-    "opencode",
-    "cursor",
-    "amp",
-    "continue",
-    "chatgpt",
-    "claude-ai",
-    "jsonl",
-    "markdown",
+    *("claude-code", "pi", "cline", "antigravity", "deepseek", "goose", "grok", "kimi", "kimi-cli", "codex", "qwen"),
+    *("gemini", "copilot", "copilot-chat", "opencode", "cursor", "amp", "continue", "chatgpt", "claude-ai"),
+    *("jsonl", "markdown"),
 )
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
@@ -58,7 +39,7 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one importer reads."""
+    """Files that one importer reads."""
 
     source: str
     #: Files, or a folder whose files the importer lists.
@@ -68,7 +49,7 @@ class Share:
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `import`."""
+    """Add `import` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "import", run, about, "Importing twice changes nothing. Without SOURCE: auto.")
     parser.add_argument(
         "source",
@@ -87,14 +68,20 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import, derive, report."""
+    """Import what the arguments name, file it in the tree, and print a report.
+
+    Raises:
+        InvalidQuery: An argument is out of range, or nobody can be asked.
+        SourceUnreadable: There is nothing to read, or nothing of the named source in it.
+
+    """
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
     if args.path is not None:
         refuse_no_transcript(args.path.expanduser())
     with filling(args) as app:
-        anywhere = args.source == AUTO and args.path is None
-        shares = _chosen(app, args.yes) if anywhere else shares_at(app, args.source, args.path)
+        is_search = args.source == AUTO and args.path is None
+        shares = _chosen(app, args.yes) if is_search else shares_at(app, args.source, args.path)
         if not shares:
             return 0
         data = import_shares(app, shares, args.newest)
@@ -111,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
-    """Whether no source recognises its first files as its own; their contents may be left out for other reasons."""
+    """Whether no importer recognises the first of its files as its client's."""
     from memory_mcp.ingest.finding import owners
 
     for share in shares:
@@ -123,33 +110,32 @@ def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
 
 
 def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
-    """Read, file and index several shares; return their reports as JSON values."""
+    """Read, file and index several shares.
+
+    Returns:
+        The first share's report as JSON values, with those of the others under "others" and the memory's contents under
+        "built". The time of filing is in the first report alone.
+
+    """
     count = len(shares)
-    reports = []
-    for number, share in enumerate(shares, 1):
-        reports.append(read_share(app, share, newest, f" {number} of {count}" if count > 1 else ""))
+    reports = [
+        read_share(app, share, newest, f" {number} of {count}" if count > 1 else "") for number, share in enumerate(shares, 1)
+    ]
     seconds = build(app)
-    return _shape(shares, reports, seconds, app.holdings())
+    first, *others = [
+        {"source": share.source, "path": str(share.place), **report_shape(report, {} if number else seconds)}
+        for number, (share, report) in enumerate(zip(shares, reports, strict=True))
+    ]
+    return {**first, "others": others, "built": app.holdings()}
 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
-    """Return the lines of an import's report."""
+    """Return the lines of a report of `import_shares`; `verbose`: with every reason for leaving something out."""
     if data["others"] and not verbose:
         several = [brief_line(one) for one in (data, *data["others"])]
         return [*several, holdings_line(data["built"]), "--verbose tells what was left out of each, and why"]
     others = [line for other in data["others"] for line in source_lines(other, verbose)]
     return [*others, *report_lines(data, verbose)]
-
-
-def _shape(
-    shares: "Sequence[Share]", reports: "Sequence[ImportReport]", seconds: dict[str, float], built: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the first source's report, with the others under "others"; the first alone has the time of filing."""
-    told = [
-        {"source": share.source, "path": str(share.place), **report_shape(report, {} if number else seconds)}
-        for number, (share, report) in enumerate(zip(shares, reports, strict=True))
-    ]
-    return {**told[0], "others": told[1:], "built": built}
 
 
 # ---- what there is to read
@@ -198,7 +184,13 @@ def found_here(app: "Memory") -> "list[Finding]":
 
 
 def _chosen(app: "Memory", yes: bool) -> list[Share]:
-    """Return what was found on this machine, if the user agrees; raise SourceUnreadable when nothing was."""
+    """Return the shares to read of what was found on this machine, none if the user does not agree.
+
+    Raises:
+        InvalidQuery: The user has to agree, and there is no terminal to ask on.
+        SourceUnreadable: Nothing was found.
+
+    """
     found = found_here(app)
     if not found:
         looked = [str(p) for i in app.importers() for p in i.default_paths()]
@@ -209,9 +201,12 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
     shares = shares_of(app, found)
     if not shares:
         render.err("All of it is imported already.")
-    elif not yes and not agreed_to(f"Import {render.plural(sum(f.new_files for f in found), 'file')} now?"):
-        render.err("Nothing was imported.")
-        return []
+    elif not yes:
+        if not render.can_ask():
+            raise InvalidQuery("nothing was imported: nobody can be asked here", "To import it without a question, add --yes.")
+        if not render.agreed(f"Import {render.plural(sum(f.new_files for f in found), 'file')} now?"):
+            render.err("Nothing was imported.")
+            return []
     return shares
 
 
@@ -220,15 +215,8 @@ def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
     return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
-def agreed_to(question: str) -> bool:
-    """Ask the user; raise InvalidQuery without a terminal."""
-    if not render.can_ask():
-        raise InvalidQuery("nothing was imported: nobody can be asked here", "To import it without a question, add --yes.")
-    return render.agreed(question)
-
-
 def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """Yield lines about what was found on this machine."""
+    """Yield a line for each source that was found on this machine, and how long an import would take."""
     yield "Found on this machine:"
     for f in found:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
@@ -253,7 +241,16 @@ def read_share(app: "Memory", share: Share, newest: int | None, number: str = ""
 
 
 def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, number: str = "") -> "ImportReport":
-    """Run an import with its progress on stderr; when interrupted, say that what was stored is kept."""
+    """Read files into the memory with progress on stderr; when interrupted, say that what was stored is kept.
+
+    Args:
+        app: The memory to fill.
+        name: The importer.
+        files: Files, or a folder whose files the importer lists.
+        newest: About how many of the newest events to read; None: all.
+        number: Said in the progress, such as " 2 of 3".
+
+    """
     began = time.monotonic()
     with render.Progress(f"importing{number}") as bar:
 

@@ -1,4 +1,4 @@
-"""`ingest`: events in the project's own JSONL form, from a file or from standard input."""
+"""`ingest`: store events in the project's own JSONL form, from a file or from standard input."""
 
 import argparse
 import sys
@@ -22,18 +22,19 @@ _FORM = (
     'One JSON object a line: "session_id", "timestamp", "role" and "text"; "id", "speaker", "type", "agent", "project", '
     '"thread" and "metadata" are optional.'
 )
+#: Events that are stored at once.
 _BATCH = 500
 _STDIN = "stdin"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `ingest`."""
+    """Add `ingest` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "ingest", run, about, _FORM)
     parser.add_argument("file", metavar="FILE", help="file or folder of events, or - for standard input")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Store, derive, report; 2 when there were lines and none of them could be used."""
+    """Store the events, derive the tree, and print a report; raise SourceUnreadable when no line could be used."""
     from memory_mcp.ingest.gate import FORGOTTEN
 
     if args.file != "-":
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_stdin(app: "Memory") -> "ImportReport":
-    """The same rules as for a file, which is what standard input becomes while it is read; acknowledged by batches."""
+    """Store the events of standard input in batches, by the rules that hold for a file, to which it is copied first."""
     from memory_mcp.ingest.base import ImportReport, Quote
     from memory_mcp.ingest.gate import Gate
 
@@ -76,6 +77,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
 
 
 def _store(app: "Memory", batch: "list[EventDraft]", report: "ImportReport") -> None:
+    """Store a batch, add its counts to the report, and empty it."""
     if batch:
         new, known = app.append(batch, "jsonl")
         report.new += new

@@ -1,4 +1,4 @@
-"""`install`: make a client use this memory by its own configuration, and show the status of all clients."""
+"""`install`: make clients use this memory by their own configuration, and show the status of all of them."""
 
 import argparse
 import os
@@ -27,14 +27,14 @@ INSTALLED, UNINSTALLED = "installed", "uninstalled"
 _UNTIL_THEN = "start it again: until then it goes on with what it had"
 #: What every client takes as a server's name.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
-#: Shown in the place of a token, ours or another's that stands beside it.
+#: Printed in the place of a token, ours or another's in the same file.
 _HIDDEN = "<token>"
 _BEARER = re.compile(r"(?<=Bearer )[^\s\"'<]+")
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done for one client, or would be."""
+    """The changes that were made for one client, or would be, or the error that prevented them."""
 
     client: Client
     changes: Sequence[Change] = ()
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `install`."""
+    """Add `install` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "install", run, about, "Take it back: memory-mcp uninstall CLIENT")
     names = ", ".join(CLIENTS)
     parser.add_argument("client", nargs="?", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{names}, or all that are found")
@@ -60,7 +60,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_levels(parser: argparse.ArgumentParser) -> None:
-    """--user, --project and --dry-run."""
+    """Add --user, --project and --dry-run."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--user", dest="level", action="store_const", const=Level.USER, help="for all your projects")
     which.add_argument("--project", dest="level", action="store_const", const=Level.PROJECT, help="for the project here alone")
@@ -68,7 +68,7 @@ def add_levels(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install, or show the status."""
+    """Install for one client or for all that are found, or show the status of all; raise InvalidQuery where none is named."""
     if args.status:
         return run_status(args)
     if not args.client:
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     absent = [client for client in clients if not is_here(client, place)]
 
     work = work_for(order, state, args.dry_run, absent)
-    return tell(args, [tried(client, work) for client in clients], state, INSTALLED, notes)
+    return print_all(args, [tried(client, work) for client in clients], state, INSTALLED, notes)
 
 
 def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
@@ -170,7 +170,7 @@ def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
     return Server(url=f"http://{host}:{settings.server.http_port}/mcp", token=token), notes
 
 
-def tell(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
+def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
     """Print what was done; return 1 when any of several clients failed, and raise the error of a single one."""
     failed = [one.error for one in outcomes if one.error is not None]
     if len(outcomes) == 1 and failed:
@@ -184,6 +184,7 @@ def tell(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, ve
 
 
 def _shape(one: Outcome, state: State) -> dict[str, Any]:
+    """Return an outcome as JSON values, without tokens."""
     return {
         "client": one.client.name,
         "title": one.client.title,
@@ -204,6 +205,7 @@ def _shape(one: Outcome, state: State) -> dict[str, Any]:
 
 
 def _hidden(text: str) -> str:
+    """Return a text with every bearer token replaced."""
     return _BEARER.sub(_HIDDEN, text)
 
 

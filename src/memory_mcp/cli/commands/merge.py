@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.backup import lines_of_missing, shape_of
+from memory_mcp.cli.commands.backup import missing_lines, missing_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.commands.import_ import build
 from memory_mcp.errors import InvalidQuery
@@ -26,7 +26,7 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `merge`."""
+    """Add `merge` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "merge", run, about, _ASIDE)
     parser.add_argument(
         "other", type=Path, metavar="OTHER", help="a data directory that is not in use, a backup, or a folder of them"
@@ -35,7 +35,12 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy, file, and print the counts."""
+    """Copy what the other memory holds, and print the counts; return 1 when a part of it could not be read.
+
+    Raises:
+        InvalidQuery: The other memory is this one.
+
+    """
     from memory_mcp.archive.others import Records
     from memory_mcp.model.calendar import Calendar
 
@@ -53,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
             build(memory)
             taken |= _records(memory, found, counts["new"], other)
     data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": taken}
-    data["missing"] = shape_of(missing, Calendar("UTC"))
+    data["missing"] = missing_shape(missing, Calendar("UTC"))
     would = "would come" if args.dry_run else "new"
     lines = [f"{counts['new']:,} events {would}, {counts['known']:,} known already"]
     lines += [f"{counts['left_out']:,} left out (forgotten here, or nothing to store)"] if counts["left_out"] else []
     lines += [f"{count:,} {name}" for name, count in taken.items() if count]
-    lines += lines_of_missing(missing, Calendar("UTC"))
+    lines += missing_lines(missing, Calendar("UTC"))
     render.emit(as_json(args), data, lines)
     return 1 if missing else 0
 
@@ -112,6 +117,7 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
 
 
 def _records(memory: "Memory", found: "Records", events: int, other: Path) -> dict[str, int]:
+    """Store the rows of the small tables, and record the merge in the audit log; return how many were taken, by table."""
     from memory_mcp.archive.others import RECORDS
 
     rows = {table: found.rows.get(table, []) for table in RECORDS}

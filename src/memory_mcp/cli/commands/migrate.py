@@ -1,4 +1,4 @@
-"""`admin migrate-to`: the whole memory copied into another engine's store; the one that is copied is not changed."""
+"""`admin migrate-to`: copy the whole memory into another engine's store; the one that is copied is not changed."""
 
 import argparse
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _ENGINES = ("postgres", "duckdb")
 
 
 def add(parsers: Subparsers) -> None:
-    """Arguments of `admin migrate-to`."""
+    """Add `admin migrate-to` and its arguments."""
     text = "copy the whole memory into another engine's store, and check the copy; this one is not changed"
     aside = "Killed in the middle, the same command goes on. Run again, it copies what came meanwhile."
     parser = leaf(parsers, "migrate-to", run, text, aside)
@@ -35,7 +35,7 @@ def add(parsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy, derive, check."""
+    """Copy the events, derive the tree in the copy, and check it; raise StorageError when the copy is not sound."""
     from memory_mcp.archive import moving
     from memory_mcp.derive.derivation import Place
     from memory_mcp.derive.rebuild_toc import RebuildToc

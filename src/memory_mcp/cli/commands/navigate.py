@@ -1,4 +1,4 @@
-"""`navigate`: the whole loop of layer 2, with the path it took and cited evidence as Markdown."""
+"""`navigate`: walk the time tree to the evidence for a question, and print the path and the citations as Markdown."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -10,56 +10,64 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     add_who,
-    answered,
-    hint_when_empty,
+    ask,
     leaf,
-    opened,
+    note_lines,
     print_result,
-    whose,
     words_of,
 )
 from memory_mcp.requests.limits import EVIDENCE
 
 #: The six bounds (agent-retrieval-policy-prd.md, section 5.5), by their names in the settings.
 BOUNDS = ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width")
-_QUOTE = 300
-_QUOTE_VERBOSE = 1200
+#: Characters shown of a quotation, and with --verbose.
+_QUOTE, _QUOTE_VERBOSE = 300, 1200
+#: Shown below the evidence.
 OFFER = "Would you like me to expand a grip for the full conversation context?"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `navigate`."""
+    """Add `navigate` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "navigate", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (yesterday, in january)")
     parser.add_argument("--verbose", action="store_true", help="counters, bounds, window and longer quotations too")
     parser.add_argument("--limit", type=int, default=EVIDENCE.default, metavar="N", help=f"most segments ({EVIDENCE.default})")
     parser.add_argument("--node", default="", metavar="ID", help="where to start (default: the root)")
     parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
-    for bound in BOUNDS:
-        parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
+    add_bounds(parser)
     add_who(parser)
     add_times(parser)
     add_scope(parser)
 
 
+def add_bounds(parser: argparse.ArgumentParser) -> None:
+    """Add an argument for each of the six bounds."""
+    for bound in BOUNDS:
+        parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
+
+
 def run(args: argparse.Namespace) -> int:
-    """Walk the tree."""
+    """Walk the time tree to the evidence for a question, and print the path with its reasons."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.walk import Navigate
 
-    query, bounds = words_of(args), Bounds(**{b: getattr(args, b) for b in BOUNDS})
-    when = {"as_of": args.as_of, "since": args.since or "", "until": args.until or ""}
-    with opened(args) as app:
-        request = Navigate(
-            query, args.node, args.limit, **when, role=args.role, speaker=args.speaker, **whose(app, args), bounds=bounds
-        )
-        data = answered(app, request)
-        hint_when_empty(app)
+    request = Navigate(
+        words_of(args),
+        args.node,
+        args.limit,
+        as_of=args.as_of,
+        since=args.since or "",
+        until=args.until or "",
+        role=args.role,
+        speaker=args.speaker,
+        bounds=Bounds(**{bound: getattr(args, bound) for bound in BOUNDS}),
+    )
+    data = ask(args, request, hint=True)
     return print_result(args, data, path_lines(data, args.verbose), recalled=True)
 
 
 def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the path and the evidence as Markdown."""
+    """Yield the path and the evidence as Markdown; `verbose`: with counters, bounds and longer quotations."""
     yield "## Search Path"
     yield ""
     yield f'Query: "{data["query"]}"'
@@ -74,7 +82,7 @@ def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the steps, numbered."""
+    """Yield the steps of a path as a numbered list."""
     for number, step in enumerate(path, 1):
         searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
         yield f"{number}. **{_place(step, path[number:])}** - Searched {searched}"
@@ -95,8 +103,7 @@ def _notice_lines(data: dict[str, Any]) -> Iterator[str]:
     window, notices = data.get("window", {}), data.get("notices", ())
     if "words" in window:
         yield f'Time: "{window["words"]}" is {_span(window)}'
-    for notice in notices:
-        yield f"Note: {notice}"
+    yield from note_lines(data)
     if "words" in window or notices:
         yield ""
 

@@ -19,7 +19,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `open`."""
+    """Add `open` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "open", run, about, _ASIDE)
     parser.add_argument("--print", action="store_true", dest="print_only", help="print the address, start no browser")
     parser.add_argument("--port", metavar="PORT", type=int, help="port to serve on where HTTP is off (setting server.http_port)")
@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Get a URL from the daemon, and open it in the browser."""
+    """Get a single-use URL from the daemon, and open it in the browser; raise LayerUnavailable where no daemon can serve it."""
     is_person = bool(args.own_words) and render.is_persons(["open"])
     url = _address(args, is_person)
     started = _can_show() and not args.print_only and not as_json(args) and _start(url)
@@ -53,9 +53,8 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
     try:
         line = link.reach(wanted(args), "rpc")
     except link.Unreachable as error:
-        raise LayerUnavailable(
-            f"the background process could not be started: {error}", "memory-mcp doctor looks into it."
-        ) from None
+        told = f"the background process could not be started: {error}"
+        raise LayerUnavailable(told, "memory-mcp doctor looks into it.") from None
     try:
         return str(link.converse(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
     except link.Refused as error:
@@ -72,6 +71,7 @@ def _can_show() -> bool:
 
 
 def _start(url: str) -> bool:
+    """Open a URL in the browser; return whether one was started."""
     import webbrowser
 
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import answered, opened, print_result
+from memory_mcp.cli.commands.base import ask, print_result
 
 #: Rules of redaction that are named.
 _NAMED = 6
@@ -13,11 +13,10 @@ _WHAT = {"projects": "project", "paths": "path", "tools": "tool"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the state of the memory apart from its layers."""
+    """Print the state of the memory apart from its layers."""
     from memory_mcp.requests.overview import GetOverview
 
-    with opened(args) as app:
-        data = answered(app, GetOverview())
+    data = ask(args, GetOverview())
     return print_result(args, data, map(render.one_line, _lines(data)))
 
 

@@ -1,4 +1,4 @@
-"""`pause`: nothing of a project is recorded until it is resumed; `resume` is its counterpart."""
+"""`pause`: record nothing of a project until it is resumed with `resume`."""
 
 import argparse
 from typing import Any
@@ -10,30 +10,30 @@ _MEANT = "a project's name, its last parts, or '*' for all (default: that of the
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `pause`."""
+    """Add `pause` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "pause", run, about, "What is said meanwhile is never recorded, also not by an import later on.")
     project_option(parser)
     parser.add_argument("--for", dest="duration", default="", metavar="TIME", help="as 30m, 2h or 1d (default: until resumed)")
 
 
 def project_option(parser: argparse.ArgumentParser) -> None:
-    """Which project is meant."""
+    """Add --project, which `project_typed` reads."""
     parser.add_argument("--project", default="", metavar="NAME", help=_MEANT)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Record nothing of it."""
+    """Pause the recording of a project, of all, or for a time."""
     from memory_mcp.requests.capturing import PauseCapture
 
     with opened(args) as app:
-        status = tell(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
+        status = print_state(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
     if settings_of(args).storage.engine == "postgres":
         render.err("On this machine alone: other machines and team servers with this memory go on recording.")
     return status
 
 
-def tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    """Say what is recorded now, and what is not."""
+def print_state(args: argparse.Namespace, data: dict[str, Any]) -> int:
+    """Print whether the project is recorded now, and which others are paused; return the exit status 0."""
     name = "all projects" if data["project"] == "*" else data["project"]
     lines = [f"{name}: recorded again"]
     if data["paused"]:

@@ -1,4 +1,4 @@
-"""`project`: two projects are one, or one is two; for what is stored as well as for what comes, and all of it can be undone."""
+"""`project`: merge two projects into one, split one into two, and undo that; for stored sessions and those to come."""
 
 import argparse
 from typing import Any
@@ -8,7 +8,7 @@ from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, fam
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `project`."""
+    """Add `project` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "project", about)
     alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
     alias.add_argument("project", metavar="A", help="the name that is to go")
@@ -24,32 +24,32 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_alias(args: argparse.Namespace) -> int:
-    """Merge project A into B."""
+    """Show project A under the name of project B from now on."""
     from memory_mcp.requests.projects import AliasProject
 
     with opened(args) as app:
         request = AliasProject(project_typed(app, args.project), project_typed(app, args.same_as), COMMAND_LINE)
-        return _tell(args, answered(app, request))
+        return _print_change(args, answered(app, request))
 
 
 def run_split(args: argparse.Namespace) -> int:
-    """Split sessions off a project."""
+    """Make some sessions of a project a project of their own."""
     from memory_mcp.requests.projects import SplitProject
 
     with opened(args) as app:
         request = SplitProject(project_typed(app, args.project), args.folder, tuple(args.sessions), args.name, COMMAND_LINE)
-        return _tell(args, answered(app, request))
+        return _print_change(args, answered(app, request))
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    """Undo an alias or a split."""
+    """Take back an alias or a split."""
     from memory_mcp.requests.projects import UndoProject
 
     with opened(args) as app:
-        return _tell(args, answered(app, UndoProject(project_typed(app, args.project), COMMAND_LINE)))
+        return _print_change(args, answered(app, UndoProject(project_typed(app, args.project), COMMAND_LINE)))
 
 
-def _tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
+def _print_change(args: argparse.Namespace, data: dict[str, Any]) -> int:
     count = render.plural(data["sessions"], "session")
     lines = [f"{data['shown_as']} holds {count} now"]
     if data["shown_as"] != data["project"]:

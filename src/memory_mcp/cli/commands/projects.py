@@ -5,26 +5,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, hint_when_empty, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
 from memory_mcp.requests.limits import PAGE
 
 _ASIDE = "Two that are one: memory-mcp project alias A B. One that is two: memory-mcp project split A --cwd PATH"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `projects`."""
+    """Add `projects` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "projects", run, about, aside=_ASIDE)
     parser.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"projects to show (default {PAGE.default})")
     parser.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them, the latest first."""
+    """Print every project with its activity and other names, the latest first."""
     from memory_mcp.requests.projects import ListProjects
 
-    with opened(args) as app:
-        data = answered(app, ListProjects(args.limit, args.cursor))
-        hint_when_empty(app)
+    data = ask(args, ListProjects(args.limit, args.cursor), hint=True)
     return print_result(args, data, _lines(data))
 
 
@@ -33,7 +31,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         here = "  (here)" if one["project"] == data.get("yours") else ""
         yield f"{render.one_line(one['project'])}{here}"
         agents = f", {render.one_line(', '.join(one['agents']))}" if one.get("agents") else ""
-        counts = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
+        counts = render.activity(one)
         yield f"  {counts}, {render.days(one['first'], one['last'])}{agents}"
         for other in one.get("aliases", ()):
             guessed = " (a guess)" if other["by"] == "guess" else ""

@@ -1,43 +1,32 @@
-"""`query`: read the tree, the events and the quotations themselves."""
+"""`query`: print nodes of the time tree, stored events and quotations."""
 
 import argparse
 from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import (
-    Subparsers,
-    add_scope,
-    add_times,
-    answered,
-    family,
-    hint_when_empty,
-    leaf,
-    opened,
-    print_result,
-    whose,
-)
+from memory_mcp.cli.commands.base import Subparsers, add_cursor, add_scope, add_times, ask, family, leaf, note_lines, print_result
 from memory_mcp.requests.limits import AROUND, PAGE
 
-_LINE = 160
-_CONTEXT = 600
+#: Characters shown of a summary or an event in a list, and of an event around a quotation.
+_LINE, _CONTEXT = 160, 600
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `query`."""
+    """Add `query` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)
     node = leaf(inner, "node", run_node, "show a node: its text, its grips, what came before, what lies around")
     node.add_argument("id", metavar="ID", help="such as 2026-01, 2026-W05, 'last week' or toc:segment:<day>:<id>")
     node.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
-    node.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+    add_cursor(node)
     node.add_argument("--detail", default="lean", metavar="D", help="full: also kind, projects and agents of each child (JSON)")
     add_scope(node)
     browse = leaf(inner, "browse", run_browse, "list the children of a node")
     browse.add_argument("id", nargs="?", default="", metavar="ID", help="node (default: the root)")
     browse.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
-    browse.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+    add_cursor(browse)
     add_scope(browse)
     events = leaf(inner, "events", run_events, "list events in the order of time, or show one and its neighbours")
     add_times(events)
@@ -50,7 +39,7 @@ def add(parsers: Subparsers, about: str) -> None:
     events.add_argument("--text-limit", type=int, default=0, metavar="N", help="most characters of each text")
     events.add_argument("--detail", default="lean", metavar="D", help="full: also origin, length and quoted spans (JSON)")
     events.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most events ({PAGE.default})")
-    events.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+    add_cursor(events)
     events.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all events together")
     add_scope(events)
     grip = leaf(inner, "expand-grip", run_expand, "show a quotation in its conversation, checked against the stored event")
@@ -61,54 +50,58 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_root(args: argparse.Namespace) -> int:
-    """The root and its years."""
+    """Print the root of the time tree and its years."""
     from memory_mcp.requests.nodes import GetNode
 
-    with opened(args) as app:
-        data = answered(app, GetNode(**whose(app, args)))
-        hint_when_empty(app)
+    data = ask(args, GetNode(), hint=True)
     return print_result(args, data, _browse_lines(data), recalled=True)
 
 
 def run_browse(args: argparse.Namespace) -> int:
-    """A node's children."""
+    """Print a node's summary and children."""
     from memory_mcp.requests.nodes import Browse
 
-    with opened(args) as app:
-        data = answered(app, Browse(args.id, args.limit, args.cursor, **whose(app, args)))
+    data = ask(args, Browse(args.id, args.limit, args.cursor))
     return print_result(args, data, _browse_lines(data), recalled=True)
 
 
 def run_node(args: argparse.Namespace) -> int:
-    """One node with its context."""
+    """Print a node with its statements, its children and what surrounds it."""
     from memory_mcp.requests.nodes import GetNode
 
-    with opened(args) as app:
-        page = {"limit": args.limit, "cursor": args.cursor, "detail": args.detail}
-        data = answered(app, GetNode(args.id, **page, **whose(app, args)))
+    data = ask(args, GetNode(args.id, limit=args.limit, cursor=args.cursor, detail=args.detail))
     return print_result(args, data, node_lines(data), recalled=True)
 
 
 def run_events(args: argparse.Namespace) -> int:
-    """Events of a window."""
+    """Print the events of a time, a session or a segment, or one event with its neighbours."""
     from memory_mcp.requests.events import GetEvents
 
-    with opened(args, catch_up=False) as app:
-        when = {"since": args.since or "", "until": args.until or "", "session_id": args.session, "cursor": args.cursor}
-        around = {"node_id": args.node, "event_id": args.event, "before": args.before, "after": args.after}
-        shape = {"offset": args.offset, "text_limit": args.text_limit, "detail": args.detail}
-        size = {"limit": args.limit, "token_budget": args.token_budget}
-        data = answered(app, GetEvents(**when, **around, **shape, **size, **whose(app, args)))
-        hint_when_empty(app)
+    request = GetEvents(
+        since=args.since or "",
+        until=args.until or "",
+        session_id=args.session,
+        node_id=args.node,
+        event_id=args.event,
+        before=args.before,
+        after=args.after,
+        offset=args.offset,
+        text_limit=args.text_limit,
+        detail=args.detail,
+        limit=args.limit,
+        cursor=args.cursor,
+        token_budget=args.token_budget,
+    )
+    data = ask(args, request, catch_up=False, hint=True)
     return print_result(args, data, events_lines(data), recalled=True)
 
 
 def run_expand(args: argparse.Namespace) -> int:
-    """A grip's words in their place."""
+    """Print a grip (a citation) with the events before and after it."""
     from memory_mcp.requests.expand import ExpandRequest
 
-    with opened(args) as app:
-        data = answered(app, ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget))
+    request = ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget)
+    data = ask(args, request)
     return print_result(args, data, expanded_lines(data), recalled=True)
 
 
@@ -123,12 +116,11 @@ def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
     if node.get("summary"):
         yield from render.wrapped(node["summary"], "  ")
     yield from _child_lines(data)
-    for notice in data.get("notices", ()):
-        yield f"Note: {notice}"
+    yield from note_lines(data)
 
 
 def _child_lines(data: dict[str, Any]) -> Iterator[str]:
-    """The children, those that are folded, and how the list goes on."""
+    """Yield a line for each child, one for the children that are shown together, and the cursor of the next page."""
     for child in data["children"]:
         counts = f" ({_counts(child)})" if child.get("events") else ""
         yield f"- {child['node_id']}  {child['title']}{counts}"
@@ -147,7 +139,7 @@ def _counts(node: dict[str, Any]) -> str:
 
 
 def node_lines(data: dict[str, Any]) -> Iterator[str]:
-    """A node for reading."""
+    """Yield the lines that show a node: its text and counts, then its statements, parents, children and neighbours."""
     node, context = data["node"], data.get("context", {})
     yield f"{node['node_id']}  {node['title']}"
     if "start" in node:
@@ -170,7 +162,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def events_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Events for reading, one a line."""
+    """Yield one line for each event (time, speaker, text, id), and whether there are more."""
     if not data["events"]:
         yield "No events there."
     for event in data["events"]:
@@ -189,7 +181,7 @@ def _section(title: str, items: Iterator[str]) -> Iterator[str]:
 
 
 def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
-    """An expanded grip for reading."""
+    """Yield the lines that show a citation: whether it was verified, its words, and the events around them."""
     grip = data["grip"]
     good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
     yield f"{grip['grip_id']}  {render.minute(grip['when'])}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memory_mcp.model.ids import GripId, NodeId
     from memory_mcp.model.toc import TocBullet, TocNode
 
-#: How many segments speak of a word.
+#: Returns the number of segments that hold a word.
 Frequency = Callable[[str], int]
 #: What a statement is about, the weight of such a statement, how it is recognised, and how one asks for it.
 _FORMS = (
@@ -52,6 +52,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
+    """A question, the form of the statement that it was made from, its weight, and that statement's time and citations."""
+
     question: Question
     form: str
     weight: float
@@ -105,6 +107,7 @@ def _answered(app: "App", candidate: _Candidate) -> int:
 
 
 def _candidates(app: "App") -> Iterator[_Candidate]:
+    """Yield a question for each topic of each statement that has a citation."""
     segments = {s.node_id: s for s in app.storage.toc.iter_cuts()}
     frequencies = app.tree.frequencies()
 
@@ -151,6 +154,7 @@ def _worth(word: str, place: int, segments: int) -> float:
 
 
 def _reads_well(phrase: str) -> bool:
+    """Whether a keyword can stand in a question: short, with no stop words, hashes or numbers."""
     words = phrase.split()
     return (
         len(phrase) <= _LONGEST

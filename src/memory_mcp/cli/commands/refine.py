@@ -16,16 +16,12 @@ from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
     add_scope,
-    answered,
-    as_json,
+    ask,
     family,
-    hint_when_empty,
+    forwarded,
     leaf,
-    opened,
+    note_lines,
     print_result,
-    settings_of,
-    wanted,
-    whose,
 )
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.requests.limits import MATERIAL, PAGE
@@ -39,7 +35,7 @@ _MOST = 1 << 20
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `refine`."""
+    """Add `refine` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "refine", about)
     due = leaf(inner, "due", run_due, "list segments and days that are over and have only the summarizer's text, newest first")
     due.add_argument("--day", default="", metavar="TIME", help="only of this day or time: yesterday, 2026-01-30, 'last week'")
@@ -58,38 +54,47 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_due(args: argparse.Namespace) -> int:
-    """List segments and days whose text could be improved."""
+    """Print the segments and days whose text could be improved, newest first."""
     from memory_mcp.requests.refine import RefineDue
 
-    with opened(args) as app:
-        data = answered(app, RefineDue(args.day, args.limit, **whose(app, args)))
-        hint_when_empty(app)
+    data = ask(args, RefineDue(args.day, args.limit), hint=True)
     return print_result(args, data, _due_lines(data), recalled=True)
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Show a node with the material for a better text."""
+    """Print a node with the material for a better text."""
     from memory_mcp.requests.refine_show import RefineShow
 
-    with opened(args) as app:
-        data = answered(app, RefineShow(args.id, args.token_budget, **whose(app, args)))
+    data = ask(args, RefineShow(args.id, args.token_budget))
     return print_result(args, data, _show_lines(data), recalled=True)
 
 
 def run_write(args: argparse.Namespace) -> int:
-    """Replace a node's text, in the daemon where one is used."""
+    """Replace a node's text by the given JSON, in the daemon where one is used.
+
+    Raises:
+        InvalidQuery: The text is no JSON, is too long, or does not fit the node.
+        SourceUnreadable: The file of the JSON cannot be read.
+
+    """
     text = _read(args.file) if args.text is None else args.text
-    if SESSION.get() is None and (status := _forwarded(args, text)) is not None:
+    argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
+    argv += [f"--project={args.project}"] if args.project else []
+    if (status := forwarded(args, argv)) is not None:
         return status
     from memory_mcp.requests.refine import refinement
 
-    with opened(args) as app:
-        data = answered(app, refinement(args.id, _parsed(text), **whose(app, args), by=COMMAND_LINE))
-    lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *(f"Note: {n}" for n in data.get("notices", ()))]
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidQuery(f"not JSON: {error}", f"Nothing was changed. Give {_FORM}") from None
+    data = ask(args, refinement(args.id, parsed, by=COMMAND_LINE))
+    lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *note_lines(data)]
     return print_result(args, data, lines, recalled=True)
 
 
 def _read(file: str) -> str:
+    """Return the text of a file, or of standard input for "-"; raise what `run_write` names."""
     if SESSION.get() is not None:
         raise InvalidQuery("the daemon reads no files", "Give the JSON with --text.")
     try:
@@ -106,31 +111,12 @@ def _read(file: str) -> str:
     return text
 
 
-def _parsed(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidQuery(f"not JSON: {error}", f"Nothing was changed. Give {_FORM}") from None
-
-
-def _forwarded(args: argparse.Namespace, text: str) -> int | None:
-    """Return the exit status of the command run in the daemon; None without a daemon."""
-    from memory_mcp.client import forward, link
-
-    if not settings_of(args).server.daemon or not link.usable():
-        return None
-    argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
-    argv += [f"--project={args.project}"] if args.project else []
-    return forward.run(wanted(args), [*argv, "--json"] if as_json(args) else argv)
-
-
 def _due_lines(data: dict[str, Any]) -> Iterator[str]:
     for node in data["due"]:
         counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens"
         where = f", {node['project']}" if node.get("project") else ""
         yield f"- {node['node_id']}  {node['title']} ({counts}{where})"
-    for notice in data.get("notices", ()):
-        yield f"Note: {notice}"
+    yield from note_lines(data)
     if data.get("more"):
         yield "There are more: give a larger --limit, or a --day."
 

@@ -1,4 +1,4 @@
-"""The commands, in the order help shows them, with what help says of each. A command is loaded when it is named.
+"""The commands, with what help says of each. A command's module is loaded when the command is named.
 
 Loading them all costs three times what starting Python and reading a command line does.
 """
@@ -7,6 +7,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
+#: What help says of each command.
 COMMANDS = {
     "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
     "setup": "set up every client that is here, import what they keep, and answer a first question",
@@ -55,55 +56,21 @@ COMMANDS = {
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
 
-#: In which groups help shows them.
+#: The groups in which help shows them, with the names of each group's commands.
 GROUPS = {
     "everyday": (
-        "ask",
-        "open",
-        "today",
-        "browse",
-        "timeline",
-        "show",
-        "correct",
-        "retract",
-        "projects",
-        "agents",
-        "activity",
-        "try",
-        "setup",
-        "install",
-        "uninstall",
-        "import",
-        "doctor",
+        *("ask", "open", "today", "browse", "timeline", "show", "correct", "retract", "projects", "agents", "activity"),
+        *("try", "setup", "install", "uninstall", "import", "doctor"),
     ),
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
-        *(
-            "serve",
-            "daemon",
-            "watch",
-            "hook",
-            "ingest",
-            "refine",
-            "project",
-            "pause",
-            "resume",
-            "exclude",
-            "scheduler",
-            "spend",
-            "forget",
-        ),
-        *("embedder", "admin", "backup", "restore", "export", "merge", "sync", "share", "config"),
+        *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "pause", "resume", "exclude", "scheduler"),
+        *("spend", "forget", "embedder", "admin", "backup", "restore", "export", "merge", "sync", "share", "config"),
     ),
 }
 
 
-def everyday() -> list[str]:
-    """The commands of every day, as far as there are any of that name."""
-    return [name for name in GROUPS["everyday"] if name in COMMANDS]
-
-
 def add(parsers: Any, name: str) -> None:
-    """Give the argument tree the arguments of one command."""
+    """Load one command's module, and add the command with its arguments to the argument tree."""
     module = f"{name}_" if iskeyword(name) else name
     import_module(f"memory_mcp.cli.commands.{module}").add(parsers, COMMANDS[name])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
-from memory_mcp.cli.commands.backup import lines_of, place_of, shape
+from memory_mcp.cli.commands.backup import place_of, verified_lines, verified_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.client import link
 from memory_mcp.errors import InvalidQuery
@@ -31,14 +31,19 @@ _IN_A_DATABASE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `restore`."""
+    """Add `restore` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "restore", run, about, "Clients stay connected; hooks and imports that wait are stored after it.")
     parser.add_argument("source", metavar="SOURCE", help="a folder of backups, or one backup")
     parser.add_argument("--at", metavar="TIME", default="", help="of a folder, the last backup up to then: 2026-01-30, yesterday")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verify, build, replace; 1 when something of the backup is missing."""
+    """Verify the backup, build a store from it, and put that in place; return 1 when a part of the backup is missing.
+
+    Raises:
+        InvalidQuery: The memory lies in a database, where a backup is not restored to.
+
+    """
     from memory_mcp.archive.reading import verify
     from memory_mcp.archive.restore import FRESH, put_in_place
 
@@ -63,12 +68,13 @@ def run(args: argparse.Namespace) -> int:
             kept = put_in_place(directory, fresh, now_ms)
     else:
         kept = put_in_place(directory, fresh, now_ms)
-    data = {"path": str(backup.path), "restored": counts, "kept": str(kept) if kept else None, **shape(verified)}
+    data = {"path": str(backup.path), "restored": counts, "kept": str(kept) if kept else None, **verified_shape(verified)}
     render.emit(as_json(args), data, _lines(backup, verified, counts, kept))
     return 1 if verified.missing else 0
 
 
 def _chosen(source: Path, at: str) -> "Backup":
+    """Return the newest backup of a folder, with `at` the newest up to that time; times in the zone of the memory."""
     from memory_mcp.archive.backup import find
     from memory_mcp.archive.reading import about_of
     from memory_mcp.model.calendar import Calendar
@@ -81,7 +87,7 @@ def _chosen(source: Path, at: str) -> "Backup":
 
 
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
-    """Build the store in a new folder; return the folder and its contents."""
+    """Build the store in a new folder, forgetting again what was forgotten here; return the folder and counts of its contents."""
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
     from memory_mcp.archive.reading import rows_of
@@ -116,7 +122,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
 
 def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], kept: Path | None) -> Iterator[str]:
     yield f"restored from {backup.path}: {counts['events']:,} events in {counts['segments']:,} segments"
-    yield from lines_of(verified)
+    yield from verified_lines(verified)
     if verified.missing:
         yield "What is missing may come back by importing again (memory-mcp import), or from an older backup (--at)."
     if left := counts.get("tombstones_left"):

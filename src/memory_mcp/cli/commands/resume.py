@@ -1,20 +1,20 @@
-"""`resume`: a project that was paused is recorded again."""
+"""`resume`: record a paused project again."""
 
 import argparse
 
 from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, project_typed
-from memory_mcp.cli.commands.pause import project_option, tell
+from memory_mcp.cli.commands.pause import print_state, project_option
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `resume`."""
+    """Add `resume` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "resume", run, about, "What was said during the pause stays unrecorded.")
     project_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Record it again."""
+    """Record a paused project again."""
     from memory_mcp.requests.capturing import ResumeCapture
 
     with opened(args) as app:
-        return tell(args, answered(app, ResumeCapture(project_typed(app, args.project), "person")))
+        return print_state(args, answered(app, ResumeCapture(project_typed(app, args.project), "person")))

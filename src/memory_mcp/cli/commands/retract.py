@@ -1,24 +1,22 @@
-"""`retract`: a recorded statement holds no more."""
+"""`retract`: mark a recorded statement as holding no more."""
 
 import argparse
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
 from memory_mcp.cli.commands.correct import AGENT
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `retract`."""
+    """Add `retract` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "retract", run, about, "correct puts another statement in its place, also of one that was retracted.")
     parser.add_argument("grip_id", metavar="GRIP", help="the quotation that holds no more, as answers cite it")
     parser.add_argument("--reason", default="", metavar="WHY", help="why, for whoever reads it later")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Retract one."""
+    """Retract a recorded statement, as a person where somebody confirms it at the terminal."""
     from memory_mcp.requests.correct import Retract
 
-    is_person = render.is_persons(["retract"])
-    with opened(args) as app:
-        data = answered(app, Retract(args.grip_id, args.reason, AGENT, is_person))
+    data = ask(args, Retract(args.grip_id, args.reason, AGENT, render.is_persons(["retract"])))
     return print_result(args, data, [f"{data['superseded']} is shown as retracted from now on; it stays readable"])

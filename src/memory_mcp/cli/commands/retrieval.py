@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli.commands.ask import add_how, bounds_of
-from memory_mcp.cli.commands.base import Subparsers, answered, family, leaf, opened, print_result, words_of
+from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, note_lines, print_result, words_of
 
-#: Order of the layout.
+#: The layers in the order they are printed, and what is counted of each.
 _ORDER = ("bm25", "vector", "hybrid", "topics", "agentic")
 _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topics"}
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `retrieval`."""
+    """Add `retrieval` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "retrieval", about)
     status = leaf(inner, "status", run, "show tier and layers")
     status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")
@@ -29,33 +29,30 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the tier and every layer."""
+    """Print the tier and every layer, with why one cannot be used."""
     from memory_mcp.requests.status import GetStatus
 
-    with opened(args, catch_up=False) as app:
-        data = answered(app, GetStatus(args.detail))
+    data = ask(args, GetStatus(args.detail), catch_up=False)
     return print_result(args, data, _lines(data))
 
 
 def run_plan(args: argparse.Namespace) -> int:
-    """Show the plan for a question."""
+    """Print what would be done with a question; nothing is searched."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.plans import PlanQuery
 
     query, bounds = words_of(args), Bounds(**bounds_of(args))
     without = [name.strip() for name in args.without.split(",") if name.strip()]
     request = PlanQuery(query, without, args.intent or "", args.mode or "", as_of=args.as_of, tz=args.tz, bounds=bounds)
-    with opened(args, catch_up=False) as app:
-        data = answered(app, request)
+    data = ask(args, request, catch_up=False)
     return print_result(args, data, _plan_lines(data))
 
 
 def run_classify(args: argparse.Namespace) -> int:
-    """Show the intent of a question."""
+    """Print the intent that a question is taken for, and the signals of it."""
     from memory_mcp.requests.plans import ClassifyQuery
 
-    with opened(args, catch_up=False) as app:
-        data = answered(app, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz))
+    data = ask(args, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz), catch_up=False)
     return print_result(args, data, _understood_lines(data))
 
 
@@ -107,5 +104,4 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"  - {layer['name'] + ':':<8} {layer.get('reason', 'unhealthy')}"
     if not others:
         yield "  (none)"
-    for notice in data.get("notices", ()):
-        yield f"Note: {notice}"
+    yield from note_lines(data)

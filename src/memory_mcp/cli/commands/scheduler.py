@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, family, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, print_result
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `scheduler`."""
+    """Add `scheduler` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "scheduler", about)
     leaf(inner, "status", run_status, "show every job: schedule, last run and its result, next run")
     for name, run, text in (
@@ -21,18 +21,18 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Every job."""
+    """Print every job with its schedule, its last run and its next."""
     from memory_mcp.requests.jobs import ListJobs
 
-    data = _asked(args, ListJobs())
+    data = ask(args, ListJobs(), catch_up=False)
     return print_result(args, data, _lines(data["jobs"]))
 
 
 def run_job(args: argparse.Namespace) -> int:
-    """Run one job here and now."""
+    """Run one job at once, and print its report."""
     from memory_mcp.requests.jobs import RunJob
 
-    data = _asked(args, RunJob(args.name))
+    data = ask(args, RunJob(args.name), catch_up=False)
     return print_result(args, data, [f"{args.name}: {data['report']}"])
 
 
@@ -40,7 +40,7 @@ def run_pause(args: argparse.Namespace) -> int:
     """Pause one job."""
     from memory_mcp.requests.jobs import PauseJob
 
-    data = _asked(args, PauseJob(args.name))
+    data = ask(args, PauseJob(args.name), catch_up=False)
     line = f"{args.name} is paused. It runs again after: memory-mcp scheduler resume {args.name}"
     return print_result(args, data, [line])
 
@@ -49,13 +49,8 @@ def run_resume(args: argparse.Namespace) -> int:
     """Resume one job."""
     from memory_mcp.requests.jobs import ResumeJob
 
-    data = _asked(args, ResumeJob(args.name))
+    data = ask(args, ResumeJob(args.name), catch_up=False)
     return print_result(args, data, [f"{args.name} is resumed; next run {_time(data['next_run'])}"])
-
-
-def _asked(args: argparse.Namespace, request: object) -> dict[str, Any]:
-    with opened(args, catch_up=False) as app:
-        return answered(app, request)
 
 
 def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:
@@ -72,5 +67,5 @@ def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _time(iso: str) -> str:
-    """A local moment without what is the same in every line."""
+    """Return a local time such as 2026-01-30 14:05:09, without the fraction and the zone of its ISO form."""
     return iso[:19].replace("T", " ")

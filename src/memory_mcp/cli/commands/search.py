@@ -1,74 +1,65 @@
-"""`search`: search_node and search_children on the command line."""
+"""`search`: find the nodes of the time tree that hold some words."""
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
+    add_cursor,
     add_scope,
-    answered,
-    hint_when_empty,
+    add_words,
+    ask,
     leaf,
-    opened,
+    note_lines,
     print_result,
-    whose,
     words_of,
 )
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import RESULTS
 
-if TYPE_CHECKING:
-    from memory_mcp.requests.words import SearchChildren, SearchNode
-
+#: Citations shown of each match.
 _GRIPS_SHOWN = 2
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `search`."""
-    parser = leaf(
-        parsers,
-        "search",
-        run,
-        about,
-        "Without --node, --parent or --level every segment is searched.",
-    )
-    parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
-    parser.add_argument("--query", metavar="WORDS", help="what to look for")
+    """Add `search` and its arguments; `about` is what help says of it."""
+    parser = leaf(parsers, "search", run, about, "Without --node, --parent or --level every segment is searched.")
+    add_words(parser)
     parser.add_argument("--level", metavar="LEVEL", help="year, month, week, day or segment")
     parser.add_argument("--node", metavar="ID", help="search within this node's own text")
     parser.add_argument("--parent", metavar="ID", help="search the children of this node")
     parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
-    parser.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+    add_cursor(parser)
     parser.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all results together")
     parser.add_argument("--fields", metavar="F,F", help="only these: title, summary, bullets, keywords")
     add_scope(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search one node or a level."""
+    """Search one node, or the nodes of a level, and print what matches.
+
+    Raises:
+        InvalidQuery: --node is given with an argument that belongs to the search of a level, or there is no query.
+
+    """
+    from memory_mcp.model.calendar import TocLevel
+    from memory_mcp.requests.words import SearchChildren, SearchNode
+
     if args.node and (args.parent or args.level):
         raise InvalidQuery("--node searches one node: it goes without --parent and --level", "See: memory-mcp search --help")
     if args.node and args.cursor:
         raise InvalidQuery("--node has one page: it goes without --cursor", "Give a larger --limit.")
     query = words_of(args)
-    with opened(args) as app:
-        data = answered(app, _request(args, query, whose(app, args)))
-        hint_when_empty(app)
-    lines = _node_lines(data, query) if args.node else _children_lines(data, query)
-    return print_result(args, data, lines, recalled=True)
-
-
-def _request(args: argparse.Namespace, query: str, whose: dict[str, str]) -> "SearchNode | SearchChildren":
-    from memory_mcp.model.calendar import TocLevel
-    from memory_mcp.requests.words import SearchChildren, SearchNode
-
     fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
     if args.node:
-        return SearchNode(args.node, query, fields, args.limit, args.token_budget, **whose)
+        data = ask(args, SearchNode(args.node, query, fields, args.limit, args.token_budget), hint=True)
+        return print_result(args, data, _node_lines(data, query), recalled=True)
     level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
-    return SearchChildren(query, args.parent or "", level, fields, args.limit, args.token_budget, args.cursor, **whose)
+    request = SearchChildren(query, args.parent or "", level, fields, args.limit, args.token_budget, args.cursor)
+    data = ask(args, request, hint=True)
+    return print_result(args, data, _children_lines(data, query), recalled=True)
 
 
 def _node_lines(data: dict[str, Any], query: str) -> Iterator[str]:
@@ -86,8 +77,7 @@ def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
         yield f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})"
         yield f"  {result['title']}"
         yield from _match_lines(result["matches"])
-    for notice in data.get("notices", ()):
-        yield f"Note: {notice}"
+    yield from note_lines(data)
     if "next_cursor" in data:
         yield f"More with --cursor {data['next_cursor']}, or a larger --limit."
 

@@ -23,14 +23,14 @@ _DELETING = ("claude-code",)
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `setup`."""
+    """Add `setup` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "setup", run, about, "Every step asks first. Take it back: memory-mcp uninstall all")
     parser.add_argument("--yes", action="store_true", help="do all of it without asking")
     parser.add_argument("--newest", type=int, metavar="N", help="import only about the N newest events of each client")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install, import, follow, ask; what was declined is left out."""
+    """Install, import, follow and ask, each after a question unless --yes; raise InvalidQuery where nobody can be asked."""
     if not args.yes and not render.can_ask():
         raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
     installed = _install(args)

@@ -1,4 +1,4 @@
-"""`share`: chosen projects published to a space of a team's server, and what others published there pulled."""
+"""`share`: publish chosen projects to a space of a team's server, and pull what others published there."""
 
 import argparse
 import os
@@ -13,6 +13,7 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     answered,
     as_json,
+    ask,
     family,
     leaf,
     opened,
@@ -25,7 +26,7 @@ _REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mc
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `share`."""
+    """Add `share` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "share", about)
     to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
     to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")
@@ -44,14 +45,12 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_to(args: argparse.Namespace) -> int:
-    """Remember the server."""
+    """Remember the server and the key, and pull what is published there."""
     from memory_mcp.requests.share import ShareTo
 
-    with opened(args) as app:
-        session = SESSION.get()
-        environ = session.environ if session else os.environ
-        key = args.key or environ.get(paths.SHARE_KEY, "")
-        data = answered(app, ShareTo(args.url, key, args.space, args.insecure, COMMAND_LINE))
+    session = SESSION.get()
+    key = args.key or (session.environ if session else os.environ).get(paths.SHARE_KEY, "")
+    data = ask(args, ShareTo(args.url, key, args.space, args.insecure, COMMAND_LINE))
     role = f" as {data['member']}, {data['role']}" if data.get("member") else ""
     lines = [f"Server {data['url']}, space {data['space']}{role}. What is published there comes by itself."]
     if data.get("role") != "reader":
@@ -60,7 +59,7 @@ def run_to(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Share a project."""
+    """Publish a project from now on."""
     from memory_mcp.requests.share import ShareProject
 
     with opened(args) as app:
@@ -69,7 +68,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Stop sharing a project."""
+    """Publish a project no more."""
     from memory_mcp.requests.share import UnshareProject
 
     with opened(args) as app:
@@ -78,20 +77,18 @@ def run_remove(args: argparse.Namespace) -> int:
 
 
 def run_off(args: argparse.Namespace) -> int:
-    """Forget the server."""
+    """Forget the server and its key."""
     from memory_mcp.requests.share import ShareOff
 
-    with opened(args, catch_up=False) as app:
-        data = answered(app, ShareOff(COMMAND_LINE))
+    data = ask(args, ShareOff(COMMAND_LINE), catch_up=False)
     return print_result(args, data, ["Nothing is shared.", *_notes(data)])
 
 
 def run_now(args: argparse.Namespace) -> int:
-    """Publish and pull once."""
+    """Publish and pull at once; return 1 when that failed."""
     from memory_mcp.requests.share import ShareNow
 
-    with opened(args) as app:
-        data = answered(app, ShareNow(args.forget))
+    data = ask(args, ShareNow(args.forget))
     lines = [f"Published {render.plural(data['left'], 'event')}, took in {data['came']:,}"]
     lines += [f"offline: {data['offline']}; it is tried again by itself"] if data.get("offline") else []
     lines += [data["error"]] if data.get("error") else []
@@ -100,12 +97,11 @@ def run_now(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show the state of sharing."""
+    """Print what was published, what would be next, and what came from others."""
     from memory_mcp.requests.share import ShareStatus
 
-    with opened(args) as app:
-        data = answered(app, ShareStatus())
-    return print_result(args, data, list(_lines(data)))
+    data = ask(args, ShareStatus())
+    return print_result(args, data, _lines(data))
 
 
 def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:

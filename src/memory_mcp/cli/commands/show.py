@@ -1,4 +1,4 @@
-"""`show`: anything by its id: what it is, its words, what surrounds it, and where to go next."""
+"""`show`: print anything by its id, with what surrounds it and commands for the next step."""
 
 import argparse
 import re
@@ -25,33 +25,33 @@ class Shown(NamedTuple):
     data: dict[str, Any]
     lines: Iterable[str]
     #: Commands for the next step.
-    on: list[str]
+    next_commands: list[str]
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `show`."""
+    """Add `show` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "show", run, about, _WHERE)
     parser.add_argument("words", nargs="+", metavar="ID", help="an id; or a time: 2026-01-30, 2026-W05, 2026-01, last week")
     add_scope(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Find out what it is, and show it."""
+    """Print what has the given id: a quotation, a message, a session, a topic or a node; raise NotFound where nothing has."""
     name = " ".join(args.words).strip("[] ")
     with opened(args) as app:
         hint_when_empty(app)
         shown = _find(app, args, name)
-    data = {"kind": shown.kind, **shown.data, "next_commands": shown.on}
+    data = {"kind": shown.kind, **shown.data, "next_commands": shown.next_commands}
     return print_result(args, data, _lines(shown), recalled=True)
 
 
 def _lines(shown: Shown) -> Iterator[str]:
     yield f"{shown.kind[0].upper()}{shown.kind[1:]}"
     yield from shown.lines
-    if shown.on:
+    if shown.next_commands:
         yield ""
         yield "Go on with:"
-        yield from (f"  {command}" for command in shown.on)
+        yield from (f"  {command}" for command in shown.next_commands)
 
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
@@ -115,7 +115,7 @@ def _session(app: "App", name: str) -> Shown | None:
     data = answered(app, GetEvents(session_id=name))
     if not data["events"]:
         return None
-    on = [f"memory-mcp show {data['events'][0]['event_id']}"]
+    commands = [f"memory-mcp show {data['events'][0]['event_id']}"]
     if "next_cursor" in data:
-        on.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
-    return Shown("session", data, events_lines(data), on)
+        commands.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
+    return Shown("session", data, events_lines(data), commands)

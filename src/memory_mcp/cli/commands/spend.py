@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
 
 _OFF = 'The summarizer is off (summarizer.provider = "extractive"): no model is asked.'
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `spend`."""
+    """Add `spend` and its arguments; `about` is what help says of it."""
     from memory_mcp.requests.limits import DAYS
 
     parser = leaf(parsers, "spend", run, about, aside="Ask for more now: memory-mcp scheduler run improve_summaries")
@@ -19,11 +19,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the ledger."""
+    """Print what the language model was asked on each day, and what that cost in tokens."""
     from memory_mcp.requests.spend import GetSpend
 
-    with opened(args, catch_up=False) as app:
-        data = answered(app, GetSpend(args.days))
+    data = ask(args, GetSpend(args.days), catch_up=False)
     return print_result(args, data, _lines(data))
 
 

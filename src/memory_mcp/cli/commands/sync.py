@@ -1,4 +1,4 @@
-"""`sync`: this memory and those of other machines kept in step through a folder they share."""
+"""`sync`: keep this memory and those of other machines in step through a folder they share."""
 
 import argparse
 from dataclasses import asdict
@@ -15,13 +15,13 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `sync`."""
+    """Add `sync` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "sync", run, about, _ASIDE)
     parser.add_argument("folder", nargs="?", default="", metavar="DIR", help="the shared folder (setting sync.directory)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write, read, say what came."""
+    """Write what others lack, read what they wrote, and print the counts; raise InvalidQuery for a folder that cannot be used."""
     from memory_mcp.ingest.sources import exchange
 
     with opened(args, catch_up=False) as app:

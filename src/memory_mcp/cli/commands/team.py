@@ -1,4 +1,4 @@
-"""`admin team`: tenants, spaces, members, grants and keys of a shared memory, in the database of storage.url itself."""
+"""`admin team`: administer tenants, spaces, members, grants and keys of a shared memory, in the database of storage.url."""
 
 import argparse
 import getpass
@@ -25,7 +25,7 @@ _DAYS = 90
 
 
 def add(parsers: Subparsers) -> None:
-    """Arguments of `admin team`."""
+    """Add `admin team` and its commands."""
     inner = family(parsers, "team", "say who may use a memory that many people share; every act is kept in its audit")
     _add_tenants(inner)
     _add_members(inner)
@@ -101,7 +101,12 @@ def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") 
 
 @contextmanager
 def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
-    """Open the database of the settings, making its tables where there are none."""
+    """Yield the administration of the database of the settings, whose tables are made where there are none.
+
+    Raises:
+        ConfigError: No database is set, or what it needs is not installed.
+
+    """
     settings = settings_of(args)
     if not settings.storage.url:
         raise ConfigError("storage.url is not set", "Name the database: postgresql://USER@HOST/NAME")
@@ -125,19 +130,20 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 @contextmanager
 def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
+    """Yield the administration, and the number of the tenant that the command is about."""
     with _acting(args) as (acts, settings):
         yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
 
 
 def run_tenant_add(args: argparse.Namespace) -> int:
-    """Add a tenant."""
+    """Add a tenant, or change its class."""
     with _acting(args) as (acts, _):
         made = acts.add_tenant(args.name, args.tenant_class)
     return print_result(args, asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
-    """List the tenants."""
+    """Print the tenants."""
     with _acting(args) as (acts, _):
         found = acts.directory.tenants()
     lines = [f"{_day(one.at_ms)}  {one.tenant_class:<9} {one.name}" for one in found]
@@ -145,7 +151,7 @@ def run_tenant_list(args: argparse.Namespace) -> int:
 
 
 def run_space_add(args: argparse.Namespace) -> int:
-    """Add a space."""
+    """Add a space to a tenant."""
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
@@ -153,7 +159,7 @@ def run_space_add(args: argparse.Namespace) -> int:
 
 
 def run_space_list(args: argparse.Namespace) -> int:
-    """List the spaces."""
+    """Print the spaces of a tenant."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.spaces(tenant)
     lines = [f"{_day(one.at_ms)}  {one.kind:<8} {one.name:<24} {one.events:>12,} events" for one in found]
@@ -161,7 +167,7 @@ def run_space_list(args: argparse.Namespace) -> int:
 
 
 def run_member_add(args: argparse.Namespace) -> int:
-    """Add a member."""
+    """Add a member or change one; raise InvalidQuery for a subject without a provider."""
     with _acting(args) as (acts, settings):
         issuer = args.issuer or settings.team.issuer
         if args.sub and not issuer:
@@ -174,7 +180,7 @@ def run_member_add(args: argparse.Namespace) -> int:
 
 
 def run_member_list(args: argparse.Namespace) -> int:
-    """List the members."""
+    """Print the members of a tenant with their roles in spaces."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.members(tenant)
     lines = [_member_line(one) for one in found]
@@ -189,14 +195,14 @@ def _member_line(one: "Member") -> str:
 
 
 def run_member_remove(args: argparse.Namespace) -> int:
-    """Remove a member."""
+    """Take a member's grants and keys away."""
     with _of_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
     return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a role."""
+    """Give a member a role in a space, in place of the one before."""
     from memory_mcp.team.who import Role
 
     with _of_tenant(args) as (acts, tenant):
@@ -207,7 +213,7 @@ def run_grant(args: argparse.Namespace) -> int:
 
 
 def run_revoke(args: argparse.Namespace) -> int:
-    """Take a role away."""
+    """Take a member's role in a space away."""
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke(tenant, args.member, args.space)
     line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
@@ -215,7 +221,7 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 
 def run_key_make(args: argparse.Namespace) -> int:
-    """Make a key, and show it this once."""
+    """Make an API key that acts as a member, and print it this once."""
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _of_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
@@ -225,7 +231,7 @@ def run_key_make(args: argparse.Namespace) -> int:
 
 
 def run_key_list(args: argparse.Namespace) -> int:
-    """List the keys."""
+    """Print the keys of a tenant, without their texts."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.keys(tenant)
     lines = []
@@ -240,7 +246,7 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
-    """Revoke a key."""
+    """Revoke a key, from the next call on."""
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
@@ -248,7 +254,7 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """List the acts."""
+    """Print the administrative acts over a tenant, newest first; raise InvalidQuery for a limit below 1."""
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):
@@ -264,7 +270,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Append tombstones to a file."""
+    """Add to a file what was forgotten in any space."""
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):
@@ -293,6 +299,7 @@ def run_apply(args: argparse.Namespace) -> int:
 
 
 def _moment(ms: int) -> str:
+    """Return a moment (milliseconds since 1970) as UTC time up to its minute."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
 
 

@@ -12,21 +12,21 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     add_who,
+    add_words,
     answered,
     as_json,
+    ask,
     family,
-    hint_when_empty,
     leaf,
+    note_lines,
     opened,
     print_result,
-    whose,
     words_of,
 )
 from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
-    from memory_mcp.requests.teleport import Jump
 
 _BM25, _VECTOR = "bm25", "vector"
 _WORDS = {_BM25: "keyword", _VECTOR: "vector"}
@@ -39,16 +39,15 @@ _LONG = 1.0
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `teleport`."""
+    """Add `teleport` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "teleport", about)
-    for name, run, text in (
-        ("search", run_search, "jump by exact keywords (BM25)"),
-        ("vector", run_vector, "jump by meaning"),
-        ("hybrid", run_hybrid, "jump by keywords and by meaning at once"),
+    for name, text in (
+        ("search", "jump by exact keywords (BM25)"),
+        ("vector", "jump by meaning"),
+        ("hybrid", "jump by keywords and by meaning at once"),
     ):
         parser = leaf(inner, name, run, text)
-        parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
-        parser.add_argument("--query", metavar="WORDS", help="what to look for")
+        add_words(parser)
         parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
         parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
         parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
@@ -65,44 +64,29 @@ def add(parsers: Subparsers, about: str) -> None:
     leaf(inner, "status", run_status, "show whether the indexes can be used, and what they hold")
 
 
-def run_search(args: argparse.Namespace) -> int:
-    """Search by keywords."""
-    from memory_mcp.requests.teleport import TeleportSearch
+def run(args: argparse.Namespace) -> int:
+    """Search the index that the subcommand names, or both, and print what was found.
 
-    return _run(args, TeleportSearch, (_BM25,))
+    Text shows all that is known of a result; JSON is what the tool of the same kind returns, unless --detail says otherwise.
+    """
+    from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
 
-
-def run_vector(args: argparse.Namespace) -> int:
-    """Search by meaning."""
-    from memory_mcp.requests.teleport import VectorTeleport
-
-    return _run(args, VectorTeleport, (_VECTOR,), min_similarity=args.min_similarity)
-
-
-def run_hybrid(args: argparse.Namespace) -> int:
-    """Search by keywords and meaning."""
-    from memory_mcp.requests.teleport import HybridSearch
-
-    return _run(args, HybridSearch, (_BM25, _VECTOR))
-
-
-def _run(args: argparse.Namespace, ask: "type[Jump]", indexes: tuple[str, ...], **more: Any) -> int:
-    """Search and print: text shows everything known of a result, JSON what the tool returns."""
-    as_text = not as_json(args)
-    given = {name: getattr(args, name) or "" for name in ("level", "since", "until", "agent", "speaker", "role", "kind")}
-    detail = args.detail or ("full" if as_text else "lean")
-    query = words_of(args)
-    with opened(args) as app:
-        where = whose(app, args)
-        settle(app, *indexes)
-        request = ask(query=query, doc_type=args.type or "", limit=args.limit, detail=detail, **given, **where, **more)
-        data = answered(app, request)
-        hint_when_empty(app)
+    narrowing = ("level", "since", "until", "agent", "speaker", "role", "kind")
+    given: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
+    given |= {"query": words_of(args), "doc_type": args.type or "", "limit": args.limit}
+    given["detail"] = args.detail or ("lean" if as_json(args) else "full")
+    request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**given)
+    indexes = [_BM25, _VECTOR]
+    if args.teleport_command == "search":
+        request, indexes = TeleportSearch(**given), [_BM25]
+    elif args.teleport_command == "vector":
+        request, indexes = VectorTeleport(**given, min_similarity=args.min_similarity), [_VECTOR]
+    data = ask(args, request, hint=True, prepare=lambda app: settle(app, *indexes))
     return print_result(args, data, _lines(data), recalled=True)
 
 
 def settle(app: "App", *names: str) -> None:
-    """Load the indexes, building missing ones and bringing them up to date; a daemon does so itself."""
+    """Build the named indexes where they are missing and bring them up to date; nothing in a daemon, which does so itself."""
     if SESSION.get() is not None:
         return
     for name in names:
@@ -126,8 +110,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         name = result.get("id") or result.get("grip") or result.get("node", "")
         yield f"  {place}. {name} (score: {result['score']:.2f})"
         yield from _block(result, name)
-    for notice in data.get("notices", ()):
-        yield f"Note: {notice}"
+    yield from note_lines(data)
 
 
 def _block(result: dict[str, Any], name: str) -> Iterator[str]:
@@ -148,7 +131,7 @@ def _block(result: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show the status of both indexes."""
+    """Print whether the two indexes can be used, and their numbers."""
     from memory_mcp.requests.indexes import GetTeleportStatus
     from memory_mcp.requests.status import GetStatus
 
@@ -168,14 +151,14 @@ def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str
 
 
 def state(enabled: bool, healthy: bool, reason: str) -> str:
-    """Return the state of an index in a few words."""
+    """Return the state of an index in a few words, `reason` being why it cannot be used (may be "")."""
     if healthy:
         return "enabled, healthy"
     return f"{'enabled' if enabled else 'not enabled'}, {reason or 'not healthy'}"
 
 
 def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
-    """Yield the numbers of one index, without empty ones."""
+    """Yield a line for each number of an index (documents, size, times of upkeep) that is not empty."""
 
     def counts(name: str) -> str:
         return ", ".join(f"{count:,} {kind}" for kind, count in detail.get(name, {}).items())

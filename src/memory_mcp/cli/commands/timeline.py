@@ -6,17 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands.base import (
-    Subparsers,
-    add_scope,
-    add_times,
-    answered,
-    as_json,
-    hint_when_empty,
-    leaf,
-    opened,
-    whose,
-)
+from memory_mcp.cli.commands.base import Subparsers, add_scope, add_times, as_json, ask, leaf
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,7 +18,7 @@ _BAR, _OUTCOME = 20, 70
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `timeline`."""
+    """Add `timeline` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "timeline", run, about)
     parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: the last 7 that hold anything)")
     add_times(parser)
@@ -36,12 +26,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the days of a window, oldest first."""
+    """Print the weeks and days of a time, oldest first."""
     from memory_mcp.requests.timeline import GetTimeline
 
-    with opened(args) as app:
-        data = answered(app, GetTimeline(args.days, args.since or "", args.until or "", **whose(app, args)))
-        hint_when_empty(app)
+    data = ask(args, GetTimeline(args.days, args.since or "", args.until or ""), hint=True)
     if as_json(args):
         render.out_json(data)
     else:
@@ -63,7 +51,7 @@ def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
     for day in days:
         shown.setdefault(_week_of(day["day"]), []).append(day)
     for week in data["weeks"]:
-        counts = f"{render.plural(week['events'], 'event')} in {render.plural(week['sessions'], 'session')}"
+        counts = render.activity(week)
         drawn = chart.bar(week["events"], most, _BAR, blocks)
         themes = render.safe(week["summary"]) or _head(week["title"])
         yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", (counts, "dim"), "  ", themes)
@@ -83,7 +71,7 @@ def _week_of(day: str) -> str:
 
 
 def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
-    """Yield a line of months and a line of cells, one for each week."""
+    """Yield a line of months and a line of cells, one for each week of the year."""
     from rich.text import Text
 
     weeks = year["weeks"]
@@ -101,7 +89,7 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
     from rich.text import Text
 
     weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
-    counts = f"{render.plural(day['events'], 'event')} in {render.plural(day['sessions'], 'session')}"
+    counts = render.activity(day)
     title = _head(day["title"])
     yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", (title, "bold"), "  ", (counts, "dim"))
     if not with_segments:
@@ -110,7 +98,7 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
         if segment["quiet"]:
             continue
         span = f"{segment['start'][11:16]}-{segment['end'][11:16]}"
-        place = segment["project"].rstrip("/").rsplit("/", 1)[-1]
+        place = render.last_part(segment["project"])
         told = _head(segment["title"])
         came = f": {render.one_line(render.safe(segment['outcome']), _OUTCOME)}" if segment["outcome"] else ""
         yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", told, (came, "dim"))

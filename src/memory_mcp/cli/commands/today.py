@@ -17,7 +17,7 @@ _PARTS = (("came of it", "results"), ("decided", "decisions"), ("open", "open"))
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `today`."""
+    """Add `today` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "today", run, about, aside="What a citation proves: memory-mcp show GRIP")
     parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
     text = f"projects to show (default {PROJECTS.default})"
@@ -25,7 +25,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show projects and clients, the latest first."""
+    """Print each project with where it was left off, and each client's last 24 hours, the latest first."""
     from memory_mcp.requests.scope import ScopeName
     from memory_mcp.requests.today import GetToday
 
@@ -50,8 +50,8 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
     if data["clients"]:
         yield Text("In the last 24 hours", "bold")
     for client in data["clients"]:
-        counts = f"{render.plural(client['events'], 'event')} in {render.plural(client['sessions'], 'session')}"
-        places = ", ".join(map(_place, client.get("projects", ())))
+        counts = render.activity(client)
+        places = ", ".join(render.last_part(_flat(project)) for project in client.get("projects", ()))
         yield Text(f"  {_flat(client['agent'])}  {counts}, last {render.minute(client['last'])}{f'  {places}' if places else ''}")
 
 
@@ -85,8 +85,5 @@ def _statement_lines(title: str, statements: Iterable[Mapping[str, Any]]) -> Ite
 
 
 def _flat(text: str) -> str:
+    """Return stored text on one line, without what steers a terminal."""
     return render.one_line(render.safe(text))
-
-
-def _place(project: str) -> str:
-    return _flat(project).rstrip("/").rsplit("/", 1)[-1]

@@ -11,14 +11,12 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
     add_times,
-    answered,
     as_json,
+    ask,
     family,
-    hint_when_empty,
     leaf,
-    opened,
+    note_lines,
     print_result,
-    whose,
 )
 from memory_mcp.cli.commands.teleport import state
 from memory_mcp.errors import InvalidQuery
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from memory_mcp.app import App
 
-#: A line, in pieces with their styles; a pipe gets the words alone.
+#: A line of output: its pieces, each with the style it has on a terminal.
 _Line = Sequence[tuple[str, str]]
 
 #: Topics that `explore` shows.
@@ -44,7 +42,7 @@ _NO_TOPICS = "No topics."
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `topics`."""
+    """Add `topics` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
     top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
@@ -88,7 +86,7 @@ def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None
 
 
 def settle(app: "App") -> None:
-    """Rebuild the topics where that is due; a daemon does so itself."""
+    """Group the topics anew where that is due; nothing in a daemon, which does so itself."""
     keeper = app.accelerators.topics()
     if SESSION.get() is None and keeper is not None and keeper.due():
         with render.Progress("looking for topics"):
@@ -96,111 +94,88 @@ def settle(app: "App") -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show the status of the topic graph."""
+    """Print whether topics can be used, and what they are made of."""
     from memory_mcp.requests.indexes import GetTopicGraphStatus
 
-    with opened(args) as app:
-        settle(app)
-        data = answered(app, GetTopicGraphStatus())
+    data = ask(args, GetTopicGraphStatus(), prepare=settle)
     return print_result(args, data, status_lines(data))
 
 
 def run_top(args: argparse.Namespace) -> int:
-    """List topics by importance."""
+    """Print areas or topics by importance, with bars on a terminal."""
     from memory_mcp.requests.topics import TopTopics
 
-    with opened(args) as app:
-        settle(app)
-        where = whose(app, args)
-        request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent, **where)
-        data = answered(app, request)
-        hint_when_empty(app)
-    emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
-    return 0
+    request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent)
+    data = ask(args, request, prepare=settle, hint=True)
+    return emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
 
 
 def run_map(args: argparse.Namespace) -> int:
-    """List topics by area, with their relations."""
+    """Print topics by area, with their relations."""
     from memory_mcp.requests.topic_map import GetTopicMap
 
-    with opened(args) as app:
-        settle(app)
-        data = answered(app, GetTopicMap(args.limit, args.cursor, **whose(app, args)))
-        hint_when_empty(app)
-    emit(args, data, _by_area(data))
-    return 0
+    data = ask(args, GetTopicMap(args.limit, args.cursor), prepare=settle, hint=True)
+    return emit(args, data, _by_area(data))
 
 
 def run_explore(args: argparse.Namespace) -> int:
-    """Show the topics that fit, or one."""
+    """Print the topics that fit some words, or the topic with an id."""
     from memory_mcp.requests.one_topic import GetTopic
     from memory_mcp.requests.topics import TopicsByQuery
 
     words = " ".join(args.words)
-    one = words.startswith("topic:") and len(words.split()) == 1
+    if words.startswith("topic:") and len(words.split()) == 1:
+        data = ask(args, GetTopic(words), prepare=settle, hint=True)
+        return emit(args, data, whole_lines(data))
     tokens = args.token_budget or (0 if as_json(args) else _FOR_PEOPLE)
-    with opened(args) as app:
-        settle(app)
-        where = whose(app, args)
-        data = answered(app, GetTopic(words, **where) if one else TopicsByQuery(words, args.limit, tokens, **where))
-        hint_when_empty(app)
-    emit(args, data, whole_lines(data) if one else _unfolded(data))
-    return 0
+    data = ask(args, TopicsByQuery(words, args.limit, tokens), prepare=settle, hint=True)
+    return emit(args, data, _unfolded(data))
 
 
 def run_nodes(args: argparse.Namespace) -> int:
-    """List a topic's segments."""
+    """Print the segments that are about a topic, most relevant first."""
     from memory_mcp.requests.one_topic import TopicNodes
 
-    with opened(args) as app:
-        settle(app)
-        data = answered(app, TopicNodes(args.topic_id, args.limit, args.cursor, **whose(app, args)))
-    emit(args, data, _segments(data))
-    return 0
+    data = ask(args, TopicNodes(args.topic_id, args.limit, args.cursor), prepare=settle)
+    return emit(args, data, _segments(data))
 
 
 def run_related(args: argparse.Namespace) -> int:
-    """List what a topic is related to."""
+    """Print the topics that a topic is related to, the strongest relation first."""
     from memory_mcp.requests.one_topic import RelatedTopics
 
-    with opened(args) as app:
-        settle(app)
-        data = answered(app, RelatedTopics(args.topic_id, args.limit, **whose(app, args)))
-    emit(args, data, _relations(data))
-    return 0
+    data = ask(args, RelatedTopics(args.topic_id, args.limit), prepare=settle)
+    heading = [(data["label"], "bold"), ("" if data["related"] else "  is related to no other topic", "dim")]
+    return emit(args, data, [heading, *_relation_lines(data["related"])])
 
 
 def run_label(args: argparse.Namespace) -> int:
-    """Give a topic a label."""
+    """Give a topic a label, or its own words again where none is given."""
     from memory_mcp.requests.one_topic import LabelTopic
 
-    with opened(args) as app:
-        settle(app)
-        data = answered(app, LabelTopic(args.topic_id, " ".join(args.label), **whose(app, args), by=COMMAND_LINE))
+    data = ask(args, LabelTopic(args.topic_id, " ".join(args.label), by=COMMAND_LINE), prepare=settle)
     by = " (its own words)" if not data.get("labelled_by") else ""
-    emit(args, data, [[(f"{data['topic_id']}  {data['label']}{by}", "")]])
-    return 0
+    return emit(args, data, [[(f"{data['topic_id']}  {data['label']}{by}", "")]])
 
 
 def run_pin(args: argparse.Namespace) -> int:
-    """Pin or unpin a topic."""
+    """Pin a topic, or unpin it with --off; raise InvalidQuery for an id that is not a topic's."""
     from memory_mcp.requests.pins import Pin
 
     if not args.id.startswith("topic:"):
         raise InvalidQuery(f"not a topic id: {args.id!r}", "memory-mcp topics top lists topics with their ids.")
-    with opened(args) as app:
-        settle(app)
-        data = answered(app, Pin(args.id, not args.off, COMMAND_LINE))
+    data = ask(args, Pin(args.id, not args.off, COMMAND_LINE), prepare=settle)
     return print_result(args, data, [f"{data['id']}  {'pinned' if data['pinned'] else 'not pinned'}"])
 
 
-def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> None:
-    """Print a result: as JSON, in colours on a terminal, as plain lines on a pipe."""
-    told = [*lines, *([(f"Note: {notice}", "dim")] for notice in data.get("notices", ()))]
+def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> int:
+    """Print a response as JSON, in colours on a terminal, or as plain lines on a pipe; return the exit status 0."""
+    told = [*lines, *([(note, "dim")] for note in note_lines(data))]
     if not as_json(args) and render.is_terminal():
         render.styled(map(_styled, told), recalled=True)
     else:
         render.emit(as_json(args), data, ("".join(text for text, _ in line) for line in told), recalled=True)
+    return 0
 
 
 def _styled(line: _Line) -> "Text":
@@ -210,7 +185,7 @@ def _styled(line: _Line) -> "Text":
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the facts about the topic graph, without empty ones."""
+    """Yield a line for each fact about the topic graph that is not empty."""
     yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
@@ -306,7 +281,7 @@ def _when(topic: Mapping[str, Any]) -> str:
 
 
 def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield topics with their segments and quotations."""
+    """Yield topics with their segments and quotations, as `explore` shows them."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for place, topic in enumerate(data["topics"], 1):
@@ -323,7 +298,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield one topic with segments, relations and history."""
+    """Yield one topic with its segments, its relations and its history."""
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
@@ -347,11 +322,6 @@ def _segments(data: Mapping[str, Any]) -> Iterator[_Line]:
         yield from _segment(node)
     if "next_cursor" in data:
         yield [(f"More: --cursor {data['next_cursor']}", "dim")]
-
-
-def _relations(data: Mapping[str, Any]) -> Iterator[_Line]:
-    yield [(data["label"], "bold"), ("" if data["related"] else "  is related to no other topic", "dim")]
-    yield from _relation_lines(data["related"])
 
 
 def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:

@@ -1,4 +1,4 @@
-"""`try`: from transcripts to cited answers through the real server, in one command; nothing stays behind unless asked."""
+"""`try`: import transcripts and print cited answers of a real server; the memory is removed at the end unless it is kept."""
 
 import argparse
 import asyncio
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from memory_mcp.cli.commands.questions import Question
 
-#: Most events of a trial: more would keep a newcomer waiting.
-NEWEST = 5000
-QUESTIONS = 3
+#: Most events of a trial (more would keep a newcomer waiting), and questions that are asked.
+NEWEST, QUESTIONS = 5000, 3
 _SOURCE = "claude-code"
 _INDEXED = ("bm25", "vector")
 #: Seconds that one call to the server may take.
@@ -38,14 +37,9 @@ _EXPANDED = 4000
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `try`."""
-    parser = leaf(
-        parsers,
-        "try",
-        run,
-        about,
-        "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set.",
-    )
+    """Add `try` and its arguments; `about` is what help says of it."""
+    aside = "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set."
+    parser = leaf(parsers, "try", run, about, aside)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder of transcripts")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the memory in this directory")
     which = parser.add_mutually_exclusive_group()
@@ -54,7 +48,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build, ask, show, and clean up."""
+    """Import transcripts, ask three questions through a server, print the cited answers, and remove the memory again."""
     started = time.monotonic()
     keep = args.keep or getattr(args, "data_dir", None)
     kept = Path(keep).expanduser().absolute() if keep else None
@@ -193,7 +187,7 @@ def _ask(
 
 
 def _root(error: BaseException) -> str:
-    """The first real cause inside groups of errors."""
+    """Return the type and text of the first error inside groups of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
@@ -277,7 +271,7 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield "  Answer: nothing was found."
         return
     result = answer["results"][0]
-    place = result.get("project", "").rstrip("/").rsplit("/", 1)[-1]
+    place = render.last_part(result.get("project", ""))
     when = render.minute(result["when"])
     yield ""
     yield f"  Answer ({when}{', ' + place if place else ''})"

@@ -3,7 +3,7 @@
 import argparse
 
 from memory_mcp.cli.commands.base import Subparsers, leaf
-from memory_mcp.cli.commands.install import ALL, UNINSTALLED, Outcome, add_levels, chosen, here, tell, tried
+from memory_mcp.cli.commands.install import ALL, UNINSTALLED, Outcome, add_levels, chosen, here, print_all, tried
 from memory_mcp.install import undo
 from memory_mcp.install.base import Client, Level
 from memory_mcp.install.registry import CLIENTS
@@ -11,14 +11,14 @@ from memory_mcp.install.state import State
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `uninstall`."""
+    """Add `uninstall` and its arguments; `about` is what help says of it."""
     parser = leaf(parsers, "uninstall", run, about, "What was remembered stays; memory-mcp config check tells where it lies")
     parser.add_argument("client", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{', '.join(CLIENTS)}, or all")
     add_levels(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Take it back."""
+    """Take out of the configuration of one client or of all what `install` wrote."""
     state, place = State(), here()
     levels = [args.level] if args.level else list(Level)
 
@@ -28,4 +28,4 @@ def run(args: argparse.Namespace) -> int:
 
     outcomes = [tried(client, work) for client in chosen(args.client, lambda _: True, "")]
     shown = [one for one in outcomes if one.changed or one.error] or outcomes
-    return tell(args, shown, state, UNINSTALLED)
+    return print_all(args, shown, state, UNINSTALLED)

@@ -1,4 +1,4 @@
-"""`watch`: whose session files the background process reads while they are written."""
+"""`watch`: choose the clients whose session files the background process reads while they are written."""
 
 import argparse
 from collections.abc import Iterator
@@ -16,39 +16,38 @@ ALL = "all"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Arguments of `watch`."""
+    """Add `watch` and its arguments; `about` is what help says of it."""
     inner = family(parsers, "watch", about)
     leaf(inner, "status", run_status, "show which clients are followed, and what there is of each")
-    for name, run, text in (
-        ("on", run_on, "store what these clients write as they write it, beginning with what is there already"),
-        ("off", run_off, "follow these clients no longer; what was stored stays"),
+    for name, text in (
+        ("on", "store what these clients write as they write it, beginning with what is there already"),
+        ("off", "follow these clients no longer; what was stored stays"),
     ):
-        parser = leaf(inner, name, run, text)
+        parser = leaf(inner, name, run_change, text)
         parser.add_argument("clients", nargs="+", metavar="CLIENT", help=f"a source, as status names it, or {ALL}")
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Every client that can be followed."""
+    """Print every client that can be followed, and what there is of each."""
     with opened(args, catch_up=False) as app:
         clients = status_of(app)
     return print_result(args, {"clients": clients}, _lines(clients))
 
 
-def run_on(args: argparse.Namespace) -> int:
-    """Follow some clients from now on."""
-    return _set(args, True)
-
-
-def run_off(args: argparse.Namespace) -> int:
-    """Follow some clients no longer."""
-    return _set(args, False)
-
-
-def _set(args: argparse.Namespace, on: bool) -> int:
+def run_change(args: argparse.Namespace) -> int:
+    """Follow some clients from now on, or no longer, as the subcommand says; raise InvalidQuery for one that cannot be."""
     from memory_mcp.ingest.following import agree
 
+    on = args.watch_command == "on"
     with opened(args, catch_up=False) as app:
-        names = _named(app, args.clients, on)
+        known = {client["name"]: client for client in status_of(app)}
+        names = args.clients
+        if ALL in names:
+            names = [name for name, client in known.items() if not on or client["files"]]
+        for name in names:
+            if name not in known:
+                hint = f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import auto PATH"
+                raise InvalidQuery(f"{name!r} cannot be followed", hint)
         agree(app.storage.outbox, names, on)
         if on:
             app.scheduler.hasten("follow_clients")
@@ -56,20 +55,8 @@ def _set(args: argparse.Namespace, on: bool) -> int:
     return print_result(args, {"clients": clients}, _lines(clients))
 
 
-def _named(app: "App", words: list[str], on: bool) -> list[str]:
-    """Names of clients; InvalidQuery for one that has no place of its own."""
-    known = {client["name"]: client for client in status_of(app)}
-    if ALL in words:
-        return [name for name, client in known.items() if not on or client["files"]]
-    for word in words:
-        if word not in known:
-            hint = f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import auto PATH"
-            raise InvalidQuery(f"{word!r} cannot be followed", hint)
-    return words
-
-
 def status_of(app: "App") -> list[dict[str, Any]]:
-    """What can be followed: whether it is, and what lies there."""
+    """Return for each client that keeps session files whether it is followed, where its files are, and how many are new."""
     from memory_mcp.ingest.finding import look
     from memory_mcp.ingest.following import agreed
 

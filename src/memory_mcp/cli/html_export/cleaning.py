@@ -46,12 +46,13 @@ class Cleaner:
         """Return a segment, or the next part of its conversation, as it may be shown."""
         quotes = {}
         for grip, q in told["quotes"].items():
-            who = self._name(q["speaker"]) or _WHO[Role(q["role"])]
-            quotes[grip] = {"text": self._words(q["text"]), "when": q["when"], "who": who}
-        bullets = [
-            {**b, "text": self._words(b["text"]), "why": self._words(b["why"]), "quotes": _quoted(b["grips"], quotes)}
-            for b in told["bullets"]
-        ]
+            if (text := self._words(q["text"])).strip():
+                who = self._name(q["speaker"]) or _WHO[Role(q["role"])]
+                quotes[grip] = {"grip": grip, "text": text, "when": q["when"], "who": who}
+        bullets = []
+        for bullet in told["bullets"]:
+            cleaned = {name: self._words(bullet[name]) for name in ("text", "why")}
+            bullets.append({**bullet, **cleaned, "quotes": [quotes[grip] for grip in bullet["grips"] if grip in quotes]})
         clean: dict[str, Any] = neutral_json(
             {
                 "title": render.gist(self._words(told["title"])),
@@ -115,7 +116,3 @@ def indexed(segment: Mapping[str, Any], begins: bool) -> Iterator[str]:
     for message in segment["messages"]:
         yield message["who"]
         yield message["text"][:_TOOL_INDEXED] if message["is_tool"] else message["text"]
-
-
-def _quoted(grips: list[str], quotes: Mapping[str, dict[str, str]]) -> list[dict[str, str]]:
-    return [{"grip": grip, **quotes[grip]} for grip in grips if grip in quotes and quotes[grip]["text"].strip()]

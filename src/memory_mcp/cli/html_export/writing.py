@@ -20,8 +20,9 @@ from memory_mcp.cli.html_export.index import Index
 from memory_mcp.cli.html_export.page import Page, anchor
 from memory_mcp.errors import ResourceExhausted
 
-#: Requests a piece of the memory by the method's name and arguments.
+#: Returns a piece of the memory, for a method's name and its arguments.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+#: Called with the share of the days that is done (0..1) and the messages that were written.
 Tell = Callable[[float, int], None]
 #: Largest file, bytes: a browser takes half a minute and 2 GB to open more.
 LARGEST = 200_000_000
@@ -29,7 +30,7 @@ LARGEST = 200_000_000
 _CHUNK = 1 << 20
 #: Periods asked for at once.
 _PERIODS = 50
-#: Of a period whose text would tell of more than was asked for.
+#: The texts of a period that holds more than was asked for: they would tell of the rest.
 _UNTOLD: Mapping[str, Any] = {"title": "", "summary": "", "bullets": []}
 _RANKS = {"year": 2, "month": 3, "week": 4, "day": 5}
 
@@ -43,7 +44,7 @@ class _Counts:
 
     @property
     def words(self) -> str:
-        """As people read it."""
+        """The counts as people read them."""
         return f"{render.plural(self.segments, 'segment')}, {render.plural(self.events, 'message')}"
 
 
@@ -153,7 +154,8 @@ class HtmlExport:
 
     def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
         """Yield the periods around the days; a week of two months is listed in the first."""
-        texts = self._periods(list(dict.fromkeys(f"toc:day:{day}" for day, *_ in days)) + _above(days))
+        ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *above in days for node_id in above]
+        texts = self._periods(list(dict.fromkeys(ids)))
         open_now: list[str] = []
         told: set[str] = set()
         for day, *above in days:
@@ -199,6 +201,7 @@ class HtmlExport:
         )
 
     def _periods(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Return the texts of periods as they may be shown, by their ids."""
         found: dict[str, Any] = {}
         for start in range(0, len(ids), _PERIODS):
             told = self._ask("periods", {**self._asked, "ids": ids[start : start + _PERIODS]})["periods"]
@@ -231,11 +234,8 @@ class HtmlExport:
         }
 
 
-def _above(days: Sequence[Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(node_id for _, *above in days for node_id in above))
-
-
 def _name_of(node_id: str) -> str:
+    """Return what a period is called."""
     from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
 

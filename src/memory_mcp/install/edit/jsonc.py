@@ -1,4 +1,4 @@
-"""Where everything stands in a JSON text that may hold comments and trailing commas. Pure.
+"""Parses a JSON text that may hold comments and trailing commas, with the place of every value. Pure.
 
 Readers of Python (json5, commentjson, jsonc-parser) give values without places, or write the whole text anew; what is
 needed here are places, so that a text is changed at one of them and kept to the byte elsewhere.
@@ -17,7 +17,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 class Broken(ValueError):
-    """The text is not what it should be; `at` is an offset into it."""
+    """The text cannot be read or changed as wanted; `at` is the offset of the reason in it."""
 
     def __init__(self, what: str, at: int) -> None:
         super().__init__(what)
@@ -51,12 +51,12 @@ class Part:
 
     @property
     def end(self) -> int:
-        """Behind its value."""
+        """The offset behind its value."""
         return self.node.end
 
 
 def parse(text: str) -> Node:
-    """The one value of a text; Broken where there is none, or more."""
+    """Return the value of a text; raise Broken where there is none, or more than one."""
     try:
         node, at = _value(text, skip(text, 0))
     except RecursionError:
@@ -73,7 +73,7 @@ def is_blank(text: str) -> bool:
 
 
 def skip(text: str, at: int) -> int:
-    """Behind blanks and comments; Broken in a comment that does not end."""
+    """Return the offset behind blanks and comments; raise Broken in a comment that does not end."""
     while True:
         at = _blank(text, at)
         if text.startswith("//", at):
@@ -88,7 +88,7 @@ def skip(text: str, at: int) -> int:
 
 
 def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the comments of text[at:end] stand, which must hold nothing else but blanks."""
+    """Yield start and end of each comment in text[at:end], which must hold only comments and blanks."""
     while (at := _blank(text, at)) < end:
         stop = line_end(text, at) if text.startswith("//", at) else text.index("*/", at + 2) + 2
         yield at, stop
@@ -96,7 +96,7 @@ def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def line_end(text: str, at: int) -> int:
-    """The offset of the next line break, or of the text's end."""
+    """Return the offset of the next line break, or of the text's end."""
     ends = [found for found in (text.find("\r", at), text.find("\n", at)) if found >= 0]
     return min(ends, default=len(text))
 
@@ -107,6 +107,7 @@ def _blank(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[Node, int]:
+    """Return the value at an offset, and the offset behind it; raise Broken where there is none."""
     opening = text[at : at + 1]
     if opening in ("{", "["):
         return _container(text, at, opening)
@@ -123,6 +124,7 @@ def _value(text: str, at: int) -> tuple[Node, int]:
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
+    """Return the text in double quotes at an offset, and the offset behind it; raise Broken where there is none."""
     if text[at : at + 1] != '"':
         raise Broken("a key in double quotes is missing", at)
     try:
@@ -133,6 +135,7 @@ def _string(text: str, at: int) -> tuple[str, int]:
 
 
 def _container(text: str, start: int, opening: str) -> tuple[Node, int]:
+    """Return the object or array at an offset, and the offset behind it; raise Broken where it cannot be read."""
     closing = "}" if opening == "{" else "]"
     parts: list[Part] = []
     at = skip(text, start + 1)

@@ -12,6 +12,7 @@ from typing import Any
 
 from memory_mcp.install.edit import values
 from memory_mcp.install.edit.jsonc import Broken, Node, Part, comments, is_blank, line_end, parse, skip
+from memory_mcp.install.edit.values import line_break
 
 #: Renders a value as JSON for a line with this indentation; None: within a line.
 Render = Callable[[str | None], str]
@@ -53,7 +54,12 @@ def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
 
 
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
-    """Append an item to the array at a path of keys; return the text and the number of containers made. Raises as `put`."""
+    """Append an item to the array at a path of keys; return the text and the number of containers made.
+
+    Raises:
+        Broken: As `put`, or the value there is not an array.
+
+    """
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _descend(root, keys)
     if array is None:
@@ -109,7 +115,7 @@ def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> s
 
 
 def prune(text: str, keys: Sequence[str]) -> str:
-    """The container at a path of keys taken out if it holds nothing, not even a comment."""
+    """Remove the container at a path of keys if it holds nothing, not even a comment; return the text."""
     node = _descend(parse(text), keys)
     if node is None or not node.is_container or not is_blank(text[node.start + 1 : node.end - 1]):
         return text
@@ -126,12 +132,6 @@ def holds_nothing(text: str) -> bool:
     return node.value == {} and is_blank(text[: node.start] + text[node.start + 1 : node.end - 1] + text[node.end :])
 
 
-def line_break(text: str) -> str:
-    """How lines end: as the first one does."""
-    first = text.find("\n")
-    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
-
-
 def _read(text: str) -> Any:
     try:
         # Twenty times as fast, and most configurations have no comments.
@@ -141,7 +141,7 @@ def _read(text: str) -> Any:
 
 
 def _checked(text: str, wanted: Any) -> str:
-    """The text if it holds what it should and nothing else; Broken."""
+    """Return the text if it holds the wanted value and nothing else; else raise Broken."""
     if _read(text) != wanted:
         raise Broken("it cannot be changed without changing something else", 0)
     return text

@@ -10,6 +10,7 @@ from typing import Any
 
 from memory_mcp.install.edit.jsonc import Broken
 from memory_mcp.install.edit.values import at, changed, without
+from memory_mcp.install.edit.values import line_break as line_break_of
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
@@ -31,7 +32,7 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
     """Set the value (without any None in it) at a path of keys; raise Broken where that is not possible."""
     wanted = [changed(parsed(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
-        done = text + _lead(text) + block(keys, value, _line_break(text))
+        done = text + _lead(text) + block(keys, value, line_break_of(text))
         if _reads(done, wanted):
             return done
     return _edited(text, keys, value, wanted)
@@ -42,8 +43,8 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
     # The table around it may stay, if somebody wrote its header.
     wanted = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
     if isinstance(written, dict):
-        ours = block(keys, written, _line_break(text))
-        for lead in (_line_break(text), ""):
+        ours = block(keys, written, line_break_of(text))
+        for lead in (line_break_of(text), ""):
             at = text.find(lead + ours)
             if at >= 0 and _reads(done := text[:at] + text[at + len(lead + ours) :], wanted):
                 return done
@@ -62,12 +63,7 @@ def _lead(text: str) -> str:
     """Return the line breaks between the end of a text and a new table: one empty line."""
     if not text.strip():
         return ""
-    return _line_break(text) * (1 if text.endswith("\n") else 2)
-
-
-def _line_break(text: str) -> str:
-    first = text.find("\n")
-    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+    return line_break_of(text) * (1 if text.endswith("\n") else 2)
 
 
 def _key(name: str) -> str:
@@ -81,7 +77,7 @@ def _value(value: Any) -> str:
 
 
 def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -> str:
-    """Return the text edited by tomlkit; None removes the entry."""
+    """Return the text edited by tomlkit; a value of None removes the entry. Raises Broken where it cannot be edited."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

@@ -1,9 +1,15 @@
-"""Changes one value of nested dictionaries; edited texts are compared with the result. Pure."""
+"""Changes one value of nested dictionaries, with which edited texts are compared; and how lines of a text end. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from memory_mcp.install.edit.jsonc import Broken
+
+
+def line_break(text: str) -> str:
+    """Return the line end of a text: that of its first line."""
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
 def at(values: Any, keys: Sequence[str]) -> Any:

@@ -1,1 +1,1 @@
-"""One module per group of tools; each tool is a thin method: arguments in, `app` in a thread, a wire type out."""
+"""One module per group of tools. Each tool is a method that makes a request of its arguments and returns its response."""

@@ -1,10 +1,9 @@
-"""Writing tools of the full profile, and those that read for them: ingest_events, refine_*, pin."""
+"""Writing tools of the full profile, and those that read for them: ingest_events, refine_*, pin, correct, retract."""
 
 from dataclasses import replace
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.model.event import EventDraft, Trust
+from memory_mcp.requests.correct import MAX_REASON, Correct, Retract
 from memory_mcp.requests.limits import MATERIAL, PAGE
 from memory_mcp.requests.pins import Pin
 from memory_mcp.requests.refine import (
@@ -28,13 +28,17 @@ from memory_mcp.requests.refine_show import RefineShow
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire, wire_refine
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, SETS, Group, tool
+from memory_mcp.server.tools.kit import ADDS, SETS, Group, offered
 from memory_mcp.storage.values import Request
 from memory_mcp.summarize.keywords import MAX_KEYWORDS
 
 #: Kind of source: the same event ingested by a tool or imported from a file is one event.
 _SOURCE = "jsonl"
+#: Events of one call.
 _MOST_EVENTS = 500
+
+_Grip = Annotated[str, Field(description="As results cite it", max_length=300)]
+_Reason = Annotated[str, Field(max_length=MAX_REASON)]
 
 
 class BulletArgument(BaseModel):
@@ -48,18 +52,9 @@ class BulletArgument(BaseModel):
 
 
 class Curate(Group):
-    """Ingest events, refine summaries and pin (full profile)."""
+    """Ingest events, refine summaries, pin, correct and retract (full profile)."""
 
-    def tools(self) -> list[Tool]:
-        """In the order offered."""
-        return [
-            tool(self.ingest_events, "Ingest events", SETS),
-            tool(self.refine_due, "What to refine"),
-            tool(self.refine_show, "Read to refine"),
-            tool(self.refine_summary, "Refine a summary", ADDS),
-            tool(self.pin, "Pin", SETS),
-        ]
-
+    @offered("Ingest events", SETS)
     async def ingest_events(
         self,
         ctx: Context,
@@ -92,6 +87,7 @@ class Curate(Group):
         project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
         return replace(draft, agent=draft.agent or agent, project=project)
 
+    @offered("What to refine")
     async def refine_due(
         self,
         day: Annotated[str, Field(description="A day or other time, as since; empty: all", max_length=60)] = "",
@@ -102,6 +98,7 @@ class Curate(Group):
         """Segments and days that are over, hold enough, and have no agent's words yet; newest first."""
         return await self._kit.ask(RefineDue(day, limit, project, scope))
 
+    @offered("Read to refine")
     async def refine_show(
         self,
         node_id: Annotated[str, Field(max_length=300)],
@@ -115,6 +112,7 @@ class Curate(Group):
         """
         return await self._kit.ask(RefineShow(node_id, token_budget, project, scope))
 
+    @offered("Refine a summary", ADDS)
     async def refine_summary(
         self,
         ctx: Context,
@@ -134,6 +132,7 @@ class Curate(Group):
         request = RefineSummary(node_id, title, said, summary, keywords or (), project, scope, agent_of(ctx))
         return await self._kit.write(request)
 
+    @offered("Pin", SETS)
     async def pin(
         self,
         ctx: Context,
@@ -142,3 +141,22 @@ class Curate(Group):
     ) -> Annotated[CallToolResult, wire.Pinned]:
         """Pin a node, grip or topic, so that it counts for more; on=false lets go."""
         return await self._kit.write(Pin(id, on, agent_of(ctx)))
+
+    @offered("Correct", ADDS)
+    async def correct(
+        self,
+        ctx: Context,
+        grip_id: _Grip,
+        text: Annotated[str, Field(description="What holds instead, self-contained", max_length=100_000)],
+        reason: _Reason = "",
+        kind: arguments.Kind = "",
+        idempotency_key: Annotated[str, Field(description="Same key: stored once", max_length=200)] = "",
+    ) -> Annotated[CallToolResult, wire.Corrected]:
+        """Put another statement in the place of a recorded one, which is shown as superseded from now on."""
+        key = request_key(ctx, idempotency_key)
+        return await self._kit.write(Correct(grip_id, text, reason, kind, agent_of(ctx), key=key))
+
+    @offered("Retract", SETS)
+    async def retract(self, ctx: Context, grip_id: _Grip, reason: _Reason = "") -> Annotated[CallToolResult, wire.Corrected]:
+        """Mark a recorded statement as holding no more, with nothing in its place."""
+        return await self._kit.write(Retract(grip_id, reason, agent_of(ctx)))

@@ -1,36 +1,31 @@
-"""Single reading steps of the full profile: get_toc_root, get_node, get_events, search_node."""
+"""Reading in single steps, the whole walk through the tree, and the plan for a question (full profile)."""
 
 from typing import Annotated, Any
 
-from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from memory_mcp.requests import limits
 from memory_mcp.requests.events import GetEvents
-from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, RESULTS, TEXT
+from memory_mcp.requests.limits import CHARACTERS, EVIDENCE, NEIGHBOURS, PAGE, RESULTS, TEXT
 from memory_mcp.requests.nodes import GetNode
+from memory_mcp.requests.plans import ClassifyQuery, PlanQuery
+from memory_mcp.requests.walk import Navigate
 from memory_mcp.requests.words import SearchNode
-from memory_mcp.server import arguments, wire
-from memory_mcp.server.tools.kit import Group, tool
+from memory_mcp.server import arguments, wire, wire_policy
+from memory_mcp.server.tools.kit import Group, offered
 from memory_mcp.server.wire_events import EventsAnswer
 
 
 class Full(Group):
-    """Read nodes and events one by one (full profile)."""
+    """Read nodes and events one by one, navigate the tree, and plan a query (full profile)."""
 
-    def tools(self) -> list[Tool]:
-        """In the order offered."""
-        return [
-            tool(self.get_toc_root, "Years of the memory"),
-            tool(self.get_node, "Whole node"),
-            tool(self.get_events, "Events of a time"),
-            tool(self.search_node, "Search within a node"),
-        ]
-
+    @offered("Years of the memory")
     async def get_toc_root(self, scope: arguments.Scope = "") -> Annotated[CallToolResult, wire.WholeNode]:
         """The root of the time tree and its years: what time there is to look at."""
         return await self._kit.ask(GetNode(scope=scope))
 
+    @offered("Whole node")
     async def get_node(
         self,
         node_id: arguments.NodeId,
@@ -46,6 +41,7 @@ class Full(Group):
         """
         return await self._kit.ask(GetNode(node_id, project, scope, limit, cursor, detail))
 
+    @offered("Events of a time")
     async def get_events(
         self,
         since: arguments.Since = "",
@@ -71,6 +67,7 @@ class Full(Group):
         scoped: dict[str, Any] = {"project": project, "scope": scope}
         return await self._kit.ask(GetEvents(since, until, session_id, **page, **around, **shape, **scoped))
 
+    @offered("Search within a node")
     async def search_node(
         self,
         node_id: arguments.NodeId,
@@ -83,3 +80,46 @@ class Full(Group):
     ) -> Annotated[CallToolResult, wire.NodeAnswer]:
         """Which title, summary, bullets and keywords of one node hold the words, best first."""
         return await self._kit.ask(SearchNode(node_id, query, fields, limit, token_budget or 0, project, scope))
+
+    @offered("Navigate the time tree")
+    async def navigate(
+        self,
+        query: arguments.Query,
+        node_id: Annotated[str, Field(description="Where to start; empty: root", max_length=300)] = "",
+        limit: arguments.Limit = EVIDENCE.default,
+        as_of: Annotated[str, Field(description="Now, for time words", max_length=60)] = "",
+        since: arguments.Since = "",
+        until: arguments.Until = "",
+        project: arguments.Project = "",
+        role: arguments.Role = "",
+        speaker: arguments.Speaker = "",
+        scope: arguments.Scope = "",
+        bounds: arguments.Bounds | None = None,
+    ) -> Annotated[CallToolResult, wire.NavigateAnswer]:
+        """Walk the time tree to the evidence for a question, and show every step with its reason."""
+        given = bounds.value() if bounds else limits.Bounds()
+        request = Navigate(query, node_id, limit, as_of, since, until, project, role, speaker, scope, given)
+        return await self._kit.ask(request)
+
+    @offered("Plan a query")
+    async def plan_query(
+        self,
+        query: arguments.Query,
+        without: Annotated[list[str] | None, Field(description="Layers to plan without: bm25, vector, topics, hybrid")] = None,
+        intent: arguments.Intent = "",
+        mode: arguments.Mode = "",
+        timeout_ms: arguments.Timeout = None,
+        as_of: arguments.AsOf = "",
+        tz: arguments.Zone = "",
+        bounds: arguments.Bounds | None = None,
+    ) -> Annotated[CallToolResult, wire_policy.PlanAnswer]:
+        """What intelligent_search would do with a query, and why, with some layers taken away; nothing is searched."""
+        given = bounds.value() if bounds else limits.Bounds()
+        return await self._kit.ask(PlanQuery(query, without or (), intent, mode, timeout_ms or 0, as_of, tz, given))
+
+    @offered("Classify a query")
+    async def classify_query(
+        self, query: arguments.Query, timeout_ms: arguments.Timeout = None, as_of: arguments.AsOf = "", tz: arguments.Zone = ""
+    ) -> Annotated[CallToolResult, wire_policy.Classified]:
+        """What a query is after (explore, answer, locate, time_boxed), the signals seen, and the time and deadline it names."""
+        return await self._kit.ask(ClassifyQuery(query, timeout_ms or 0, as_of, tz))

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Literal
 
-from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
@@ -10,7 +9,7 @@ from memory_mcp.requests.indexes import AGE, GetTeleportStatus, GetVectorStatus,
 from memory_mcp.requests.limits import RESULTS
 from memory_mcp.requests.teleport import HybridSearch
 from memory_mcp.server import arguments, wire_indexes
-from memory_mcp.server.tools.kit import SETS, Group, tool
+from memory_mcp.server.tools.kit import SETS, Group, offered
 
 _Index = Annotated[Literal["bm25", "vector"], Field(description="Which index")]
 _Rebuilt = Annotated[Literal["bm25", "vector", "topics"], Field(description="Which index")]
@@ -19,16 +18,7 @@ _Rebuilt = Annotated[Literal["bm25", "vector", "topics"], Field(description="Whi
 class Indexes(Group):
     """Search, inspect and maintain the indexes (full profile)."""
 
-    def tools(self) -> list[Tool]:
-        """In the order offered."""
-        return [
-            tool(self.hybrid_search, "Keyword and semantic teleport"),
-            tool(self.get_teleport_status, "Teleport status"),
-            tool(self.get_vector_index_status, "Vector index status"),
-            tool(self.rebuild_index, "Rebuild an index", SETS),
-            tool(self.prune_index, "Prune an index", SETS),
-        ]
-
+    @offered("Keyword and semantic teleport")
     async def hybrid_search(
         self,
         query: arguments.Query,
@@ -49,18 +39,22 @@ class Indexes(Group):
         what = (query, doc_type, level, limit, since, until, project, scope, agent, speaker, role, kind, detail)
         return await self._kit.ask(HybridSearch(*what))
 
+    @offered("Teleport status")
     async def get_teleport_status(self) -> Annotated[CallToolResult, wire_indexes.TeleportStatus]:
         """Whether the keyword and vector indexes are switched on and healthy, what they hold, and when they were kept."""
         return await self._kit.ask(GetTeleportStatus())
 
+    @offered("Vector index status")
     async def get_vector_index_status(self) -> Annotated[CallToolResult, wire_indexes.VectorStatus]:
         """Whether the vector index can be used, and how many vectors it holds."""
         return await self._kit.ask(GetVectorStatus())
 
+    @offered("Rebuild an index", SETS)
     async def rebuild_index(self, index_type: _Rebuilt) -> Annotated[CallToolResult, wire_indexes.Rebuilt]:
         """Build an index anew from the memory; the old one serves until the new one takes its place. Nothing is lost."""
         return await self._kit.write(RebuildIndex(index_type))
 
+    @offered("Prune an index", SETS)
     async def prune_index(
         self,
         index_type: _Index,

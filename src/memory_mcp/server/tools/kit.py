@@ -1,9 +1,8 @@
-"""What every group of tools shares: the host, the caller's project and scope, and how an answer is rendered."""
+"""What every group of tools shares: the host, the caller's project and scope, and the rendering of answers."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
@@ -19,6 +18,8 @@ from memory_mcp.server.caller import CALLER
 from memory_mcp.server.host import Host
 from memory_mcp.server.markdown import markdown
 from memory_mcp.server.schema import lean_input, lean_output
+
+T = TypeVar("T")
 
 #: A call that only reads, gives the same answer twice, and knows nothing but the memory.
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -38,7 +39,7 @@ class Kit:
 
     @property
     def project(self) -> str:
-        """The project that the calling client works on; "" if unknown."""
+        """The project that the calling client works on; "" where it is not known."""
         return CALLER.get().project or self.usual_project
 
     @property
@@ -66,15 +67,33 @@ class Kit:
         return scope_of(app, project, scope, self.caller)
 
 
-class Group(ABC):
-    """Tools that are offered together."""
+#: The attribute of a method that holds its title, its annotations and its page.
+_OFFER = "offer"
+
+
+def offered(title: str, annotations: ToolAnnotations = READS, page: str = "") -> Callable[[T], T]:
+    """Mark a method of a Group as a tool, described by its docstring; `page` renders its answers."""
+
+    def mark(method: T) -> T:
+        setattr(method, _OFFER, (title, annotations, page))
+        return method
+
+    return mark
+
+
+class Group:
+    """Tools that are offered together: its methods that are marked by `offered`."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    @abstractmethod
     def tools(self) -> list[Tool]:
-        """Return the tools in the order in which they are offered."""
+        """Return the tools in the order in which they are defined."""
+        return [
+            tool(getattr(self, name), *getattr(method, _OFFER))
+            for name, method in vars(type(self)).items()
+            if hasattr(method, _OFFER)
+        ]
 
 
 def answer(value: object) -> CallToolResult:
@@ -87,6 +106,7 @@ def answer(value: object) -> CallToolResult:
 
 
 def _plain(value: object) -> dict[str, Any]:
+    """Return a response, or a wire type, as JSON values."""
     found: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
     return found
 

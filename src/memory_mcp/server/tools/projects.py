@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
@@ -12,7 +11,7 @@ from memory_mcp.requests.limits import PAGE, YEAR
 from memory_mcp.requests.projects import AliasProject, ListAgents, ListProjects, SplitProject, UndoProject
 from memory_mcp.server import arguments, wire_projects
 from memory_mcp.server.caller import agent_of
-from memory_mcp.server.tools.kit import SETS, Group, tool
+from memory_mcp.server.tools.kit import SETS, Group, offered
 
 _Name = Annotated[str, Field(description="A project as list_projects shows it, or its last parts", max_length=500)]
 
@@ -20,27 +19,19 @@ _Name = Annotated[str, Field(description="A project as list_projects shows it, o
 class Projects(Group):
     """List and rename projects and agents (full profile)."""
 
-    def tools(self) -> list[Tool]:
-        """In the order offered."""
-        return [
-            tool(self.list_projects, "Projects"),
-            tool(self.list_agents, "Agents"),
-            tool(self.get_agent_activity, "Activity by day"),
-            tool(self.alias_project, "Two projects are one", SETS),
-            tool(self.split_project, "One project is two", SETS),
-            tool(self.undo_project, "Take back an alias or a split", SETS),
-        ]
-
+    @offered("Projects")
     async def list_projects(
         self, limit: arguments.Page = PAGE.default, cursor: arguments.Cursor = ""
     ) -> Annotated[CallToolResult, wire_projects.ProjectList]:
         """Projects with their activity and other names, the latest first."""
         return await self._kit.ask(ListProjects(limit, cursor))
 
+    @offered("Agents")
     async def list_agents(self) -> Annotated[CallToolResult, wire_projects.AgentList]:
         """Agents with their activity, the latest first."""
         return await self._kit.ask(ListAgents())
 
+    @offered("Activity by day")
     async def get_agent_activity(
         self,
         days: Annotated[int | None, Field(description="The last so many; default: a year", ge=YEAR.least, le=YEAR.most)] = None,
@@ -53,12 +44,14 @@ class Projects(Group):
         """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
         return await self._kit.ask(GetAgentActivity(days, since, until, agent, project, scope))
 
+    @offered("Two projects are one", SETS)
     async def alias_project(
         self, ctx: Context, project: _Name, same_as: _Name
     ) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
         """Show all of a project, stored and to come, under another's name. Ask the user first; undo_project takes it back."""
         return await self._kit.write(AliasProject(project, same_as, agent_of(ctx)))
 
+    @offered("One project is two", SETS)
     async def split_project(
         self,
         ctx: Context,
@@ -70,6 +63,7 @@ class Projects(Group):
         """Make sessions of a project one of their own. Ask the user first; undo_project takes it back."""
         return await self._kit.write(SplitProject(project, folder, tuple(sessions or ()), name, agent_of(ctx)))
 
+    @offered("Take back an alias or a split", SETS)
     async def undo_project(self, ctx: Context, project: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
         """Take back an alias, a guess or a split, by the name that it was made for."""
         return await self._kit.write(UndoProject(project, agent_of(ctx)))

@@ -13,22 +13,14 @@ from memory_mcp.requests.forget import PERSON, Forget
 from memory_mcp.web.asking import Ask, Done
 from memory_mcp.web.undo import Pending, Stage
 
-#: Fields of the form, and those of the request that they are.
-_FIELDS = {
-    "event": "event",
-    "session": "session",
-    "of_project": "project",
-    "since": "since",
-    "until": "until",
-    "topic": "topic",
-    "value": "value",
-}
+#: Fields of the form that have the names of the request's.
+_FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
 async def show(ask: Ask) -> Done:
-    """Find out what forgetting would take, and keep it for the page that shows it; nothing is changed."""
-    given: dict[str, Any] = {name: ask.given(field) for field, name in _FIELDS.items()}
-    request = Forget(**given, by=PERSON)
+    """Find out what would be forgotten, and keep that for the page that shows it; nothing is changed."""
+    given: dict[str, Any] = {name: ask.given(name) for name in _FIELDS}
+    request = Forget(**given, project=ask.given("of_project"), by=PERSON)
     memory = ask.memory
 
     async def look() -> Mapping[str, Any]:
@@ -42,14 +34,14 @@ async def show(ask: Ask) -> Done:
 
 
 async def start(ask: Ask) -> Done:
-    """Begin the seconds in which it can be undone."""
+    """Start forgetting, which begins after the seconds in which it can be undone."""
     pending = _pending(ask)
     ask.visit.later.start(pending)
     return Done("", f"forget/{pending.id}")
 
 
 async def undo(ask: Ask) -> Done:
-    """Drop it, where it has not begun."""
+    """Drop a request to forget that has not begun."""
     pending = _pending(ask)
     if ask.visit.later.undo(pending):
         return Done("Undone: nothing was forgotten.", f"forget/{pending.id}")
@@ -58,6 +50,7 @@ async def undo(ask: Ask) -> Done:
 
 
 def _pending(ask: Ask) -> Pending:
+    """Return the request to forget that the form names; raise NotFound for one that is not known."""
     found = ask.visit.later.find(ask.visit.name, ask.given("id"))
     if found is None:
         raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")

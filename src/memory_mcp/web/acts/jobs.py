@@ -1,4 +1,4 @@
-"""Jobs of the background process, run and paused by hand."""
+"""The acts that run, pause and resume a job of the background process."""
 
 from memory_mcp.requests.jobs import PauseJob, ResumeJob, RunJob
 from memory_mcp.web.asking import Ask, Done
@@ -13,7 +13,7 @@ async def run(ask: Ask) -> Done:
 
 
 async def pause(ask: Ask) -> Done:
-    """Let a job rest."""
+    """Pause a job until it is resumed."""
     done = await ask.memory.write(PauseJob(ask.given("name")))
     return Done(f"{done['name']} is paused.", _PAGE)
 

@@ -1,4 +1,4 @@
-"""Which projects are one, and whether they are recorded."""
+"""The acts that merge and split projects, and choose what is recorded."""
 
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
@@ -46,7 +46,7 @@ async def resume(ask: Ask) -> Done:
 
 
 async def exclude(ask: Ask) -> Done:
-    """Never record what a pattern means."""
+    """Never record what a pattern matches."""
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))
     stays = f" {count(done['stored'], 'event')} of it stay until you forget them." if done.get("stored") else ""
@@ -54,13 +54,14 @@ async def exclude(ask: Ask) -> Done:
 
 
 async def include(ask: Ask) -> Done:
-    """Record again what a pattern kept out."""
+    """Record again what was excluded by a pattern."""
     kind, pattern = _pattern(ask)
     await ask.memory.write(Include(**{kind: pattern}, by=ask.by))
     return Done(f"{short(pattern)} is recorded again.", _PAGE)
 
 
 def _pattern(ask: Ask) -> tuple[str, str]:
+    """Return the kind and the pattern of the form; raise InvalidQuery for an unknown kind."""
     kind = ask.given("kind", "project")
     if kind not in _KINDS:
         raise InvalidQuery(f"kind must be {' or '.join(_KINDS)}, not {kind[:20]!r}")
@@ -68,4 +69,5 @@ def _pattern(ask: Ask) -> tuple[str, str]:
 
 
 def _called(project: str, everything: str) -> str:
+    """Return a project's short name, `everything` for all projects."""
     return everything if project == _ALL else short(project)

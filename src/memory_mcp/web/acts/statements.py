@@ -32,8 +32,6 @@ async def retract(ask: Ask) -> Done:
 
 
 async def label(ask: Ask) -> Done:
-    """Call a topic otherwise; an empty label gives it its own words again."""
-    project = ask.given("project")
-    request = LabelTopic(ask.given("topic_id"), ask.given("label"), project, "" if project else "all", ask.by)
-    done = await ask.memory.write(request)
+    """Give a topic a label; an empty one gives it its own words again."""
+    done = await ask.memory.write(LabelTopic(ask.given("topic_id"), ask.given("label"), **ask.scoped, by=ask.by))
     return Done(f"The topic is called {done['label']} now.", ask.back)

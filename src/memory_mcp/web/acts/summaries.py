@@ -1,4 +1,4 @@
-"""Other words for a node: its title and statements, each with the quotations that prove it."""
+"""The act that gives a node another title and other statements, each with the quotations that prove it."""
 
 from memory_mcp.requests.refine import MAX_BULLETS, RefineSummary, Statement
 from memory_mcp.web.asking import Ask, Done
@@ -8,8 +8,7 @@ async def refine(ask: Ask) -> Done:
     """Replace a node's words; a statement that is left empty is left out."""
     given = [(ask.given(f"text.{n}"), ask.given(f"grips.{n}").split(), ask.given(f"kind.{n}")) for n in range(MAX_BULLETS)]
     said = [Statement(text, grips, kind) for text, grips, kind in given if text]
-    node, project = ask.given("node_id"), ask.given("project")
-    request = RefineSummary(node, ask.given("title"), said, "", (), project, "" if project else "all", ask.by)
+    request = RefineSummary(ask.given("node_id"), ask.given("title"), said, **ask.scoped, by=ask.by)
     done = await ask.memory.write(request)
     note = " ".join(["The node has your words now.", *done.get("notices", ())])
     return Done(note, f"tree/{done['node_id']}")

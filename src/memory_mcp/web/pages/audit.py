@@ -1,4 +1,4 @@
-"""What was done to the memory itself."""
+"""The page of what was done to the memory itself: corrected, forgotten, restored."""
 
 from starlette.responses import Response
 
@@ -10,7 +10,7 @@ _ACTS, _MOST = 100, 1000
 
 
 async def audit(ask: Ask) -> Response:
-    """Show the acts, newest first."""
+    """Show the acts upon the memory, newest first."""
     limit = min(ask.number("limit", _ACTS), _MOST)
     found = await ask.memory.ask(Audit(limit))
     return ask.page("audit.html", found=found, limit=limit, most=_MOST)

@@ -17,19 +17,18 @@ _LISTED = 12
 
 
 async def calendar(ask: Ask) -> Response:
-    """Show a year; without one this year, or the last that holds anything."""
+    """Show the year that the address names; else this year, or the last that holds anything."""
     project, agent = ask.given("project"), ask.given("agent")
-    now = await ask.memory.ask(_of(ask, days=1))
+    now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scoped))
     years = now.get("years", [])
     this = int(now["last_day"][:4])
     year = ask.number("year", this if this in years or not years else max(years))
     window = f"{year:04}"
-    found = await ask.memory.ask(_of(ask, since=window, until=window))
+    found = await ask.memory.ask(GetAgentActivity(agent=agent, since=window, until=window, **ask.scoped))
     # What could be chosen instead, where something was chosen.
     every = GetAgentActivity(since=window, until=window, scope="all")
     whole = await ask.memory.ask(every) if project or agent else found
     days = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in found.get("days", ())}
-    chosen = {"project": project, "agent": agent}
     return ask.page(
         "calendar.html",
         year=year,
@@ -41,15 +40,10 @@ async def calendar(ask: Ask) -> Response:
         projects=_choices(whole.get("projects", ()), project),
         agents=_choices(whole.get("agents", ()), agent),
         totals=[
-            _totals(ask, "project", found.get("projects", ()), {**chosen, "year": year}),
-            _totals(ask, "agent", found.get("agents", ()), {**chosen, "year": year}),
+            _totals(ask, of, found.get(f"{of}s", ()), {"project": project, "agent": agent, "year": year})
+            for of in ("project", "agent")
         ],
     )
-
-
-def _of(ask: Ask, **window: Any) -> GetAgentActivity:
-    project = ask.given("project")
-    return GetAgentActivity(agent=ask.given("agent"), project=project, scope="" if project else "all", **window)
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:

@@ -22,7 +22,7 @@ _AROUND, _MORE = AROUND.default, 10
 
 
 async def grip(ask: Ask) -> Response:
-    """Show a citation's exact words, checked, and what was said around them."""
+    """Show a citation's words, whether they are those of the stored event, and what was said around them."""
     grip_id = ask.path("grip_id")
     before, after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
     found = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
@@ -48,7 +48,7 @@ async def grip(ask: Ask) -> Response:
         "before": before,
         "after": after,
     }
-    return ask.page("part_grip.html" if ask.part else "grip.html", **values)
+    return ask.shown("grip", **values)
 
 
 async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
@@ -70,7 +70,12 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
 
 
 async def session(ask: Ask) -> Response:
-    """Show a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events."""
+    """Show a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events.
+
+    Raises:
+        NotFound: No event of the session is stored.
+
+    """
     session_id = ask.path("session_id")
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
     start, end = ask.given("from"), ask.given("to")
@@ -104,11 +109,11 @@ async def session(ask: Ask) -> Response:
 
 
 async def event(ask: Ask) -> Response:
-    """Show one event: a part of its text, the rest behind it."""
+    """Show a part of one event's text, with links to the parts before and after it."""
     offset = ask.number("offset", 0)
     request = GetEvents(
         event_id=ask.path("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most
     )
     [found] = (await ask.memory.ask(request))["events"]
     values = {"event": talk.shown(found), "offset": offset, "previous": max(offset - talk.PART, 0), "part_size": talk.PART}
-    return ask.page("part_event.html" if ask.part else "event.html", **values)
+    return ask.shown("event", **values)

@@ -13,7 +13,7 @@ _TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker
 
 
 async def export(ask: Ask) -> Response:
-    """Return the file."""
+    """Return what another page shows as a file to download."""
     given: dict[str, Any] = {name: ask.given(name) for name in _TEXTS}
     scope = "" if given["project"] else "all"
     given |= {side: ask.number(side, AROUND.default) for side in ("before", "after")}

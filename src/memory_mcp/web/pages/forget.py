@@ -10,15 +10,14 @@ _FIELDS = ("event", "session", "of_project", "since", "until", "topic")
 
 
 async def form(ask: Ask) -> Response:
-    """Show what can be forgotten."""
+    """Show the form, filled in as the address says."""
     return ask.page("forget.html", given={name: ask.given(name) for name in _FIELDS})
 
 
 async def pending(ask: Ask) -> Response:
-    """Show a request to forget that is previewed, waiting or done."""
+    """Show a request to forget that is previewed, waiting or done; raise NotFound for one that is not known."""
     later = ask.visit.later
     found = later.find(ask.visit.name, ask.path("id"))
     if found is None:
         raise NotFound("this was not started here, or too long ago", "What was forgotten is in the list of acts.")
-    template = "part_pending.html" if ask.part else "pending.html"
-    return ask.page(template, pending=found, left=int(later.left_s(found)))
+    return ask.shown("pending", pending=found, left=int(later.left_s(found)))

@@ -7,6 +7,7 @@ from memory_mcp.requests.excluding import ListExcluded
 from memory_mcp.requests.projects import ListProjects
 from memory_mcp.web.asking import Ask
 
+#: Projects of a page.
 _PROJECTS = 50
 
 

@@ -1,4 +1,4 @@
-"""The arguments of a search page's address in, a request and the links that keep them out."""
+"""Reads the arguments of a search page's address, and makes the request and the links that keep them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Question:
     cursor: str
 
     def request(self, detail: Detail = Detail.LEAN, why_not: str = "") -> SearchRequest:
-        """Return the request; InvalidQuery for a number that is none."""
+        """Return the request; raise InvalidQuery for a number that cannot be read."""
         numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
         given, filters = self.given, dict[str, Any]()
@@ -72,7 +72,7 @@ class Question:
 
 
 def asked(ask: Ask) -> Question:
-    """Return what an address asks for; a scope of all projects leaves its project out."""
+    """Return the question of an address; raise InvalidQuery for an unknown kind. A scope of all projects drops the project."""
     given = {name: ask.given(name) for name in (*FILTERS, KIND, *OTHERS)}
     choice(MemoryKind, KIND, given[KIND])
     if ask.given("scope") == ScopeName.ALL:
@@ -81,6 +81,7 @@ def asked(ask: Ask) -> Question:
 
 
 def _share(text: str) -> float | None:
+    """Return a least score, None for ""; raise InvalidQuery for a text that is no number."""
     try:
         return float(text) if text else None
     except ValueError:

@@ -5,14 +5,13 @@ from starlette.responses import Response
 from memory_mcp.requests.refine_show import RefineShow
 from memory_mcp.web.asking import Ask
 
-#: Tokens of what is shown to rest on.
+#: Most tokens of the events that are shown.
 _TOKENS = 6000
 
 
 async def refine(ask: Ask) -> Response:
-    """Show the form."""
-    project = ask.given("project")
-    found = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, project, "" if project else "all"))
+    """Show the form with a node's title and statements, and the events that they can cite."""
+    found = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, **ask.scoped))
     given = {"node_id": found["node_id"], "title": found["title"]}
     for n, bullet in enumerate(found.get("bullets", ())):
         given |= {f"text.{n}": bullet["text"], f"grips.{n}": " ".join(bullet["grip_ids"]), f"kind.{n}": bullet.get("kind", "")}

@@ -28,7 +28,7 @@ _SURE = {
 
 
 async def search(ask: Ask) -> Response:
-    """Show the form with the results; or one of the parts that unfold."""
+    """Show the form with the results, or one of the parts that a script unfolds."""
     question = asked(ask)
     shown = ask.given("show")
     if shown in _PARTS and question.query:
@@ -56,7 +56,7 @@ async def search(ask: Ask) -> Response:
 
 
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return the values of the results; {} without a query."""
+    """Return the values of the results for the template, almost none without a query; raises what the search raises."""
     if not question.query:
         return {"told": ""}
     missing, refused = ask.given("why_not"), None
@@ -114,6 +114,7 @@ def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with(given: str, names: list[str]) -> list[str]:
+    """Return the names that a field offers, the given one first."""
     return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
 
 
@@ -128,7 +129,7 @@ async def _how(ask: Ask, question: Question) -> Response:
         "layers_picture": pictures.layers(tried, skipped),
         "bounds_picture": pictures.bounds(why.get("bounds", {}), why.get("bounds_hit", ())),
     }
-    return ask.page("part_how.html" if ask.part else "how.html", question=question, **values)
+    return ask.shown("how", question=question, **values)
 
 
 async def _why(ask: Ask, question: Question) -> Response:
@@ -142,7 +143,7 @@ async def _why(ask: Ask, question: Question) -> Response:
         "parts": [(pictures.part_name(name), value) for name, value in parts.items()],
         "parts_picture": pictures.parts(parts),
     }
-    return ask.page("part_why.html" if ask.part else "why.html", question=question, **values)
+    return ask.shown("why", question=question, **values)
 
 
 _PARTS = {"how": _how, "why": _why}

@@ -21,37 +21,29 @@ _WEEK = dt.timedelta(weeks=1)
 
 
 async def topics(ask: Ask) -> Response:
-    """Show the map and the list."""
+    """Show the map and the list of topics; the state of the topic graph where it cannot be used."""
     try:
-        found = await ask.memory.ask(GetTopicMap(_TOPICS, ask.given("cursor"), **_scope(ask)))
+        found = await ask.memory.ask(GetTopicMap(_TOPICS, ask.given("cursor"), **ask.scoped))
     except LayerUnavailable:
-        return _shown(ask, "topics", status=await ask.memory.ask(GetTopicGraphStatus()))
+        return ask.shown("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
     areas = {name: area for area in found.get("areas", ()) for name in area["topics"]}
     sparks = {one["topic_id"]: charts.sparkline(one["weeks"], _by_week(one["weeks"])) for one in found["topics"]}
     drawing = topic_drawing.topic_map(found, lambda name: ask.link(f"topics/{name}", project=ask.given("project")))
-    return _shown(ask, "topics", found=found, areas=areas, sparks=sparks, drawing=drawing)
+    return ask.shown("topics", found=found, areas=areas, sparks=sparks, drawing=drawing)
 
 
 async def topic(ask: Ask) -> Response:
     """Show one topic: its segments by time, what it is related to and what happened to it."""
-    name, scope = ask.path("topic_id"), _scope(ask)
-    found = await ask.memory.ask(GetTopic(name, **scope))
+    scope = ask.scoped
+    found = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
     page = await ask.memory.ask(TopicNodes(found["topic"]["topic_id"], _SEGMENTS, ask.given("cursor"), **scope))
     nodes = sorted(page["nodes"], key=lambda one: (one["when"], one["node_id"]), reverse=True)
     chart = charts.columns(_over_time(ask, found.get("by_week", ()), found["topic"].get("weeks", ())), "Mentions over time")
     return ask.page("topic.html", found=found, page=page, nodes=nodes, chart=chart)
 
 
-def _shown(ask: Ask, name: str, **values: Any) -> Response:
-    return ask.page(f"part_{name}.html" if ask.part else f"{name}.html", **values)
-
-
-def _scope(ask: Ask) -> dict[str, str]:
-    project = ask.given("project")
-    return {"project": project, "scope": "" if project else "all"}
-
-
 def _by_week(weeks: Sequence[int]) -> str:
+    """Return what the chart of a topic's last weeks says to screen readers."""
     held = [place for place, one in enumerate(reversed(weeks)) if one]
     if not held:
         return f"no mention in the last {len(weeks)} weeks"
@@ -89,6 +81,7 @@ def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
 
 
 def _column(ask: Ask, period: tuple[str, str], count: int, label: str) -> charts.Column:
+    """Return the column of a period (its node's id and its name), which leads to its page of the tree."""
     node, name = period
     href = ask.link(f"tree/{node}", project=ask.given("project")) if count else ""
     return charts.Column(count, f"{name}: {count} mention{'' if count == 1 else 's'}", href, label)

@@ -28,11 +28,11 @@ async def node(ask: Ask) -> Response:
 
 
 async def _shown(ask: Ask, node_id: str) -> Response:
-    project, cursor = ask.given("project"), ask.given("cursor")
-    scope = "" if project else "all"
+    cursor = ask.given("cursor")
     if cursor and ask.given("of") == "talk":
-        return await _conversation(ask, node_id, cursor)
-    found = await ask.memory.ask(GetNode(node_id, project, scope, _CHILDREN, cursor, Detail.FULL))
+        node = {"node_id": node_id}
+        return ask.shown("talk", node=node, **await _talk(ask, node, cursor))
+    found = await ask.memory.ask(GetNode(node_id, limit=_CHILDREN, cursor=cursor, detail=Detail.FULL, **ask.scoped))
     values: dict[str, Any] = {"found": found, "node": found["node"], "cursor": cursor}
     if found["node"]["level"] == "segment":
         values |= await _talk(ask, found["node"])
@@ -44,9 +44,8 @@ async def _shown(ask: Ask, node_id: str) -> Response:
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
     """Return a segment's conversation from the cursor on."""
-    scoped: dict[str, Any] = {"project": ask.given("project"), "scope": "" if ask.given("project") else "all"}
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
-    found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **scoped))
+    found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scoped))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
     events = found["events"]
     return {
@@ -56,12 +55,6 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
         "first": events[0]["event_id"] if events else "",
         "last": events[-1]["event_id"] if events else "",
     }
-
-
-async def _conversation(ask: Ask, node_id: str, cursor: str) -> Response:
-    """Show how a segment's conversation goes on."""
-    values = await _talk(ask, {"node_id": node_id}, cursor)
-    return ask.page("part_talk.html" if ask.part else "talk.html", node={"node_id": node_id}, **values)
 
 
 def _telling(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
