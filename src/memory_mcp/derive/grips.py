@@ -117,7 +117,16 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
     failed = event.metadata.get("is_error") == "true" or event.metadata.get("exit_status", "0") not in ("", "0")
     head = _cut_back(event.text, 0, _HALF) if event.text.strip() else 0
     if call is not None and "command" in call.metadata and len(call.text) <= _HALF:
-        yield _pair(call, event, head, segment)
+        yield Grip(
+            grip_id=make_grip_id(call.timestamp, call.event_id, event.event_id, 0, head),
+            event_id_start=call.event_id,
+            event_id_end=event.event_id,
+            span_start=0,
+            span_end=head,
+            quote_hash=quote_hash(quote_of(call.text, event.text, 0, head)),
+            timestamp=call.timestamp,
+            segment=segment,
+        )
     elif failed and head:
         yield _single(event, 0, head, segment)
     if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
@@ -145,19 +154,6 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
         span_end=end,
         quote_hash=quote_hash(event.text[start:end]),
         timestamp=event.timestamp,
-        segment=segment,
-    )
-
-
-def _pair(call: Event, result: Event, end: int, segment: int) -> Grip:
-    return Grip(
-        grip_id=make_grip_id(call.timestamp, call.event_id, result.event_id, 0, end),
-        event_id_start=call.event_id,
-        event_id_end=result.event_id,
-        span_start=0,
-        span_end=end,
-        quote_hash=quote_hash(quote_of(call.text, result.text, 0, end)),
-        timestamp=call.timestamp,
         segment=segment,
     )
 

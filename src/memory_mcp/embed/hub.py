@@ -48,7 +48,14 @@ def fetch(model: Model, told: Told | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
         _download(model.name, staged, Path(scratch) / "cache", told)
-        _check(model.name, staged)
+        missing = [f for f in FILES if not (staged / f).is_file()]
+        if missing:
+            raise InvalidQuery(
+                f"{model.name} is no model2vec model: it has no {' and no '.join(missing)}", "Nothing was changed."
+            )
+        from memory_mcp.embed.model2vec import Model2Vec
+
+        Model2Vec(staged).embed(["a first word"])
         # The library's notes about a download.
         shutil.rmtree(staged / ".cache", ignore_errors=True)
         if not model.here:
@@ -78,15 +85,6 @@ def _download(name: str, staged: Path, cache: Path, told: Told | None) -> None:
         # The library passes on all kinds of errors of its HTTP client.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise LayerUnavailable(f"{name} could not be fetched: {reason}", _BY_HAND) from error
-
-
-def _check(name: str, staged: Path) -> None:
-    missing = [f for f in FILES if not (staged / f).is_file()]
-    if missing:
-        raise InvalidQuery(f"{name} is no model2vec model: it has no {' and no '.join(missing)}", "Nothing was changed.")
-    from memory_mcp.embed.model2vec import Model2Vec
-
-    Model2Vec(staged).embed(["a first word"])
 
 
 def _progress_class(told: Told | None) -> Any:

@@ -86,16 +86,13 @@ class Static:
         else:
             for place, several in enumerate(ids):
                 if several:
-                    out[place] = self._weighed(several).mean(axis=0)
+                    rows = self._rows[several if self._mapping is None else self._mapping[several]]
+                    out[place] = (rows if self._weights is None else rows * self._weights[several][:, None]).mean(axis=0)
         if not self._normalize:
             return out
         wide = out.astype(np.float32)
         unit: NDArray[Any] = (wide / (np.linalg.norm(wide, axis=1, keepdims=True) + 1e-32)).astype(kept)
         return unit
-
-    def _weighed(self, ids: list[int]) -> NDArray[Any]:
-        rows = self._rows[ids if self._mapping is None else self._mapping[ids]]
-        return rows if self._weights is None else rows * self._weights[ids][:, None]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, without the unknown one."""

@@ -134,7 +134,12 @@ class LiveIndex(Merging[B]):
                 if manifest is None:
                     self._lose(Health.BUILDING, "it is not built yet")
                     return
-                self.kind = self._check(manifest, last_change, named)
+                check_origin(manifest, self._store_id, last_change, named)
+                same = manifest.fingerprint == self.wanted.fingerprint()
+                kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
+                if kind is None:
+                    raise IndexUnreadable("it was built by another version or with other settings")
+                self.kind = kind
                 self.home.prepare()
                 stamps = self.home.stamps(manifest)
                 trusted = self.home.trusted(manifest, stamps)
@@ -149,15 +154,6 @@ class LiveIndex(Merging[B]):
             self.home.sweep(manifest)
             if len(trusted) < len(parts):
                 self.home.remember(stamps)
-
-    def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
-        """Return the kind that made a manifest; IndexUnreadable if it cannot be used."""
-        check_origin(manifest, self._store_id, last_change, named)
-        same = manifest.fingerprint == self.wanted.fingerprint()
-        kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
-        if kind is None:
-            raise IndexUnreadable("it was built by another version or with other settings")
-        return kind
 
     @property
     def outdated(self) -> bool:

@@ -18,7 +18,7 @@ from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import editor_data, find_files
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
+from memory_mcp.ingest.parts import as_plain, call, dropped, parsed, path_of, result, said, thought
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -120,7 +120,9 @@ class ChatReading(Reading):
                     given = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
                 yield Told(call_id, (call(name, given, call_id),), None)
                 if call_id in results:
-                    yield Told(f"{call_id}#result", (_returned(name, call_id, results[call_id]),), None)
+                    told = results[call_id]
+                    texts = [_text(block.get("value")) for block in as_mappings(as_mapping(told).get("content"))]
+                    yield Told(f"{call_id}#result", (result(name, call_id, "\n".join(filter(None, texts))),), None)
 
     @staticmethod
     def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
@@ -143,11 +145,6 @@ def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
     if len(timed) > 1 and isinstance(took, int) and took >= len(timed):
         timed[-1] = Told(timed[-1].source_id, timed[-1].parts, time + took)
     return timed
-
-
-def _returned(name: str, call_id: str, told: object) -> Part:
-    texts = [_text(block.get("value")) for block in as_mappings(as_mapping(told).get("content"))]
-    return result(name, call_id, "\n".join(filter(None, texts)))
 
 
 def _text(value: object) -> str:

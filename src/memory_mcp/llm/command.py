@@ -38,7 +38,12 @@ class Command:
             try:
                 status = self._wait(process, prompt.whole.encode("utf-8", "replace"), out, stopped)
             finally:
-                _end(process)
+                with suppress(ProcessLookupError, PermissionError):
+                    if hasattr(os, "killpg"):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    else:
+                        process.kill()
+                process.wait()
             if status is None:
                 raise Unavailable("stopped" if stopped.is_set() else "no answer in time", again=True, tokens_in=prompt.tokens)
             if status != 0:
@@ -74,13 +79,3 @@ class Command:
                 # What is to be written was handed over with the first call.
                 given = b""
         return None
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End what still runs of it."""
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.wait()

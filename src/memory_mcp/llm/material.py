@@ -127,17 +127,10 @@ def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[s
     made: list[str] = []
     for step in steps:
         made = lines(step)
-        if (size := _size(made)) <= MAX_TOKENS:
+        if (size := sum(estimate_tokens(line) + 1 for line in made)) <= MAX_TOKENS:
             return tuple(made)
-    return tuple(_sample(made, max(1, len(made) * MAX_TOKENS // (size + 1))))
-
-
-def _size(lines: Iterable[str]) -> int:
-    return sum(estimate_tokens(line) + 1 for line in lines)
-
-
-def _sample(items: Sequence[T], most: int) -> list[T]:
-    return [items[i * len(items) // most] for i in range(most)]
+    most = max(1, len(made) * MAX_TOKENS // (size + 1))
+    return tuple(made[i * len(made) // most] for i in range(most))
 
 
 def _cut(text: str, width: int) -> str:

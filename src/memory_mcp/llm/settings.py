@@ -62,7 +62,12 @@ class SummarizerSettings:
             raise ConfigError("summarizer.daily_tokens cannot be negative", "0 asks for nothing at all.")
         if len(self.model) > 200 or self.model != self.model.strip():
             raise ConfigError("summarizer.model must be a name of at most 200 characters without spaces around it")
-        self._check_key()
+        if self.api_key_env and (len(self.api_key_env) > _LONGEST_NAME or not _VARIABLE.fullmatch(self.api_key_env)):
+            # What was given may be a key: it is not repeated.
+            raise ConfigError(
+                "summarizer.api_key_env must be the name of an environment variable, not a key",
+                "Put the key into a variable of the environment and name that variable.",
+            )
         if self.provider == COMMAND:
             self._check_command()
         elif self.provider != OFF:
@@ -82,14 +87,6 @@ class SummarizerSettings:
     def address(self) -> SplitResult:
         """The endpoint's base address, taken apart."""
         return urlsplit(self.url)
-
-    def _check_key(self) -> None:
-        if self.api_key_env and (len(self.api_key_env) > _LONGEST_NAME or not _VARIABLE.fullmatch(self.api_key_env)):
-            # What was given may be a key: it is not repeated.
-            raise ConfigError(
-                "summarizer.api_key_env must be the name of an environment variable, not a key",
-                "Put the key into a variable of the environment and name that variable.",
-            )
 
     def _check_command(self) -> None:
         import shlex

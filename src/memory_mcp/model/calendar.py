@@ -126,15 +126,11 @@ def _zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise InvalidQuery(f"unknown time zone: {name!r}", _zones_like(name)) from None
+        from difflib import get_close_matches
 
-
-def _zones_like(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, available_timezones(), n=1)
-    known = "Zones are named as in Europe/Berlin or America/New_York."
-    return f"Did you mean {near[0]}? {known}" if near else known
+        near = get_close_matches(name, available_timezones(), n=1)
+        known = "Zones are named as in Europe/Berlin or America/New_York."
+        raise InvalidQuery(f"unknown time zone: {name!r}", f"Did you mean {near[0]}? {known}" if near else known) from None
 
 
 @lru_cache(maxsize=4096)

@@ -138,21 +138,17 @@ def _decoded(written: str) -> str:
     """What a match of `_WRITTEN` stands for; "" for what only a program sees."""
     first = written[0]
     if first == "&":
-        return _entity(written)
+        # Loads a table of names, which few texts need.
+        from html import unescape
+
+        bare = "&" + re.sub(r"^&(?:(?:amp|#0*38|#x0*26);)*", "", written, flags=re.I)
+        known = unescape(bare)
+        return unescape(bare.lower()) if known == bare else known
     if first in "%=":
         return _bytes(bytes(int(one[-2:], 16) for one in re.findall(r"[%=](?:25)*[0-9a-f]{2}", written, re.I)))
     if first == "\u202e":
         return written.strip("\u202c\u202e")[::-1].translate(_MIRRORED)
     return _escaped(written) if first == "\\" else ""
-
-
-def _entity(written: str) -> str:
-    # Loads a table of names, which few texts need.
-    from html import unescape
-
-    bare = "&" + re.sub(r"^&(?:(?:amp|#0*38|#x0*26);)*", "", written, flags=re.I)
-    known = unescape(bare)
-    return unescape(bare.lower()) if known == bare else known
 
 
 def _escaped(written: str) -> str:

@@ -69,12 +69,9 @@ class Names:
             return project
         key = (project, session_id)
         if key not in self._shown:
-            self._shown[key] = self._find(project, session_id)
+            split = self._taken_out(project, session_id)
+            self._shown[key] = self.of(split[-1].new) if split else self.of(project)
         return self._shown[key]
-
-    def _find(self, project: str, session_id: str) -> str:
-        split = self._taken_out(project, session_id)
-        return self.of(split[-1].new) if split else self.of(project)
 
     def way(self, project: str, session_id: str) -> str:
         """Return the rules by which a session of `project` is shown where it is: the same for all that go this way."""

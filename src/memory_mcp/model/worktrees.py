@@ -49,7 +49,10 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
         branch: The branch that was checked out there; "" when it is not known.
 
     """
-    slugs = _slugs(branch)
+    # A worktree's folder may be called after its whole branch, or after what follows the last slash.
+    whole = branch.strip().lower()
+    parts = (re.sub(r"[\\/:]+", "-", whole), whole.rsplit("/", 1)[-1])
+    slugs = [] if whole in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]
     pieces = _SEPARATOR.split(path)
     for place in range(0, len(pieces), 2):
         above, name = "".join(pieces[:place]), pieces[place]
@@ -86,10 +89,3 @@ def is_collection(path: str) -> bool:
     home = os.path.expanduser("~")
     name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
     return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS
-
-
-def _slugs(branch: str) -> list[str]:
-    """Return what a worktree's folder may be called after a branch: all of it, or what stands behind its last slash."""
-    whole = branch.strip().lower()
-    parts = (re.sub(r"[\\/:]+", "-", whole), whole.rsplit("/", 1)[-1])
-    return [] if whole in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]

@@ -124,17 +124,12 @@ def _valued(
     signals = {
         "salience": salience(hit),
         "recency": recency(hit.timestamp, now_ms, days),
-        "relevance": _even(hit.score),
+        "relevance": min(max(1 + math.log(max(hit.score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0),
         "usage": frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0,
     }
     value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
     shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
     return value, replace(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))
-
-
-def _even(score: float) -> float:
-    """Return a score on a logarithmic scale from 0 to 1, as scores below the first are small and close."""
-    return min(max(1 + math.log(max(score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0)
 
 
 def _ids(hit: Hit) -> set[GripId]:

@@ -277,7 +277,11 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
         start = starts.get(key)
         if start is None:
             continue
-        end = _clause_end(query, i)
+        # A phrase ends with its clause.
+        end, clause = i + 1, query[i].clause
+        last = min(len(query), i + _REACH)
+        while end < last and query[end].clause == clause:
+            end += 1
         following = start.followed.get(keys[i + 1], ()) if i + 1 < end else ()
         gapped = [start.gapped[k] for k in keys[i + 1 : min(end, i + 2 + _GAP)] if k in start.gapped] if start.gapped else ()
         if not (start.alone or following or gapped):
@@ -289,15 +293,6 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
                 if at:
                     found.append(Found(phrase, at))
     return _outermost(found)
-
-
-def _clause_end(query: Sequence[Word], at: int) -> int:
-    """Return the place after the last word of a clause, or after the last that a phrase from `at` on may take."""
-    end, clause = at + 1, query[at].clause
-    last = min(len(query), at + _REACH)
-    while end < last and query[end].clause == clause:
-        end += 1
-    return end
 
 
 def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
