@@ -250,7 +250,7 @@ class TermBook:
 
 
 def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
-    """Return the root's row for segments of a project, given their sets; `sign` -1 for terms they lost."""
+    """Return the root's row for segments of a project from their sets of terms, each `(n,)` uint32; `sign` -1 for lost terms."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 
