@@ -44,7 +44,7 @@ _ERROR = re.compile(
 
 
 def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
-    """Grips of one event in order of place; `call` is the tool call a result answers, where it is known."""
+    """Return the grips of one event in order of place; `call` is the tool call that a result answers, if known."""
     if event.type in _MESSAGES:
         spans = spans_of(event.text) if _SUBSTANCE.search(event.text) else []
         return [_single(event, start, end, segment) for start, end in spans]
@@ -58,7 +58,7 @@ def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """Spans of at most about MAX_EXCERPT characters that cover the text's substance."""
+    """Return spans, each of about MAX_EXCERPT characters at most, of the paragraphs that contain words."""
     spans: list[tuple[int, int]] = []
     for start, end in _paragraphs(text):
         if not _SUBSTANCE.search(text, start, end):
@@ -136,7 +136,10 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
 
 
 def _error_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Lines that name an error. Marks are looked for and then their lines: a line of data may be very long."""
+    """Yield the spans of lines that name an error.
+
+    Marks are searched for and their lines found around them: a line of data may be very long.
+    """
     end = -1
     while match := _ERROR.search(text, end + 1):
         start = text.rfind("\n", 0, match.start()) + 1

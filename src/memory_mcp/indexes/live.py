@@ -85,7 +85,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def position(self) -> Position:
-        """How far it has followed the store."""
+        """How far the index has followed the store."""
         found = self._snapshot
         return found.position if found else Position()
 

@@ -31,7 +31,7 @@ class Kind(Protocol[B]):
 
     @property
     def name(self) -> str:
-        """Its name in folders and metrics."""
+        """The name of the kind in folders and metrics."""
         ...
 
     @property
@@ -183,7 +183,7 @@ class LivePart(Generic[B]):
 
     @property
     def messages(self) -> Messages:
-        """Its grips by message."""
+        """The part's grips, grouped by message."""
         if self._messages is None:
             self._messages = Messages.of(self.part.grips)
         return self._messages

@@ -30,7 +30,7 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Healthy only if both sides are; otherwise the reason names the side that is not."""
+        """Return the status: healthy only if both sides are, otherwise with the side that is not as the reason."""
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""

@@ -110,7 +110,17 @@ class TeleportLayer:
         shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """`searcher` returns the index or why there is none; `others` the status of the layers to suggest instead."""
+        """Create the layer.
+
+        Args:
+        name: Keyword or vector layer.
+        searcher: Returns the index, or why there is none. Called on every use.
+        storage: The store that the words of hits are read from.
+        tree: The tree over that store.
+        shown: Copies of nodes and quotations beside the keyword index.
+        others: Returns the status of the layers to suggest instead when this one cannot be used.
+
+        """
         self.name = name
         self._others = others
         self.contract = CONTRACTS[name]
@@ -133,7 +143,7 @@ class TeleportLayer:
 
     @property
     def searcher(self) -> Searcher:
-        """The index; LayerUnavailable with the tool to use instead."""
+        """The index. Raises LayerUnavailable, with the tool to use instead, when there is none."""
         found = self._find()
         if isinstance(found, Switch):
             raise found.error(NOT_ENABLED[self.name], self._others())

@@ -68,6 +68,7 @@ class Engine:
         return found
 
     def _lately(self) -> list[LayerStatus]:
+        """Return the statuses of the layers, at most `_STATUS_AGE` seconds old."""
         with self._lock:
             at, known = self._known
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
@@ -129,6 +130,7 @@ class Engine:
 
 
 def _status(layer: Layer) -> LayerStatus:
+    """Return the status of a layer; one that raises counts as unhealthy."""
     try:
         return layer.status()
     except Exception as error:

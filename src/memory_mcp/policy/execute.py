@@ -138,6 +138,7 @@ class Execution:
         return self._side_by_side(plan, query, budget, judge)
 
     def _one_by_one(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
+        """Run the plan's layers in order until one has enough evidence, and merge their hits."""
         run = Run()
         kept: dict[LayerName, tuple[Hit, ...]] = {}
         for place, name in enumerate(plan.order):
@@ -212,6 +213,7 @@ class Execution:
         return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
+        """Return the path of a layer, which may use a share, 0..1, of the time that is left."""
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
         made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
         return _Path(name, self._layers[name], query, made, threading.Condition())

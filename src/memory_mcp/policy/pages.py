@@ -56,5 +56,6 @@ class Pages:
 
 
 def _key(query: Query, how: How) -> object:
+    """Return everything of a request but the page: requests with equal keys share a list."""
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

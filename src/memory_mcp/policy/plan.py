@@ -110,9 +110,9 @@ class Plan:
 
     @property
     def paths(self) -> tuple[LayerName, ...]:
-        """What runs side by side in the modes that do, at most a beam of them: a layer rather than those it is made of.
+        """The layers that run at once in the parallel and hybrid modes: topics, and at most `bounds.beam_width` others.
 
-        Topics tell something else than hits, and count against no beam.
+        Of a layer and the layers it is made of only the whole runs. Topics return no hits and do not count.
         """
         parts = {part for n in self.order for part in MADE_OF.get(n, ())}
         beside = [n for n in self.order if n is LayerName.TOPICS]
@@ -132,7 +132,10 @@ class Known:
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Decide everything that can be decided beforehand; InvalidQuery for an empty question."""
+    """Return the plan of a question: everything that can be decided before a layer runs.
+
+    Raises InvalidQuery for an empty question.
+    """
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -180,7 +183,10 @@ def pool_of(limit: int, offset: int) -> int:
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
-    """Layers by name; InvalidQuery for one that does not exist or cannot be left out."""
+    """Return layers by name.
+
+    Raises InvalidQuery for a name that no layer has, and for the agentic layer, which cannot be left out.
+    """
     known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
         if name not in known:
@@ -196,7 +202,7 @@ def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus
 
 
 def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
-    """Accelerators that would use up a short time, where a quicker one is there; with the reason."""
+    """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason."""
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
     return {

@@ -70,17 +70,23 @@ class RankingSettings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """By signal; they need not add up to 1."""
+        """The weight of each signal; they need not add up to 1."""
         return dict(PRESETS[self.preset])
 
 
 def rank(
     hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[GripId, Used]
 ) -> list[Hit]:
-    """`hits` by final value, ties by id, each with its signals in `parts`; hits that say the same as one, if so set.
+    """Return hits by final value, best first, ties by id, each with its signals in `parts`.
 
-    `names_time` and `exact`: the query names a time or an identifier, and what is newer is no better for that. `usage` is
-    what is known of grips, by id; signals that are off leave their weight to the others.
+    Args:
+    hits: The hits of all layers.
+    settings: Weights of the signals, and whether hits that say the same are shown once.
+    now_ms: The current time, UTC milliseconds.
+    names_time: Whether the query names a time; recency does not count then.
+    exact: Whether the query names an identifier; recency does not count then.
+    usage: How often grips were opened, by id; without any, usage does not count.
+
     """
     weights = settings.weights
     if names_time or exact:
@@ -99,7 +105,7 @@ def identity(hit: Hit) -> str:
 
 
 def salience(hit: Hit) -> float:
-    """1 for a pinned hit; else the mean of what its kind of statement and its node's statements are worth."""
+    """Return the salience of a hit, 0..1: 1 if it is pinned, else the mean of its kind's and its node's."""
     if hit.pinned:
         return 1.0
     own = KIND_SALIENCE[MemoryKind(hit.kind)] if hit.kind else KIND_SALIENCE[MemoryKind.OBSERVATION]
@@ -107,12 +113,15 @@ def salience(hit: Hit) -> float:
 
 
 def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
-    """1 now, half after each half-life; what lies ahead is as good as now."""
+    """Return how recent a time is, 0..1: 1 now and later, half after each half-life."""
     return float(0.5 ** (max(0, now_ms - timestamp) / _DAY_MS / half_life_days))
 
 
 def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, Used]) -> float:
-    """0 for what was never opened, 0.5 for once just now, and ever less for each further time, up to 1."""
+    """Return how often a hit was opened, 0..1: 0 for never, 0.5 for once just now, and up to 1 for many times.
+
+    An opening counts half after each half-life.
+    """
     times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
 
@@ -120,6 +129,7 @@ def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripI
 def _valued(
     hit: Hit, weights: Mapping[str, float], settings: RankingSettings, now_ms: int, usage: Mapping[GripId, Used]
 ) -> tuple[float, Hit]:
+    """Return a hit's final value, 0..1, and the hit with its signals in `parts`."""
     days = settings.half_life_days
     signals = {
         "salience": salience(hit),
@@ -201,9 +211,9 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
-    """Those of `hits` that say something besides what earlier pages have shown, in order.
+    """Return the hits that add something to those of earlier pages, in order.
 
-    Folding does not see to it: among more hits, another of those that say the same may come first and stand for them.
+    Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
     """
     if not (earlier and settings.collapse):
         return list(hits)
@@ -227,7 +237,7 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
 
 
 def _runs(quote: str) -> frozenset[str]:
-    """Every run of three words of a quotation, or of characters where no spaces part the words; none where it is too short."""
+    """Return every run of three words, or of eight characters in scripts without spaces; none for a short quotation."""
     words = quote.casefold().split()
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
     pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)

@@ -42,7 +42,7 @@ class Successors(Protocol):
     """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
-        """`hits`, each superseded one behind the statement that stands in its place."""
+        """Return the hits with the statement that holds now before each superseded one."""
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
@@ -129,6 +129,7 @@ class Search:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
+        """Run the plan for a query and collect the layers' notices."""
         run = self._execution.run(self._plan, query, budget, self._judge)
         for answer in run.answers.values():
             self._notices += [n for n in answer.notices if n not in self._notices]
@@ -194,7 +195,10 @@ class Search:
         return Verdict(enough, sure, told)
 
     def _evidence(self, first: Sequence[Hit], is_literal: bool) -> tuple[Weighed, relevance.Evidence]:
-        """What the first hits show. What else their segments hold is read only where the words shown do not settle it (3 ms)."""
+        """Return the weighted question and what the first hits show of it.
+
+        The whole segments of the hits are read only if the words shown do not decide: reading them takes 3 ms.
+        """
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
@@ -240,7 +244,7 @@ class Search:
         return f"nothing found: searched {searched}"
 
     def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """By relevance and what else speaks for a hit; a list of what happened stays in its order."""
+        """Return the hits by relevance and the other signals; a list of what happened keeps its order."""
         plan, parts = self._plan, self._parts
         if plan.browses:
             return hits
@@ -264,7 +268,7 @@ class Search:
         return sorted(found, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp))
 
     def _literal_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Hits that hold literally what is named before all others, where those that came first do not; else as they are."""
+        """Return the hits with those first that hold the question's literal piece, unless one of the first holds it already."""
         if not self._plan.first_match or self._literally(hits[: relevance.COMPARED]):
             return hits
         literal = [replace(h, score=max(h.score, hits[0].score)) for h in hits if self._literally([h])]
@@ -286,6 +290,7 @@ class Search:
         return first not in answered
 
     def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
+        """Return the explanation of the answer."""
         plan, budget, asked = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:

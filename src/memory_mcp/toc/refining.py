@@ -42,7 +42,11 @@ class Refining:
     """Looks for what is due in one project, or with None in all of them."""
 
     def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
-        """`told`: nodes that an agent or a language model wrote; `settled_ms`: segments that ended before it are final."""
+        """Create the search for segments to refine.
+
+        `told` are the nodes that an agent or a language model wrote, `settled_ms` (UTC milliseconds) the time before which
+        segments must have ended to be final.
+        """
         self._storage = storage
         self._told = told
         self._project = project

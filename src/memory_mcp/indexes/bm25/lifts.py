@@ -33,7 +33,7 @@ class Zeros(threading.local):
         return held[:size]
 
     def forget(self) -> None:
-        """Drop this thread's arrays: whoever took one was interrupted."""
+        """Drop this thread's arrays, because a user of one was interrupted and left it other than zero."""
         self._held.clear()
 
 

@@ -201,7 +201,10 @@ def _scores(live: LivePart[Body], weights: Weights, filters: Filters, limit: int
 
 
 def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
-    """Sum the touched postings only (engine-facts: 32 times faster than dense retrieval by bm25s at 100,000)."""
+    """Return the scores of the rows of one table: the sums of the postings of the query's terms.
+
+    Only postings are touched: 32 times faster than dense retrieval by bm25s at 100,000 documents (measured).
+    """
     postings = live.part.body.table(table)
     dense = lifts.ZEROS.take(table, postings.rows)
     touched = []

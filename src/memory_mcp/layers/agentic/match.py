@@ -70,7 +70,7 @@ class Weighted:
 
     @property
     def total(self) -> float:
-        """Sum of the weights."""
+        """The sum of the weights of all terms."""
         return sum(self.weights.values())
 
     def share(self, found: Iterable[str]) -> float:

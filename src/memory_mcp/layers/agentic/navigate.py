@@ -94,7 +94,7 @@ class AgenticLayer:
     contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
-        """`is_indexed` returns whether a keyword index holds the words of everything that has a node."""
+        """Create the layer; `is_indexed` returns whether a keyword index holds the words of everything that has a node."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
