@@ -66,8 +66,8 @@ class Publishing:
     def __init__(self, exclusive: Callable[[str], AbstractContextManager[bool]], reread: Callable[[], None]) -> None:
         """Create the lock.
 
-        `exclusive` opens a lock that other processes respect. `reread` is called with it held when another process published since
-        this one did.
+        `exclusive` opens a lock that other processes respect. `reread` is called with it held when another process has published
+        since this one did.
         """
         self._exclusive, self._reread = exclusive, reread
         self._lock = threading.RLock()

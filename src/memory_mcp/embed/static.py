@@ -43,9 +43,16 @@ class Static:
     """
 
     def __init__(self, found: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
-        """`found` holds "embeddings" `(rows, dimensions)`, for some models "weights" and "mapping" by token.
+        """Create the model.
 
-        Raises ValueError if they do not fit the tokenizer.
+        Args:
+        found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
+        tokenizer: The model's tokenizer.
+        config: The model's settings.
+
+        Raises:
+        ValueError: The arrays do not fit the tokenizer.
+
         """
         vocabulary = tokenizer.get_vocab()
         self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -68,7 +75,7 @@ class Static:
 
     @property
     def dim(self) -> int:
-        """Columns of the matrix."""
+        """The number of dimensions of a vector."""
         return int(self._rows.shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:

@@ -40,7 +40,7 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Storage folders of the editor's editions, for workspaces and for windows without one."""
+        """Return the storage folders of the editor's editions, for workspaces and for windows without one."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
@@ -139,6 +139,7 @@ class ChatReading(Reading):
 
 
 def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
+    """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took."""
     if time is None:
         return told
     timed = [Told(one.source_id, one.parts, time + number) for number, one in enumerate(told)]
@@ -148,7 +149,7 @@ def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
 
 
 def _text(value: object) -> str:
-    """The text of a result: as it is, or gathered from the tree that it was laid out with."""
+    """Return the text of a result: as it is, or gathered from the tree of its layout."""
     if not isinstance(value, Mapping):
         return as_plain(value)
     texts: list[str] = []
@@ -163,7 +164,7 @@ def _text(value: object) -> str:
 
 
 def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
-    """Carry out one change; whether it was one that can be. A whole session is one, too."""
+    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit."""
     kind, path = change.get("kind"), change.get("k")
     whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None
     if isinstance(whole, dict):

@@ -101,7 +101,10 @@ def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Find
 
 
 def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Each file with the name of the first importer that recognises it; "" where none does, None where it cannot be read."""
+    """Yield each file with the name of the first importer that recognises it.
+
+    The name is "" if none does, None if the file cannot be read.
+    """
     for file in files:
         try:
             with file.open("rb") as stream:

@@ -55,7 +55,7 @@ class Token:
         self._lock.acquire()
 
     def remove(self, name: str) -> None:
-        """One of them is stored: it goes."""
+        """Remove a file whose content is stored."""
         (self.folder / name).unlink(missing_ok=True)
 
     def release(self) -> None:

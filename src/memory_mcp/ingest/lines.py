@@ -240,7 +240,7 @@ class _Window:
         return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
 
     def reached(self, at: int) -> int:
-        """About the byte offset of a place in `text`, without measuring: too small where a character takes more bytes."""
+        """Return about the byte offset of a place in `text`: too small where a character takes several bytes."""
         return self._start + at
 
     def drop(self, at: int) -> int:

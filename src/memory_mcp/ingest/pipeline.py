@@ -92,7 +92,7 @@ class Task:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """The size of all its files in bytes."""
         return sum(f.size for f in self.files)
 
 
@@ -150,7 +150,7 @@ class Pipeline:
 
 
 def prefix_of(importer: Importer) -> str:
-    """How the names of an importer's marks begin."""
+    """Return the beginning of the names of an importer's marks."""
     return f"import:{importer.name}:"
 
 

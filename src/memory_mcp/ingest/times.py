@@ -10,9 +10,9 @@ _SECONDS_BELOW = 100_000_000_000
 
 
 def parse_time(value: object) -> int | None:
-    """Milliseconds of an ISO 8601 text or of an epoch number (milliseconds or seconds); None when it is neither.
+    """Return the UTC milliseconds of an ISO 8601 text or an epoch number; None for anything else.
 
-    A text without zone is UTC: the zone it was written in is not known here.
+    A number may be milliseconds or seconds. A text without zone is UTC: the zone it was written in is unknown here.
     """
     if isinstance(value, str):
         text = value.strip()

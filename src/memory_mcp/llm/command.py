@@ -69,7 +69,7 @@ class Command:
             raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
 
     def _wait(self, process: "subprocess.Popen[bytes]", given: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
-        """Its exit status; None when it is no longer waited for."""
+        """Write the input and return the exit status; None when the command is stopped or its time is up."""
         until = time.monotonic() + self._timeout
         while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MOST:
             try:

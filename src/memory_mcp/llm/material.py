@@ -75,7 +75,10 @@ class TopicMaterial:
 def of_segment(
     cut: Segment, events: Sequence[Event], grips: Mapping[EventId, Sequence[Grip]], words: Mapping[GripId, str], source: str
 ) -> Material:
-    """What a segment's `events` say, with the stored `grips` that quote them; `words` are the grips' own."""
+    """Return what a segment's events say.
+
+    `grips` are the stored grips that quote each event, `words` the quoted words by grip.
+    """
     labels: dict[GripId, str] = {}
     for event in events:
         for grip in grips.get(event.event_id, ()):
@@ -101,7 +104,7 @@ def of_segment(
 def of_period(
     node_id: NodeId, children: Sequence[TocNode], words: Mapping[GripId, str], cuts: Mapping[GripId, Segment], source: str
 ) -> Material:
-    """What a period's `children` say; `words` and `cuts` are those of the grips that their bullets name."""
+    """Return what a period's children say; `words` and `cuts` are those of the grips that their bullets cite."""
     labels: dict[GripId, str] = {}
     for child in children:
         for grip_id in (g for b in child.bullets for g in b.grip_ids):

@@ -40,12 +40,12 @@ class Prompt:
 
     @property
     def whole(self) -> str:
-        """Both in one text, marked so that a session which opens with it is not recorded."""
+        """System and user text in one, marked so that a session that opens with it is not recorded."""
         return f"{SUMMARIZER}\n{self.task}\n\n{self.data}"
 
     @property
     def tokens(self) -> int:
-        """Its size, estimated."""
+        """Estimated number of tokens."""
         return estimate_tokens(self.whole)
 
 

@@ -52,7 +52,7 @@ class SummarizerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, naming what would."""
+        """Raise ConfigError for values that cannot work, with what would."""
         if self.provider not in _PROVIDERS:
             raise ConfigError(f"summarizer.provider must be one of {', '.join(_PROVIDERS)}, not {self.provider!r}")
         for name, least, most in (("concurrency", 1, 8), ("timeout_secs", 1, 3600), ("retries", 0, 10)):
@@ -80,7 +80,7 @@ class SummarizerSettings:
 
     @property
     def name(self) -> str:
-        """The model as readers are told of it."""
+        """The name of the model as shown to readers."""
         return self.model or (self.command.split()[0].rpartition("/")[2] if self.command else "")
 
     @property

@@ -135,7 +135,7 @@ class Event:
         return stream_key(self.session_id, recorded, self.thread)
 
     def shown_as(self, project: str) -> "Event":
-        """Return the event under the name that stands for its project; the stream it belongs to stays the same."""
+        """Return the event with a project's display name; the stream it belongs to stays the same."""
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
@@ -158,7 +158,7 @@ def carried(event: Event) -> EventDraft:
 
 
 def is_recap(event: Event) -> bool:
-    """Whether an event is a text in which a client's own model told the conversation so far (see `RECAP`)."""
+    """Return whether an event is a summary of the conversation by the client's own model (see `RECAP`)."""
     return event.metadata.get(RECAP) == "true"
 
 
@@ -172,5 +172,5 @@ def stream_key(session_id: str, project: str, thread: str) -> int:
 
 
 def content_hash(text: str) -> int:
-    """60 bits over the text, to tell a message seen again from another message under the same id."""
+    """Return a 60-bit hash of a text, to distinguish a repeated message from another message under the same id."""
     return digest("content", text, bits=60)

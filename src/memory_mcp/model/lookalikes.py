@@ -92,7 +92,7 @@ class Reading:
         self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
 
     def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where in the text itself stands what `shown` has there, in order: no span is empty, and none overlaps another."""
+        """Return the spans of the text itself for spans of `shown`, in order, none of them empty or overlapping."""
         steps = [_origins(self._layers[-1], _FOREIGN, looks)]
         steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
         for origins in steps:
@@ -107,7 +107,7 @@ class Reading:
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """The readings of a text: as it stands, then with ever more layers taken off."""
+    """Return the readings of a text: as it is, then with more and more layers of disguise removed."""
     layers = [text]
     while True:
         yield Reading(tuple(layers))
@@ -124,7 +124,7 @@ def bare(text: str) -> str:
 
 
 def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> list[tuple[int, int]]:
-    """For each character of `text` with what is sought made into something else: start and end of what it was made of."""
+    """Return for each character, after `made` has replaced what is `sought`, the start and end of what it was made of."""
     found: list[tuple[int, int]] = []
     end = 0
     for one in sought.finditer(text):
@@ -135,7 +135,7 @@ def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> 
 
 
 def _decoded(written: str) -> str:
-    """What a match of `_WRITTEN` stands for; "" for what only a program sees."""
+    """Return what a match of `_WRITTEN` stands for; "" for what is invisible to readers."""
     first = written[0]
     if first == "&":
         # Loads a table of names, which few texts need.
@@ -152,7 +152,7 @@ def _decoded(written: str) -> str:
 
 
 def _escaped(written: str) -> str:
-    """What a character of a program's string stands for."""
+    """Return the character that an escape in a program's string stands for."""
     parts = [part for part in written.split("\\") if part]
     if not parts:
         return written
@@ -178,7 +178,7 @@ def _bytes(raw: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def looks(char: str) -> str:
-    """What one character looks like, in lower case."""
+    """Return what one character looks like, in lower case."""
     code = ord(char)
     if code in _TAGS:
         return chr(code - _TAGS.start).lower()

@@ -63,11 +63,11 @@ def gives_orders(text: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """`text` without accents and without characters that show nothing, but for those that spell ASCII by themselves."""
+    """Return `text` without accents and invisible characters, except those that spell ASCII by themselves."""
     parts = unicodedata.normalize("NFKD", text)
     return "".join(c for c in parts if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
 
 
 def flag_of(text: str) -> str:
-    """`FLAG` for a text that gives orders, else ""."""
+    """Return `FLAG` for a text that gives orders, else ""."""
     return FLAG if gives_orders(text) else ""

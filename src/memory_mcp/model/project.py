@@ -57,7 +57,7 @@ class Names:
         return not self._to and not self.splits
 
     def of(self, project: str) -> str:
-        """Return the name that stands for a project, over any number of steps."""
+        """Return the name that stands for a project after any number of renamings."""
         seen = {project}
         while (further := self._to.get(project)) is not None and further not in seen:
             seen.add(project := further)
@@ -121,6 +121,6 @@ class Names:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it, whichever kind of slash it is written with."""
+    """Return whether a path is a folder or is below it; slashes of either kind are equal."""
     own, whole = (re.sub(r"[\\/]+", "/", text).rstrip("/") for text in (path, folder))
     return bool(path) and (own == whole or own.startswith(whole + "/"))

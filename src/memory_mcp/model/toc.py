@@ -49,7 +49,7 @@ def agent_author(own: int, bullets: int) -> str:
 
 
 def own_count(author: str, bullets: int) -> int:
-    """How many of a text's bullets are its author's own; they come first."""
+    """Return how many of a text's bullets are its author's own; they come first."""
     return int(author.partition("#")[2]) if author.startswith(f"{AGENT}#") else bullets
 
 
@@ -101,5 +101,5 @@ class TocNode:
 
     @property
     def own_bullets(self) -> tuple[TocBullet, ...]:
-        """Those that its author wrote, without what was derived of other projects."""
+        """The bullets that the author wrote, without those derived of other projects."""
         return self.bullets[: own_count(self.author, len(self.bullets))]

@@ -35,18 +35,18 @@ _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "de
 
 
 def holder(path: str) -> str:
-    """Return the tree in whose folder of worktrees (or git directory) `path` lies; "" where it lies in none."""
+    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" if it is in none."""
     found = _HELD.search(path)
     root = path[: found.start()].rstrip("\\/") if found else ""
     return "" if not root or is_collection(root) else root
 
 
 def candidates(path: str, branch: str = "") -> Iterator[str]:
-    """Yield trees that `path` may be a worktree of: whoever knows one of them to be a repository may believe it.
+    """Yield trees that `path` may be a worktree of; the caller checks which of them is a repository.
 
     Args:
-        path: A directory, or one below it.
-        branch: The branch that was checked out there; "" when it is not known.
+    path: A directory, or one below it.
+    branch: The branch that was checked out there; "" if unknown.
 
     """
     # A worktree's folder may be called after its whole branch, or after what follows the last slash.

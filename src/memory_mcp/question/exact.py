@@ -134,7 +134,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Without the sentence's punctuation; brackets stay where both stand: `flush()`, `Vec<u8>`."""
+    """Return start and end of a chunk without the sentence's punctuation; paired brackets stay: `flush()`, `Vec<u8>`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -157,7 +157,7 @@ def _exported(text: str, start: int, end: int) -> Piece | None:
 
 
 def _parts(chunk: str, start: int) -> list[Piece]:
-    """Code beside code, or beside a word: `TokenBucket/LRUCache`, `error:E0308`."""
+    """Return the parts of code joined to code or to a word: `TokenBucket/LRUCache`, `error:E0308`."""
     if chunk.isalnum():
         return []
     found = (_piece(match[0], start + match.start()) for match in _INNER.finditer(chunk))
@@ -252,7 +252,7 @@ def _is_identifier(chunk: str) -> bool:
 
 
 def _is_coded(chunk: str) -> bool:
-    """snake_case, camelCase, PascalCase; no product's name, no plural of an acronym."""
+    """Return whether a word is snake_case, camelCase or PascalCase, and neither a product's name nor a plural of an acronym."""
     if not re.fullmatch(r"[\w$.]+", chunk):
         return False
     if _SNAKE.search(chunk):

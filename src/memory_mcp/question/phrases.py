@@ -172,7 +172,7 @@ def particular(text: str) -> str:
 
 
 def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
-    """Phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
+    """Return phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
         for phrase in _phrases(row, group, weight, lists):
@@ -199,7 +199,7 @@ def _start(phrases: Sequence[Phrase]) -> Start:
 
 
 def _deadlines(data: Mapping[str, Any]) -> Deadlines:
-    """Factors are `{ factor = "words" }` in the file: the words are the longer part."""
+    """Return the tables for deadlines; in the file a factor is written as `{ factor = "words" }`."""
     factors = {
         key: {word: float(factor) for factor, row in data[key].items() for word in _split(row)} for key in ("units", "numbers")
     }
@@ -306,7 +306,7 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """`at`, and the places of the phrase's words from a step on, after `at` and before `end`; empty: they are not there."""
+    """Return `at` and the places of the phrase's further words, after `at` and before `end`; empty if they are not all there."""
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]

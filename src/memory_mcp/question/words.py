@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Case folded, accents dropped."""
+    """Return a text folded in case, without accents."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())

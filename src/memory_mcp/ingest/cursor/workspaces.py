@@ -62,7 +62,7 @@ class Workspaces:
         return next((folder for _, folder in self._folders() if slug_of(folder) == slug), "")
 
     def _from_workspaces(self) -> dict[str, Place]:
-        """Older clients list a workspace's conversations in its own database."""
+        """Return the conversations that older clients list in the database of each workspace."""
         found: dict[str, Place] = {}
         for database, folder in self._folders():
             try:
@@ -74,7 +74,7 @@ class Workspaces:
         return found
 
     def _folders(self) -> list[tuple[Path, str]]:
-        """Each workspace's database, and the folder it is of."""
+        """Yield the database of each workspace, and the workspace's folder."""
         if self._found is None:
             told = sorted((self.user / "workspaceStorage").glob("*/workspace.json"))
             self._found = [(t.with_name(DATABASE), folder) for t in told if (folder := folder_in(t))]

@@ -57,7 +57,10 @@ class Hooks(Protocol):
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Drafts of one payload, in the order things happened; Malformed when it cannot be read."""
+        """Return the drafts of one payload in the order in which things happened.
+
+        Raises Malformed when the payload cannot be read.
+        """
         ...
 
 
