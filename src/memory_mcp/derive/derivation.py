@@ -1,4 +1,4 @@
-"""One way to bring the tree up to date: which levels of it, and which processes do the work.
+"""Bring the tree up to date: which levels of it, and in which processes.
 
 Invariants
 1. Whoever publishes nodes holds `publishing`, so that two never make the same version.

@@ -1,4 +1,4 @@
-"""A model's answer in, what of it is believed out: no statement stays that the quotations it names do not bear out. Pure."""
+"""Check a model's answer: only statements supported by the quotations that they cite are kept. Pure."""
 
 import json
 import math
@@ -44,7 +44,7 @@ class Rarity:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What of an answer is believed."""
+    """The part of an answer that is kept."""
 
     title: str
     summary: str

@@ -1,4 +1,4 @@
-"""Who answers under these settings, and asking with patience."""
+"""Choose what answers prompts under the settings, and wait for the answer."""
 
 import threading
 from pathlib import Path

@@ -23,7 +23,7 @@ _LOOK = 0.1
 
 
 class Command:
-    """See `ask.Ask`. The command and whatever it starts end with the question."""
+    """See `ask.Ask`. The command and all processes it starts end with the question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
         self._words = shlex.split(line)

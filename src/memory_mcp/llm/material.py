@@ -1,4 +1,4 @@
-"""What a node or a topic holds in, what a model is shown of it out. Pure.
+"""Collect what a model is shown of a node or a topic. Pure.
 
 Of a node those are bounded lines in which every quotation has a label.
 """
@@ -26,7 +26,7 @@ _SPOKEN = (Role.USER, Role.ASSISTANT)
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Exact words that a statement may rest on, and whose they are."""
+    """Exact words that a statement may cite, and who said them."""
 
     grip_id: GripId
     words: str
@@ -36,7 +36,7 @@ class Quotation:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What one node is written from."""
+    """The material that the text of one node is written from."""
 
     node_id: NodeId
     #: Digest of what the node holds: what is written of it is good as long as this stays.
@@ -55,7 +55,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class TopicMaterial:
-    """What one topic is to be called from."""
+    """The material that the label of one topic is made from."""
 
     #: The project that all of it is from; None where it is from several.
     project: str | None

@@ -1,4 +1,4 @@
-"""Material in, the words a model is given out. What was recorded is fenced as data; nothing in it is an instruction."""
+"""Make prompts from material. What was recorded is fenced as data; nothing in it is an instruction."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ language of the titles."""
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told to do, and what it is given to do it with."""
+    """The instruction and the material for a model."""
 
     task: str
     data: str

@@ -1,4 +1,4 @@
-"""What can be set about the summarizer; off unless a provider is named."""
+"""Settings of the summarizer that uses a language model; off unless a provider is named."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
-    """Who improves the words of the tree and of topics, and how much that may cost."""
+    """The model that improves the texts of the tree and of topics, and the limits of its cost."""
 
     provider: str = field(
         default=OFF,

@@ -1,13 +1,13 @@
-"""Hits in, the same hits in the order they are shown and without repetitions out: the ranking layer. Pure.
+"""Rank hits, and fold those that repeat others: the ranking layer. Pure.
 
 Every signal is a value in 0..1, and a hit's final value the weighted mean of those that are on: salience (what kind of
 statement it is, how much of the like its node holds, pins), recency (a half-life), relevance (the layer's own calibrated
 score) and usage (how often it was opened; an opening counts half after another half-life).
 
 Invariants
-1. `score` stays what the layer said; what ranking thinks stands in `parts`.
-2. A statement never stands above the one that superseded it, nor scores as much; what was retracted scores less than all else.
-3. Nothing is lost: what is folded into another hit is counted there.
+1. `score` stays the layer's; the values of ranking are in `parts`.
+2. A statement never ranks above the one that superseded it, nor scores as much; a retracted one scores less than all others.
+3. Nothing is lost: a hit that is folded into another is counted there.
 """
 
 import math
@@ -33,7 +33,7 @@ PRESETS: dict[str, dict[str, float]] = {
 #: of one answer are cut from one order. Each costs 0.3 ms at 100,000 documents (measured).
 POOL = 14
 _DAY_MS = 86_400_000
-#: A score that is worth nothing.
+#: The score that counts as 0.
 _LEAST = 1e-6
 #: Two quotations that share so much of their runs of words say the same (Jaccard).
 _SAME = 0.9
@@ -42,14 +42,13 @@ _SAME = 0.9
 _RUN, _RUN_UNPARTED, _LONG_WORDS = 3, 8, 20
 #: Grips that one hit names at most.
 _GRIPS = 3
-#: What a hit that stands behind another is worth beside it at most, so that the order shows in the scores, and nothing that
-#: ranking adds turns it.
+#: Factor on the score of a hit that is placed behind another, so that scores show the order and ranking cannot reverse it.
 BEHIND = 0.85
 
 
 @dataclass(frozen=True, slots=True)
 class RankingSettings:
-    """In which order results are shown."""
+    """Settings of the order in which results are shown."""
 
     preset: str = field(
         default="default",
@@ -62,7 +61,7 @@ class RankingSettings:
     collapse: bool = field(default=True, metadata={"help": "Results that say the same are shown once, with all their grips."})
 
     def __post_init__(self) -> None:
-        """A known preset, a time that passes, and something to weigh."""
+        """Raise ConfigError for an unknown preset or a half-life out of range."""
         if self.preset not in PRESETS:
             raise ConfigError(f"ranking.preset must be {' or '.join(PRESETS)}, not {self.preset!r}")
         if not 0 < self.half_life_days <= 36_500:

@@ -16,7 +16,7 @@ from memory_mcp.policy.chain import MADE_OF, chain_of
 from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
-from memory_mcp.policy.merge import by_time, descending, identity, preferred
+from memory_mcp.policy.merge import ahead, by_time, descending, identity, preferred
 from memory_mcp.policy.pages import Listed
 from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
@@ -25,7 +25,7 @@ from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.question.phrases import particular
 from memory_mcp.text import term_set
 
-#: Of a search's bounds, what looking everywhere may use before the time that the question names is looked at.
+#: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6
 #: Bounds that end a walk before it has seen everything that may answer.
 _WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
@@ -52,7 +52,7 @@ class Successors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the engine is made of."""
+    """The parts that the engine uses."""
 
     layers: Mapping[LayerName, Layer]
     words: Words
@@ -228,8 +228,7 @@ class Search:
                 break
             found, scan = escalate(parts.scanner, asked, words, budget, plan.escalates_when, parts.interrupt)
             if found:
-                known = {identity(h) for h in found}
-                return (*found, *(h for h in run.hits if identity(h) not in known)), scan
+                return tuple(ahead(found, run.hits)), scan
         return run.hits, scan
 
     def _was_cut(self) -> bool:
@@ -254,8 +253,7 @@ class Search:
         named = bool(plan.window_words)
         ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
         if plan.last_of is not None and (latest := self._decided(plan.last_of)):
-            known = {identity(h) for h in latest}
-            return [*latest, *(h for h in ranked if identity(h) not in known)]
+            return ahead(latest, ranked)
         if plan.window is None or not named:
             return self._literal_first(ranked)
         return preferred(*by_time(ranked), plan.window)
@@ -272,8 +270,7 @@ class Search:
         if not self._plan.first_match or self._literally(hits[: relevance.COMPARED]):
             return hits
         literal = [replace(h, score=max(h.score, hits[0].score)) for h in hits if self._literally([h])]
-        known = {identity(h) for h in literal}
-        return descending([*literal, *(h for h in hits if identity(h) not in known)])
+        return descending(ahead(literal, hits))
 
     def _fell_back(self, run: Run) -> bool:
         """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.

@@ -1,7 +1,7 @@
-"""A call and something that did not come up in, a change of its arguments with which it does out: tried, not guessed.
+"""Find a change of a call's arguments with which a missing result is found, by trying changes.
 
-What may keep a thing out is undone together, the filters first, then the number of results, the floor, the layers and their
-bounds, at last the words. Once it shows, every argument that it shows without is taken back, and numbers are made small.
+Everything that may exclude the target is undone: filters first, then the number of results, the floor, the layers and their
+bounds, and finally the words. Once the target shows, changes that are not needed are taken back and numbers made small.
 """
 
 import datetime as dt
@@ -46,7 +46,7 @@ _NO_TIME = "the time was over before a change was found that shows it; give more
 class Seen:
     """How a call is understood."""
 
-    #: What it is bound to; None: everything.
+    #: Scope of the call; None for everything.
     project: str | None
     agent: str | None
     window: TimeWindow | None
@@ -77,7 +77,7 @@ class Door(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Arguments by name, those of bounds as `bounds.<name>`, and what each undoes."""
+    """Arguments by name, those inside bounds as `bounds.<name>`, and the reason for each."""
 
     values: Mapping[str, Any]
     reasons: Mapping[str, str]
@@ -147,7 +147,7 @@ def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
 
 
 class _Tries:
-    """Calls with changes, each made once."""
+    """Runs calls with changes, each of them once."""
 
     def __init__(self, target: Target, given: Arguments, door: Door) -> None:
         self._target = target
