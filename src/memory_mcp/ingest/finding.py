@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Lying:
-    """One file: when it was written last (UTC milliseconds), and its bytes, in all and to be read."""
+    """One file: time of its last change (UTC milliseconds), its size, and the bytes still to be read."""
 
     written: int
     size: int

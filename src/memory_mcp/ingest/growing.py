@@ -31,7 +31,7 @@ _TOGETHER = 1000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One item of a record, under the client's own id for it."""
+    """One item of a record, with the client's own id for it."""
 
     source_id: str
     parts: tuple[Part, ...]

@@ -78,7 +78,7 @@ def claimed(spool: Path) -> Iterator[Token]:
 
 
 class Writer:
-    """Where a task's clean drafts go (see `pipeline.Log` and `pipeline.Marks`): files, each named once it is complete."""
+    """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
         self._folder = folder

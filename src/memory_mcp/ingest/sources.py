@@ -1,4 +1,4 @@
-"""A source's name in, its importer out; and what follows the clients that somebody wants followed."""
+"""Choose the importer of a source by name, and what follows the session files of clients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

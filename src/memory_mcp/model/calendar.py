@@ -1,4 +1,4 @@
-"""The table of levels, and which window a moment belongs to on the user's own calendar.
+"""The levels of the tree, and the windows of the user's own calendar that a moment belongs to.
 
 Invariants
 1. Days are local days of the store's fixed zone; a day is from local midnight to local midnight, so it may last

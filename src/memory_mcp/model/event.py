@@ -1,4 +1,4 @@
-"""Event: one thing said or done in an agent session, as its source gave it."""
+"""Event: one thing said or done in an agent session, as its source recorded it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -68,7 +68,7 @@ DEFAULT_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What an event of another store was there, so that it is the same event here."""
+    """Fields of an event in another store that are kept when it is copied to this one."""
 
     event_id: EventId
     #: Kind of source it had there.
@@ -79,7 +79,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event as an importer or a tool hands it in: no id and no trust yet."""
+    """An event as an importer or a tool submits it: without id and trust."""
 
     session_id: str
     role: Role

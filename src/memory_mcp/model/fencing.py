@@ -1,4 +1,4 @@
-"""Recalled text as it leaves: fenced, and unable to end its own fence.
+"""Fence recalled text so that it cannot end its own fence.
 
 Invariants
 1. Between `OPEN` and `CLOSE` stands nothing that could be read as either of them, however it is spelled: `neutral` is the last

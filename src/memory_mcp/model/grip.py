@@ -32,7 +32,7 @@ class Grip:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A quotation, and what a hit tells of the event it was cut from."""
+    """A quotation, and the fields of its event that a hit shows."""
 
     quote: str
     event_id: EventId

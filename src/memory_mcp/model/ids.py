@@ -1,4 +1,4 @@
-"""Builds and parses every id; the only module that spells them.
+"""Build and parse every kind of id; the only module that knows their form.
 
 Invariants
 1. An event id is a ULID: 48 bits of source time, 80 bits derived from the source's own id; reading a source

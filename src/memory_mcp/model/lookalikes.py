@@ -1,4 +1,4 @@
-"""A text as it looks: what reads alike is spelled alike, so that a word in it is found however it was written. Pure.
+"""Normalize a text to what it looks like, so that a word is found however it is written. Pure.
 
 A text has several readings: as it stands, and with one layer after the other taken off of what stands for something else, such
 as escapes, comments and commands to a terminal. Whoever reads it may take off none, some or all of them.
@@ -83,7 +83,7 @@ _MIRRORED = str.maketrans("<>()[]", "><)([]")
 
 
 class Reading:
-    """A text with some of its layers taken off."""
+    """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
         self._layers = layers

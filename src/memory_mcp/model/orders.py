@@ -1,4 +1,4 @@
-"""Whether a text gives orders to a model that reads it, so that whoever quotes it can say so. Pure.
+"""Detect texts that give orders to a model that reads them, so that quotations can be marked. Pure.
 
 Precision first: what is matched are the few turns by which stored text tries to take over its reader (the rules given so far are
 void, a forged system turn, the hidden prompt is to be told), in the languages listed here, look-alikes and invisible characters

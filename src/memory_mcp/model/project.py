@@ -1,4 +1,4 @@
-"""What projects are called: names that stand for others, and sessions that were taken out of a project. Pure.
+"""Names of projects: aliases of other names, and sessions that were split off a project. Pure.
 
 Invariants
 1. An event keeps the name it was recorded with; what is said here decides under which name it is shown, and taking a rule
@@ -38,7 +38,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Names:
-    """All rules together."""
+    """All aliases and splits of a memory."""
 
     aliases: Sequence[Alias] = ()
     splits: Sequence[Split] = ()

@@ -1,4 +1,4 @@
-"""TocNode: one page of the time tree, its bullets and what proves them."""
+"""TocNode: one node of the time tree, its bullets and the grips that cite their sources."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from memory_mcp.model.ids import GripId, NodeId
 
 
 class MemoryKind(StrEnum):
-    """What sort of statement it is. On disk: do not change the values."""
+    """The kind of a statement. On disk: do not change the values."""
 
     PROCEDURE = "procedure"
     DECISION = "decision"

@@ -1,4 +1,4 @@
-"""A path in, the tree that its worktree was made from out, as far as the path's own form tells. Pure: nothing is looked at.
+"""Find the tree that a worktree was made from by the form of its path alone; no file is read.
 
 Of three kinds: layouts in which only worktrees lie (`holder`), names that are a worktree's only if the repository they would
 belong to is known (`candidates`), and pools that name the repository without its place (`pooled`).

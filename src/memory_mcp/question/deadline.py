@@ -1,4 +1,4 @@
-"""The words of a query in, the deadline it sets for its own answer out, and where it says so. Pure.
+"""Find the deadline that a query sets for its own answer, and the words that state it. Pure.
 
 A duration is a deadline only where the query speaks of its answer: in a clause that says nothing else ("max 1 second:"),
 after a demand ("reply within 1s", "you have half a second"), or as a limit that opens or closes the query ("within 200 ms").
@@ -30,7 +30,7 @@ _FAR = 40
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A deadline in ms, and the words of the query that say it: first place and the place after the last."""
+    """A deadline in milliseconds, and the words of the query that state it: their first place and the one after the last."""
 
     ms: int
     start: int

@@ -1,4 +1,4 @@
-"""A query in, what it quotes and every piece of code in it out, with their places: what a result must literally hold. Pure.
+"""Find the quotations and pieces of code in a query, which a result must hold literally. Pure.
 
 Invariants
 1. A piece is exactly as written; only quotation marks and the punctuation of the sentence around it are taken off.
@@ -69,7 +69,7 @@ FAINT = frozenset(("version", "status", "number"))
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something literal in a text: its kind in words, the literal, and where it stands, quotes and all."""
+    """Something literal in a text: its kind in words, the literal, and its place with any quotes."""
 
     #: quote, path, identifier, file, flag, variable, error code, hash; or one of `FAINT`.
     kind: str
@@ -80,7 +80,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What no pattern can tell: which mixed-case words are products, which folders open a path."""
+    """Words that no pattern can recognize: products in mixed case, and folders that a path begins with."""
 
     names: frozenset[str]
     folders: frozenset[str]

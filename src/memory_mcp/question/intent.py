@@ -1,4 +1,4 @@
-"""A query in, what is wanted out: explore, answer, locate or time-boxed, how sure that is, and what gave it away. Pure.
+"""Classify what a query wants: explore, answer, locate or time-boxed, how sure that is, and by which signals. Pure.
 
 Invariants
 1. Signals are whole words outside code and quotes; never a part of a word.

@@ -1,4 +1,4 @@
-"""Signal tables in, phrases found in a query out: `signals/*.toml`, one file per language, read once and lazily. Pure.
+"""Find the phrases of the signal tables in a query; `signals/*.toml`, one file per language, are read on first use. Pure.
 
 A phrase is a row of words: `a|b` either, `x?` may be left out, `@list` any word of that list, `<code>` `<quote>` `<number>`
 a literal piece or a number, `...` up to eight words, a leading `^` at a clause's start (words of courtesy before it do
@@ -52,7 +52,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A phrase in a query: which, and the places of its words."""
+    """A phrase found in a query, and the places of its words."""
 
     phrase: Phrase
     at: tuple[int, ...]

@@ -15,7 +15,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is known of a payload without parsing it."""
+    """Facts about a payload that are known without parsing it."""
 
     #: The spool file's name: no other payload has it.
     name: str

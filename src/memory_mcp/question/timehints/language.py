@@ -1,4 +1,4 @@
-"""What a language must say about its words for times; the forms of its phrases are patterns over these tables."""
+"""The tables of a language's words for times; the forms of its phrases are patterns over these tables."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,20 +46,19 @@ _NEVER = compiled("(?!)")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A phrase that is a point in time.
+    """A form of phrases that are points in time."""
 
-    heads: the words it may begin with, as `head_of` gives them. resolver: a method of the reader, which is given the match.
-    What stands in the group `fixed` (a year, "last") says which Friday or January is meant.
-    """
-
+    #: The words that a phrase may begin with, as `head_of` returns them.
     heads: frozenset[str]
+    #: The pattern; its group `fixed` (a year, "last") tells which Friday or January is meant.
     text: str
+    #: The method of `Points` that computes the window from a match.
     resolver: str
 
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Matches a form at a place. Compiled when it is first wanted: all of them take a tenth of a second."""
+    """Return a function that matches a form at a place; compiled on first use, as all of them take a tenth of a second."""
     return re.compile(text, re.I).match
 
 
@@ -67,7 +66,7 @@ _HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
 
 
 def head_of(text: str, i: int = 0) -> str:
-    """Return the letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
+    """Return the letters at a place of a text, in lower case; "0000" for four digits or more, "0" for fewer, "" for neither."""
     m = _HEAD.match(text, i)
     return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
 

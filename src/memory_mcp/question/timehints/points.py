@@ -1,4 +1,4 @@
-"""The points in time of a language: what each form of one means on a calendar."""
+"""Compute the window on a calendar of each form of a point in time."""
 
 import datetime as dt
 import re
@@ -52,7 +52,7 @@ class Found:
 
 
 class Points(ABC):
-    """What a match of a form means. Every method gives None where it is no time after that lead."""
+    """Resolves matches of forms. Every method returns None if the match is no time after that leading word."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         self.begins = language.begins

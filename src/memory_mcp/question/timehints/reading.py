@@ -1,4 +1,4 @@
-"""Reads a phrase at a place in a text: a range, a bound, or a point in time."""
+"""Read a phrase at a place of a text: a range, a bound, or a point in time."""
 
 import re
 from dataclasses import replace
@@ -23,7 +23,7 @@ RESOLVING = 15
 
 
 class Reader(Points):
-    """Reads phrases of one language at a place in the text. Every method gives None where its form does not stand."""
+    """Reads phrases of one language at places of a text. Every method returns None if there is no such phrase at the place."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         super().__init__(text, windows, language)
