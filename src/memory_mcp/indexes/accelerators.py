@@ -74,7 +74,7 @@ class Accelerators:
         directory: Path | None,
         clock: Clock,
         give_way: Callable[[], None] = lambda: None,
-        tended: bool = False,
+        is_maintained: bool = False,
     ) -> None:
         """Create the set of indexes; none is opened yet.
 
@@ -86,7 +86,7 @@ class Accelerators:
             directory: The data directory; None for a memory without indexes.
             clock: The current time, for ages.
             give_way: Called between steps of long work; returns once no caller waits for an answer.
-            tended: Whether `tend` is called repeatedly. If not, an index is read from disk when it is first used.
+            is_maintained: Whether `maintain` is called repeatedly. If not, an index is read from disk when it is first used.
 
         """
         self._settings, self._topics = settings, topics
@@ -103,7 +103,7 @@ class Accelerators:
         self._warm_once = threading.Event()
         #: Reasons by name why an index that is switched on cannot be used.
         self.reasons: dict[str, str] = {}
-        self._tended = tended
+        self._is_maintained = is_maintained
         self._give_way = give_way
 
     def switched_off(self, name: str) -> list[str]:
@@ -134,7 +134,7 @@ class Accelerators:
             self.reasons[name] = f"{error.name} is not installed"
             log.warning("the %s layer cannot be used: %s is not installed", name, error.name)
             return None
-        if not self._tended:
+        if not self._is_maintained:
             found.keeper.load()
         return found
 
@@ -253,14 +253,14 @@ class Accelerators:
             keeper.load_once()
         self._warm()
 
-    def tend(self) -> bool:
+    def maintain(self) -> bool:
         """Do one round of upkeep for each index; return whether more work waits. Only one call at a time follows the store."""
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
             if len(far) > 1:
                 far[0].follow_beside(far[1:])
-            waiting = [keeper.tend() for keeper in self.keepers.values()]
+            waiting = [keeper.maintain() for keeper in self.keepers.values()]
         self._warm()
         return any(waiting)
 
@@ -289,10 +289,10 @@ class Accelerators:
         An index that is being built or is damaged is not waited for.
         """
         began = time.monotonic()
-        for keeper in self.keepers.values() if self._tended else ():
+        for keeper in self.keepers.values() if self._is_maintained else ():
             if keeper.index.health is Health.LOADING:
                 keeper.index.wait(max(0.0, began + seconds - time.monotonic()))
-        if self._tended and self._warmed is None and self._to_warm() is not None:
+        if self._is_maintained and self._warmed is None and self._to_warm() is not None:
             self._warm_once.wait(max(0.0, began + seconds - time.monotonic()))
         return time.monotonic() - began
 
@@ -348,12 +348,12 @@ class Accelerators:
         except Exception:
             log.exception("an index could not be made faster; it is tried again")
 
-    def rebuild(self, name: str, told: Callable[[int], None] = lambda _: None) -> "Rebuilt":
+    def rebuild(self, name: str, on_progress: Callable[[int], None] = lambda _: None) -> "Rebuilt":
         """Rebuild one index from the store and return the result. Documents dropped by age come back until retention runs.
 
-        `told` is called with the number of documents so far. Raises as `keeper` and `Keeper.rebuild`.
+        `on_progress` is called with the number of documents so far. Raises as `keeper` and `Keeper.rebuild`.
         """
-        return self.keeper(name).rebuild(told, keep_cutoffs=False)
+        return self.keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
         """Drop documents that are older than the settings allow; return their number by index and level."""
