@@ -67,7 +67,7 @@ class Callbacks:
     importing: Callable[[], bool] = lambda: False
     #: Waits while callers are answered, never for long.
     give_way: Callable[[], None] = lambda: None
-    #: Whether the process calls `accelerators.tend` again and again.
+    #: Whether the process calls `accelerators.maintain` again and again.
     tends_indexes: bool = False
     #: Exchanges events with a team's server, until it should stop; what was done, "" where nothing is shared.
     share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""

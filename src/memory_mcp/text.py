@@ -11,7 +11,7 @@ import re
 import threading
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import Stemmer
@@ -265,6 +265,14 @@ def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
         gap = clean.rfind(" ", max(start, end - 40), end)
         end = gap if gap > start else end
     return ("… " if start else "") + clean[start:end].rstrip() + (" …" if end < len(clean) else "")
+
+
+def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
+    """Return the start of the `width` characters of a text that are worth most, the first of equals.
+
+    Windows overlap by half; `worth` returns the value of the text of one.
+    """
+    return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
 
 
 def _best_start(text: str, wanted: frozenset[str], width: int) -> int:

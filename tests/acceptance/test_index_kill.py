@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.clock import SystemClock
 from memory_mcp.failpoints import FAILPOINTS, VARIABLE
-from memory_mcp.indexes.base import Filters, Health
+from memory_mcp.indexes.base import Filters, Health, IndexQuery
 from memory_mcp.indexes.generation import Home
 from memory_mcp.layers.base import LayerName
 from tests.acceptance.test_kill import finish, start
@@ -57,7 +57,7 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
             nothing_left(home)
             layer = app.teleport(LayerName.BM25)
             for number in list(acknowledged.values())[-3:]:
-                assert layer.teleport(f"remark{number}", Filters(), 5).hits, "acknowledged and not found"
+                assert layer.teleport(IndexQuery(f"remark{number}", Filters(), 5)).hits, "acknowledged and not found"
         app.derivation.run()
         assert findings(app) == []
         keeper.settle()

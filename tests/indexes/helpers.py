@@ -17,7 +17,7 @@ from memory_mcp.children import Child, Packed
 from memory_mcp.clock import Clock
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.indexes import units as units_of_store
-from memory_mcp.indexes.base import DocType, Filters, Match, Position, Visible
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visible
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
 from memory_mcp.indexes.bm25.search import search
@@ -177,7 +177,7 @@ def similar(index: LiveIndex[Any], text: str, filters: Filters | None = None, li
     """What a vector index answers."""
     from memory_mcp.indexes.vector.index import VectorIndex
 
-    matches = VectorIndex(cast("Keeper", SimpleNamespace(index=index))).search(text, filters or Filters(), limit)
+    matches = VectorIndex(cast("Keeper", SimpleNamespace(index=index))).search(IndexQuery(text, filters or Filters(), limit))
     return matches.total, list(matches.best)
 
 

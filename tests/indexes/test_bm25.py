@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.errors import IndexUnreadable, InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters, Match, Position
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
 from memory_mcp.indexes.bm25.postings import FORMS
@@ -307,7 +307,7 @@ def test_texts_of_any_sort_are_kept_and_found_again(tmp_path: Path, text: str, q
 @requirement("bm25:FR-03.5")
 def test_a_query_without_words_is_refused(keeper: Keeper, query: str) -> None:
     with pytest.raises(InvalidQuery, match="the query is empty"):
-        Bm25Index(keeper).search(query, Filters(), 5)
+        Bm25Index(keeper).search(IndexQuery(query, Filters(), 5))
 
 
 def test_queries_of_any_sort_are_answered(tmp_path: Path) -> None:
@@ -320,9 +320,9 @@ def test_queries_of_any_sort_are_answered(tmp_path: Path) -> None:
 
 def test_a_raw_score_that_is_asked_for_at_least_is_kept_to(keeper: Keeper) -> None:
     searcher = Bm25Index(keeper)
-    everything = searcher.search("ticket cause", Filters(), 100)
+    everything = searcher.search(IndexQuery("ticket cause", Filters(), 100))
     middle = sorted(m.raw for m in everything.best)[len(everything.best) // 2]
-    kept_ones = searcher.search("ticket cause", Filters(), 100, middle)
+    kept_ones = searcher.search(IndexQuery("ticket cause", Filters(), 100, middle))
     assert kept_ones.best == tuple(m for m in everything.best if m.raw >= middle)
     assert kept_ones.total == everything.total
 

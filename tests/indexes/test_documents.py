@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
-from memory_mcp.indexes.base import DocType, Filters, Visible
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Visible
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.document import IndexDocument, Source, unit_of
 from memory_mcp.indexes.keeper import Keeper
@@ -120,7 +120,7 @@ def test_nothing_of_another_project_is_found_and_no_mix_of_projects_is(kept: App
         _, best = found(keeper.index, "ticket cause test Decimal invoices theme", Filters(project=project))
         assert best
         assert {m.node_id for m in best if m.node_id.startswith("toc:segment")} <= own
-        hits = layer_of(kept, keeper).teleport("ticket cause invoices", Filters(project=project), 50).hits
+        hits = layer_of(kept, keeper).teleport(IndexQuery("ticket cause invoices", Filters(project=project), 50)).hits
         assert {h.project for h in hits if h.event_id} == {project}
     assert found(keeper.index, "ticket", Filters(project="github.com/acme/none")) == (0, [])
 
@@ -162,10 +162,10 @@ def test_a_grip_between_two_events_says_the_words_of_both(kept: App) -> None:
 
 def test_what_the_store_does_not_hold_any_more_is_not_shown(kept: App, keeper: Keeper) -> None:
     layer = layer_of(kept, keeper)
-    before = layer.teleport("ticket cause", Filters(level=TocLevel.SEGMENT), 50).hits
+    before = layer.teleport(IndexQuery("ticket cause", Filters(level=TocLevel.SEGMENT), 50)).hits
     gone = before[0].node_id
     kept.storage.toc.drop_nodes([gone])
-    after = layer.teleport("ticket cause", Filters(level=TocLevel.SEGMENT), 50).hits
+    after = layer.teleport(IndexQuery("ticket cause", Filters(level=TocLevel.SEGMENT), 50)).hits
     assert [h.node_id for h in after] == [h.node_id for h in before if h.node_id != gone]
 
 

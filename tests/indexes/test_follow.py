@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from memory_mcp.app import App
 from memory_mcp.indexes import follow as following
 from memory_mcp.indexes import units
-from memory_mcp.indexes.base import Filters, Health, Matches, Position
+from memory_mcp.indexes.base import Filters, Health, IndexQuery, Matches, Position
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.follow import Member, follow, pending, rebuild
 from memory_mcp.indexes.keeper import Keeper
@@ -408,8 +408,8 @@ def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, ke
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00")], "test")
 
     class FollowsMeanwhile(Bm25Index):
-        def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
-            answer = super().search(text, filters, limit, least)
+        def search(self, query: IndexQuery) -> Matches:
+            answer = super().search(query)
             kept.derivation.run()
             followed(keeper, kept.storage)
             return answer
@@ -417,18 +417,18 @@ def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, ke
     layer = TeleportLayer(
         LayerName.BM25, lambda: FollowsMeanwhile(keeper), kept.storage, kept.tree, shown_of(keeper, kept.storage)
     )
-    assert layer.teleport("rhodium", Filters(), 5).hits != ()
+    assert layer.teleport(IndexQuery("rhodium", Filters(), 5)).hits != ()
 
 
 def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept: App, keeper: Keeper) -> None:
     layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree, shown_of(keeper, kept.storage))
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00", session="later")], "test")
-    (before,) = layer.teleport("rhodium", Filters(), 5).hits
+    (before,) = layer.teleport(IndexQuery("rhodium", Filters(), 5)).hits
     assert before.title == "not yet filed in the tree"
     kept.derivation.run()
-    assert [h.event_id for h in layer.teleport("rhodium", Filters(), 5).hits] == [before.event_id]
+    assert [h.event_id for h in layer.teleport(IndexQuery("rhodium", Filters(), 5)).hits] == [before.event_id]
     followed(keeper, kept.storage)
-    after = layer.teleport("rhodium", Filters(), 5).hits
+    after = layer.teleport(IndexQuery("rhodium", Filters(), 5)).hits
     assert {h.event_id for h in after} == {before.event_id}
     assert all(h.node_id for h in after)
 

@@ -45,7 +45,7 @@ def time_stands(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
 
 def healed(keeper: Keeper) -> bool:
     """A round and the build it begins, if any; whether the index is healthy then."""
-    keeper.tend()
+    keeper.maintain()
     if keeper._thread is not None:
         keeper._thread.join(PATIENCE)
     return keeper.status().ready
@@ -61,7 +61,7 @@ def test_a_missing_index_is_built_from_the_store_by_a_child_process(kept: App) -
     keeper = kept.accelerators.keeper("bm25")
     assert (keeper.status().health, keeper.status().documents) == (Health.BUILDING, 0)
     assert healed(keeper)
-    assert not keeper.tend()
+    assert not keeper.maintain()
     same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
     assert keeper.last_rebuild_secs is not None
 
@@ -116,7 +116,7 @@ def test_an_index_on_disk_is_read_and_followed_instead_of_built(kept: App, keepe
 def test_a_round_takes_in_what_is_new_and_says_how_far_it_is_behind(kept: App, keeper: Keeper) -> None:
     more_said(kept)
     assert keeper.status().behind > 0
-    keeper.tend()
+    keeper.maintain()
     assert keeper.status().behind == 0
     assert found(keeper.index, "rhodium")[0] > 0
 
@@ -125,7 +125,7 @@ def test_a_large_tail_is_committed_by_the_round_that_made_it(kept: App, keeper: 
     generation = keeper.status().generation
     monkeypatch.setattr(keeping, "TAIL", 5)
     more_said(kept)
-    keeper.tend()
+    keeper.maintain()
     assert keeper.status().generation == generation + 1
     assert keeper.index.tail_size == 0
 
@@ -139,7 +139,7 @@ def test_damage_is_noticed_by_the_next_round_and_healed_from_the_store(kept: App
     else:
         flip(max(files_of(keeper.index.home.directory), key=lambda p: p.stat().st_size))
     assert healed(keeper)
-    assert not keeper.tend()
+    assert not keeper.maintain()
     same(keeper.index, wanted, QUERIES)
     same(reloaded_of(kept, keeper), wanted, QUERIES)
 
@@ -175,17 +175,17 @@ def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
         PLACES[place](broken)
         for tries, wait in enumerate((1, 2, 4, 8, 16, 32, 60, 60), start=1):
-            assert not keeper.tend()
+            assert not keeper.maintain()
             assert "No space left" in keeper.status().last_error
             assert keeper.status().ready
             assert found(keeper.index, "rhodium")[0] > 0
             assert counted("bm25_commit_errors_total") - errors == tries
             time_stands.advance(wait - 0.01)
-            assert not keeper.tend()
+            assert not keeper.maintain()
             assert counted("bm25_commit_errors_total") - errors == tries, "it waits"
             time_stands.advance(0.02)
     assert sum("could not be kept" in r.message for r in caplog.records) == 8
-    keeper.tend()
+    keeper.maintain()
     assert keeper.status().last_error == ""
     assert counted("bm25_commit_errors_total") - errors == 8
     assert counted("bm25_commit_total") - commits == 9
@@ -196,7 +196,7 @@ def test_a_failed_commit_of_the_job_is_told_by_the_status(kept: App, monkeypatch
     keeper = kept.accelerators.keeper("bm25")
     healed(keeper)
     more_said(kept)
-    keeper.tend()
+    keeper.maintain()
     with monkeypatch.context() as broken:
         PLACES["part"](broken)
         with contextlib.suppress(OSError):
@@ -333,20 +333,20 @@ def test_a_build_under_way_when_the_keeper_is_closed_writes_nothing_more(kept: A
 @requirement("bm25:FR-04.4")
 def test_closing_commits_what_waits_and_twice_is_nothing(kept: App, keeper: Keeper) -> None:
     more_said(kept)
-    keeper.tend()
+    keeper.maintain()
     generation = keeper.status().generation
     keeper.close()
     keeper.close()
     assert reloaded_of(kept, keeper).status().generation == generation + 1
     assert found(reloaded_of(kept, keeper), "rhodium")[0] > 0
-    assert not keeper.tend()
+    assert not keeper.maintain()
 
 
 def test_closing_never_raises(
     kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     more_said(kept)
-    keeper.tend()
+    keeper.maintain()
     PLACES["part"](monkeypatch)
     keeper.close()
     assert "was not committed" in caplog.text
@@ -411,7 +411,7 @@ def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path
     monkeypatch.setattr(follow, "BULK", 3)
     kept.write(a_day_of_drafts("2026-01-20"), "test")
     kept.derivation.run()
-    keeper.tend()
+    keeper.maintain()
     assert keeper.status().behind == 0
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
 
@@ -423,8 +423,8 @@ def test_rounds_and_a_build_at_the_same_time_end_with_everything_in(kept: App, t
     building.start()
     for n in range(6):
         more_said(kept, f"rhodium{n}", f"2026-01-{20 + n}")
-        keeper.tend()
+        keeper.maintain()
     building.join(PATIENCE)
-    while keeper.tend():
+    while keeper.maintain():
         continue
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "rhodium3"))

@@ -113,8 +113,8 @@ def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
     also = np.random.default_rng(seed).choice([n for live in held for n in live.part.grips.message.tolist()], 3)
     narrow = replace(one, doc_type=DocType.GRIP)
 
-    def all_touched(live: Any, nodes: Any, grips: Any, *_: Any) -> Any:
-        return np.flatnonzero(grips.dense)
+    def all_touched(part: Any, *_: Any) -> Any:
+        return np.flatnonzero(part.grips.dense)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(search_module, "_FEW", 0)

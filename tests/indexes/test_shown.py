@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.events.evidence import quoted, said_of
-from memory_mcp.indexes.base import Filters
+from memory_mcp.indexes.base import Filters, IndexQuery
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.copies import Copies, Texts
 from memory_mcp.indexes.follow import Member, follow
@@ -117,9 +117,9 @@ def test_words_that_are_not_those_of_the_grip_are_not_shown(keeper: Keeper) -> N
 
 def test_a_jump_reads_nothing_by_id(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree, shown_of(keeper, kept.storage))
-    layer.teleport("first", Filters(), 1)  # reads which statements were superseded
+    layer.teleport(IndexQuery("first", Filters(), 1))  # reads which statements were superseded
     with statements(monkeypatch) as seen:
-        assert len(layer.teleport("ticket cause", Filters(), 20).hits) > 5
+        assert len(layer.teleport(IndexQuery("ticket cause", Filters(), 20)).hits) > 5
     assert seen == []
 
 

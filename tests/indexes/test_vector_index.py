@@ -11,7 +11,7 @@ import pytest
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.errors import IndexUnreadable, InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters, Matches, Searcher
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Matches, Searcher
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.live import LiveIndex
@@ -41,32 +41,32 @@ def asked(kind: Vector, tmp_path: Path) -> VectorIndex:
 
 
 def test_a_text_finds_what_means_the_same(asked: VectorIndex) -> None:
-    found = asked.search("garden kitten", Filters(doc_type=DocType.NODE), 3)
+    found = asked.search(IndexQuery("garden kitten", Filters(doc_type=DocType.NODE), 3))
     assert found.best[0].node_key == 900
-    assert asked.search("garden kitten", Filters(), 3, 0.99).total == 1
+    assert asked.search(IndexQuery("garden kitten", Filters(), 3, 0.99)).total == 1
 
 
 def test_a_text_without_words_is_refused_and_one_of_unknown_words_finds_nothing(asked: VectorIndex) -> None:
     for text in ("", " \n"):
         with pytest.raises(InvalidQuery):
-            asked.search(text, Filters(), 3)
-    assert asked.search("zyzzyva", Filters(), 3) == Matches((), 0)
+            asked.search(IndexQuery(text, Filters(), 3))
+    assert asked.search(IndexQuery("zyzzyva", Filters(), 3)) == Matches((), 0)
 
 
 def test_an_empty_index_finds_nothing_and_one_without_files_says_so(kind: Vector, tmp_path: Path) -> None:
-    assert index(kind, snapshot(kind), tmp_path).search("login", Filters(), 3) == Matches((), 0)
+    assert index(kind, snapshot(kind), tmp_path).search(IndexQuery("login", Filters(), 3)) == Matches((), 0)
     live: LiveIndex[Body] = LiveIndex(kind, tmp_path / "index", "store", FakeClock())
     missing = VectorIndex(cast("Keeper", SimpleNamespace(index=live)))
     with pytest.raises(IndexUnreadable):
-        missing.search("login", Filters(), 3)
+        missing.search(IndexQuery("login", Filters(), 3))
 
 
 def test_a_query_is_embedded_by_what_made_the_snapshot(kind: Vector, tmp_path: Path) -> None:
     newer = Vector(Model2Vec(static_model(tmp_path / "newer", seed=1, dimensions=48)))
     units = [*made_up(40), unit(900, "kitten garden")]
     swapped = index(newer, snapshot(kind, units), tmp_path)
-    assert swapped.search("garden kitten", Filters(), 5) == index(kind, snapshot(kind, units), tmp_path).search(
-        "garden kitten", Filters(), 5
+    assert swapped.search(IndexQuery("garden kitten", Filters(), 5)) == index(kind, snapshot(kind, units), tmp_path).search(
+        IndexQuery("garden kitten", Filters(), 5)
     )
 
 
@@ -77,7 +77,7 @@ def test_events_in_no_document_yet_are_compared_as_grips_of_them_would_be(
     events = [event(t, source_id=t) for t in texts]
     found = {u.event.text: u for u in asked.unfiled("kitten garden", events)}
     filed = index(kind, snapshot(kind, [unit(i, "zyzzyva", [t]) for i, t in enumerate(texts)]), tmp_path)
-    expected = {m.start_ms: m for m in filed.search("kitten garden", Filters(), 9).best}
+    expected = {m.start_ms: m for m in filed.search(IndexQuery("kitten garden", Filters(), 9)).best}
     assert sorted(u.raw for u in found.values()) == sorted(m.raw for m in expected.values())
     # They are scored by that alone: there is nothing they could stand out from.
     assert all(u.score == round(float(calibrated(SIMILARITY, np.array([u.raw]))[0]), 6) for u in found.values())

@@ -202,7 +202,7 @@ def _write(writer: Door, tool: str, number: int) -> None:
     event = {"session_id": "late", "role": "user", "timestamp": f"2026-03-01T10:{number:02}:00Z", "text": text}
     writer.ok("ingest_events", events=[event])
     writer.app.derivation.run()
-    writer.app.accelerators.tend()
+    writer.app.accelerators.maintain()
 
 
 # bounds

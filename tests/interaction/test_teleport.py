@@ -498,7 +498,7 @@ def test_a_damaged_index_is_reported_questions_go_to_the_tree_and_it_is_built_ag
     found = own.full("intelligent_search", query="refresh token")
     assert (found["explanation"]["method_used"], found["explanation"]["tier_used"]) == ("agentic", 5)
     assert found["results"]
-    own.app.accelerators.tend()
+    own.app.accelerators.maintain()
     until(lambda: own.full("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25")
 
 
@@ -509,7 +509,7 @@ def test_the_folder_of_indexes_may_go_at_any_moment(own: Door) -> None:
     before = ids(own.full("teleport_search", query="refresh token"))
     shutil.rmtree(own.app.settings.storage.directory / "indexes")
     assert own.full("intelligent_search", query="refresh token")["results"]
-    own.app.accelerators.tend()
+    own.app.accelerators.maintain()
     assert own.full("intelligent_search", query="refresh token")["results"]
     until(lambda: own.ok("get_teleport_status")["bm25_healthy"])
     assert ids(own.full("teleport_search", query="refresh token")) == before
@@ -857,7 +857,7 @@ def test_upkeep_of_an_index_is_a_span_too(own: Door, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(module, "span", span)
     own.app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
     own.app.derivation.run()
-    own.app.accelerators.tend()
+    own.app.accelerators.maintain()
     own.app.scheduler.run_now("commit_indexes")
     own.ok("rebuild_index", index_type="bm25")
     assert told == ["index_follow", "index_commit", "index_rebuild", "index_commit"]

@@ -53,12 +53,15 @@ class Derived:
 
 
 def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
-    """Every segment of a batch, in order."""
+    """Return every segment of a batch, derived, in order."""
     return [derive_segment(work, calendar, summarizer) for work in batch]
 
 
 def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> Derived:
-    """Node, grips and terms of one segment. The text an agent wrote stays; everything else follows from the events."""
+    """Return node, grips and terms of one segment.
+
+    The text that an agent wrote stays; everything else follows from the events.
+    """
     segment, events = work.segment, work.events
     grips = grips_of(events, segment.key)
     summary = summarizer.summarize(events, work.recap)
@@ -88,20 +91,20 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
-    """Local date and time, then the gist."""
+    """Return a segment's title: local date and time, then the gist."""
     return f"{calendar.local(start_ms):%Y-%m-%d %H:%M} · {gist}"
 
 
 def salience_of(bullets: Sequence[TocBullet]) -> float:
-    """0..1: mean of the two most salient kinds among the bullets."""
+    """Return the salience of bullets, 0..1: the mean of the two most salient kinds among them."""
     best = sorted((KIND_SALIENCE[b.kind] for b in bullets), reverse=True)[:2]
     return round(sum(best) / len(best), 3) if best else 0.3
 
 
 def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], str]) -> TocNode:
-    """`node` with the words that its previous version was given by an agent or a language model.
+    """Return `node` with the words that an agent or a language model gave its previous version.
 
-    What a language model wrote is kept as long as `source`, the digest of what the node is written from, is what it was.
+    The words of a language model are kept while `source()`, the digest of what the node is written from, is unchanged.
     """
     if before is None or before.author == EXTRACTIVE:
         return node
@@ -156,7 +159,7 @@ def _digest(*parts: str) -> str:
 
 
 def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
-    """Grips of a segment's events; results are paired with their calls by tool_use_id."""
+    """Return the grips of a segment's events; results are paired with their calls by tool_use_id."""
     calls = {e.metadata["tool_use_id"]: e for e in events if e.type is EventType.TOOL_CALL and "tool_use_id" in e.metadata}
     grips: list[Grip] = []
     for event in events:

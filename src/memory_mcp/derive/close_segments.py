@@ -51,7 +51,7 @@ class CloseSegments:
         self._done = self._unfolded = None
 
     def pending(self) -> int:
-        """Events stored and not yet derived. Costs a query the first time, and nothing after it."""
+        """Return the number of events stored and not yet derived. The first call costs a query, later ones nothing."""
         return self._storage.events.last_seq() - self.reached()
 
     def reached(self) -> int:
@@ -91,7 +91,7 @@ class CloseSegments:
             self.fold()
 
     def fold(self) -> None:
-        """Join the term rows of nodes that have many, where any can have: looking for them reads a column of all rows."""
+        """Join the term rows of nodes that have many. Skipped if none can have: finding them reads a column of all rows."""
         if self._unfolded is None or self._unfolded >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._unfolded = 0
@@ -146,7 +146,7 @@ class CloseSegments:
         return placed
 
     def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
-        """Shrink the cut that holds `event`, which is now hidden by a duplicate."""
+        """Shrink the segment that holds `event`, which a duplicate now hides."""
         for place, cut in enumerate(cuts):
             if cut.start <= event.order <= cut.end:
                 held = event.event_id not in placed.events

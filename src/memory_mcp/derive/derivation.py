@@ -1,4 +1,4 @@
-"""One way to bring the tree up to date: which levels of it, and which processes do the work.
+"""Bring the tree up to date: which levels of it, and in which processes.
 
 Invariants
 1. Whoever publishes nodes holds `publishing`, so that two never make the same version.
@@ -64,7 +64,11 @@ class Publishing:
     """A reentrant lock for publishing nodes, across threads and across processes that have the memory open."""
 
     def __init__(self, exclusive: Callable[[str], AbstractContextManager[bool]], reread: Callable[[], None]) -> None:
-        """`reread` is called with the lock held when another process published since this one did."""
+        """Create the lock.
+
+        `exclusive` opens a lock that other processes respect. `reread` is called with it held when another process has published
+        since this one did.
+        """
         self._exclusive, self._reread = exclusive, reread
         self._lock = threading.RLock()
         self._held: list[AbstractContextManager[bool] | None] = []
@@ -125,7 +129,7 @@ class Derivation:
         self._segments.reread()
 
     def pending(self) -> int:
-        """Events stored and not yet derived."""
+        """Return the number of events stored and not yet derived."""
         return self._segments.pending()
 
     def reached(self) -> int:

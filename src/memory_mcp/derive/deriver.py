@@ -33,7 +33,7 @@ class Waiting:
     last: float = 0.0
 
     def note(self, now: float) -> None:
-        """There is something to do."""
+        """Note that there is something to do, at `now` (monotonic seconds)."""
         self.first = now if self.first is None else self.first
         self.last = now
 
@@ -90,7 +90,7 @@ class Deriver:
         return self._running
 
     def notify(self) -> None:
-        """Something was written."""
+        """Note that something was written, so that a run is due."""
         with self._changed:
             self._waiting.note(time.monotonic())
             self._wake()

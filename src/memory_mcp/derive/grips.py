@@ -44,7 +44,7 @@ _ERROR = re.compile(
 
 
 def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
-    """Grips of one event in order of place; `call` is the tool call a result answers, where it is known."""
+    """Return the grips of one event in order of place; `call` is the tool call that a result answers, if known."""
     if event.type in _MESSAGES:
         spans = spans_of(event.text) if _SUBSTANCE.search(event.text) else []
         return [_single(event, start, end, segment) for start, end in spans]
@@ -58,7 +58,7 @@ def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """Spans of at most about MAX_EXCERPT characters that cover the text's substance."""
+    """Return spans, each of about MAX_EXCERPT characters at most, of the paragraphs that contain words."""
     spans: list[tuple[int, int]] = []
     for start, end in _paragraphs(text):
         if not _SUBSTANCE.search(text, start, end):
@@ -117,7 +117,16 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
     failed = event.metadata.get("is_error") == "true" or event.metadata.get("exit_status", "0") not in ("", "0")
     head = _cut_back(event.text, 0, _HALF) if event.text.strip() else 0
     if call is not None and "command" in call.metadata and len(call.text) <= _HALF:
-        yield _pair(call, event, head, segment)
+        yield Grip(
+            grip_id=make_grip_id(call.timestamp, call.event_id, event.event_id, 0, head),
+            event_id_start=call.event_id,
+            event_id_end=event.event_id,
+            span_start=0,
+            span_end=head,
+            quote_hash=quote_hash(quote_of(call.text, event.text, 0, head)),
+            timestamp=call.timestamp,
+            segment=segment,
+        )
     elif failed and head:
         yield _single(event, 0, head, segment)
     if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
@@ -127,7 +136,10 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
 
 
 def _error_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Lines that name an error. Marks are looked for and then their lines: a line of data may be very long."""
+    """Yield the spans of lines that name an error.
+
+    Marks are searched for and their lines found around them: a line of data may be very long.
+    """
     end = -1
     while match := _ERROR.search(text, end + 1):
         start = text.rfind("\n", 0, match.start()) + 1
@@ -145,19 +157,6 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
         span_end=end,
         quote_hash=quote_hash(event.text[start:end]),
         timestamp=event.timestamp,
-        segment=segment,
-    )
-
-
-def _pair(call: Event, result: Event, end: int, segment: int) -> Grip:
-    return Grip(
-        grip_id=make_grip_id(call.timestamp, call.event_id, result.event_id, 0, end),
-        event_id_start=call.event_id,
-        event_id_end=result.event_id,
-        span_start=0,
-        span_end=end,
-        quote_hash=quote_hash(quote_of(call.text, result.text, 0, end)),
-        timestamp=call.timestamp,
         segment=segment,
     )
 

@@ -141,7 +141,7 @@ class RebuildToc:
         ]
 
     def _periods(self, cuts: Sequence[Segment]) -> None:
-        """Each period in turn, finest level first: text, then its own term rows."""
+        """Rebuild each period, finest level first: its text, then its own term rows."""
         rollups = RollUps(self._storage, self._calendar, self._summarizer)
         wanted = {p for day in {c.day for c in cuts} for p in rollup_targets(day)}
         for level in PERIODS:

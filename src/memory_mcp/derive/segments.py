@@ -42,7 +42,7 @@ class SegmentSettings:
     max_tokens: int = field(default=4000, metadata={"help": "A segment ends before an event that would pass this size."})
 
     def __post_init__(self) -> None:
-        """Ranges: a gap of a minute or more, segments of 200 tokens or more."""
+        """Raise ConfigError for a gap below a minute or segments below 200 tokens."""
         if self.gap_minutes < 1 or self.max_tokens < 200:
             raise ConfigError("[toc] needs gap_minutes >= 1 and max_tokens >= 200")
 
@@ -155,7 +155,10 @@ class _Placing:
 
 
 def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
-    """Of recaps in order the one that tells of a cut: the first of its stream that was written after it had begun."""
+    """Return the recap of a segment: the first of its stream that was written after the segment had begun.
+
+    `recaps` are in order of time.
+    """
     return next((recap for recap in recaps if recap.stream == cut.stream and recap.order >= cut.start), None)
 
 

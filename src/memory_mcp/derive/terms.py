@@ -113,7 +113,7 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 
 
 def refit_all(store: TocStore, days: Iterable[str]) -> None:
-    """As `refit`, for every period above days whose segments have lost terms."""
+    """Do as `refit`, for every period above days whose segments have lost terms."""
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
         refit(store, sorted(t for t in targets if level_of(t) is level))
@@ -150,7 +150,7 @@ class TermBook:
         self._stored.clear()
 
     def add(self, segments: Sequence[Filed]) -> Added:
-        """Rows for these segments: the new terms of each, of its periods, and of the root.
+        """Write term rows for segments: the new terms of each, of its periods, and of the root.
 
         A segment that lost terms gets all its rows anew; its periods keep them until `refit_all`.
         """
@@ -250,7 +250,7 @@ class TermBook:
 
 
 def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
-    """Return the root's row for segments of a project, given their sets; `sign` -1 for terms they lost."""
+    """Return the root's row for segments of a project from their sets of terms, each `(n,)` uint32; `sign` -1 for lost terms."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 

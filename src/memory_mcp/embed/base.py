@@ -14,7 +14,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in settings and metrics."""
+        """The name of the embedder in settings and metrics."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from memory_mcp.embed.models import FILES, Model
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
 #: Called with the bytes downloaded so far and in total.
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 #: Files to download; a repository may have other formats of the same weights.
 _WANTED = (*FILES, "README.md", "LICENSE*", "NOTICE*")
@@ -34,7 +34,7 @@ _OWN_TROUBLE = frozenset({errno.ENOSPC, errno.EACCES, errno.EROFS})
 _BY_HAND = "Nothing was changed. Without a network, copy the model's folder here and say: memory-mcp embedder use FOLDER"
 
 
-def fetch(model: Model, told: Told | None = None) -> int:
+def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
     """Download a model of the hub into its folder; return its size in bytes.
 
     Raises LayerUnavailable when the hub cannot be reached, InvalidQuery when it has no such model or one of another kind.
@@ -47,8 +47,15 @@ def fetch(model: Model, told: Told | None = None) -> int:
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
-        _download(model.name, staged, Path(scratch) / "cache", told)
-        _check(model.name, staged)
+        _download(model.name, staged, Path(scratch) / "cache", on_progress)
+        missing = [f for f in FILES if not (staged / f).is_file()]
+        if missing:
+            raise InvalidQuery(
+                f"{model.name} is no model2vec model: it has no {' and no '.join(missing)}", "Nothing was changed."
+            )
+        from memory_mcp.embed.model2vec import Model2Vec
+
+        Model2Vec(staged).embed(["a first word"])
         # The library's notes about a download.
         shutil.rmtree(staged / ".cache", ignore_errors=True)
         if not model.here:
@@ -57,7 +64,7 @@ def fetch(model: Model, told: Told | None = None) -> int:
     return sum(f.stat().st_size for f in model.folder.iterdir() if f.is_file())
 
 
-def _download(name: str, staged: Path, cache: Path, told: Told | None) -> None:
+def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | None) -> None:
     from huggingface_hub import errors, snapshot_download
 
     try:
@@ -67,7 +74,7 @@ def _download(name: str, staged: Path, cache: Path, told: Told | None) -> None:
             cache_dir=cache,
             allow_patterns=list(_WANTED),
             etag_timeout=_PATIENCE,
-            tqdm_class=_progress_class(told),
+            tqdm_class=_progress_class(on_progress),
         )
     except (errors.RepositoryNotFoundError, errors.GatedRepoError, errors.HFValidationError) as error:
         hint = "Names are OWNER/NAME, as the hub shows them; memory-mcp embedder list names some that fit."
@@ -80,17 +87,8 @@ def _download(name: str, staged: Path, cache: Path, told: Told | None) -> None:
         raise LayerUnavailable(f"{name} could not be fetched: {reason}", _BY_HAND) from error
 
 
-def _check(name: str, staged: Path) -> None:
-    missing = [f for f in FILES if not (staged / f).is_file()]
-    if missing:
-        raise InvalidQuery(f"{name} is no model2vec model: it has no {' and no '.join(missing)}", "Nothing was changed.")
-    from memory_mcp.embed.model2vec import Model2Vec
-
-    Model2Vec(staged).embed(["a first word"])
-
-
-def _progress_class(told: Told | None) -> Any:
-    """Return a tqdm class that reports bytes to `told` and draws nothing."""
+def _progress_class(on_progress: OnProgress | None) -> Any:
+    """Return a tqdm class that reports bytes to `on_progress` and draws nothing."""
     from tqdm import tqdm
 
     # The total grows with each file, and two bars count the same bytes: progress never goes back.
@@ -103,8 +101,8 @@ def _progress_class(told: Told | None) -> Any:
         def update(self, n: float | None = 1) -> None:
             nonlocal most
             super().update(n)
-            if told and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:
+            if on_progress and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:
                 most = self.n / self.total
-                told(int(self.n), int(self.total))
+                on_progress(int(self.n), int(self.total))
 
     return Bar

@@ -9,7 +9,7 @@ import hashlib
 import os
 import struct
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -109,22 +109,17 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
         what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"
         raise LayerUnavailable(f"the folder of the embedding model, {folder}, {what}", _HINT)
     try:
-        digest = _digest(folder / n for n in FILES)
+        digest = hashlib.blake2b(digest_size=16)
+        for name in FILES:
+            digest.update((folder / name).stat().st_size.to_bytes(8, "little"))
+            with (folder / name).open("rb") as f:
+                while block := f.read(_CHUNK):
+                    digest.update(block)
         dimensions = int(head(folder / WEIGHTS)[0]["embeddings"]["shape"][1])
     except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error) as error:
         raise LayerUnavailable(f"the embedding model in {folder} cannot be read: {error}", _HINT) from error
     found = {"name": Model2Vec.name, "version": VERSION, "folder": str(folder)}
-    return {**found, "digest": digest, "dimensions": dimensions}
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        digest.update(path.stat().st_size.to_bytes(8, "little"))
-        with path.open("rb") as f:
-            while block := f.read(_CHUNK):
-                digest.update(block)
-    return digest.hexdigest()
+    return {**found, "digest": digest.hexdigest(), "dimensions": dimensions}
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -43,9 +43,16 @@ class Static:
     """
 
     def __init__(self, found: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
-        """`found` holds "embeddings" `(rows, dimensions)`, for some models "weights" and "mapping" by token.
+        """Create the model.
 
-        Raises ValueError if they do not fit the tokenizer.
+        Args:
+        found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
+        tokenizer: The model's tokenizer.
+        config: The model's settings.
+
+        Raises:
+        ValueError: The arrays do not fit the tokenizer.
+
         """
         vocabulary = tokenizer.get_vocab()
         self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -68,7 +75,7 @@ class Static:
 
     @property
     def dim(self) -> int:
-        """Columns of the matrix."""
+        """The number of dimensions of a vector."""
         return int(self._rows.shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
@@ -86,16 +93,13 @@ class Static:
         else:
             for place, several in enumerate(ids):
                 if several:
-                    out[place] = self._weighed(several).mean(axis=0)
+                    rows = self._rows[several if self._mapping is None else self._mapping[several]]
+                    out[place] = (rows if self._weights is None else rows * self._weights[several][:, None]).mean(axis=0)
         if not self._normalize:
             return out
         wide = out.astype(np.float32)
         unit: NDArray[Any] = (wide / (np.linalg.norm(wide, axis=1, keepdims=True) + 1e-32)).astype(kept)
         return unit
-
-    def _weighed(self, ids: list[int]) -> NDArray[Any]:
-        rows = self._rows[ids if self._mapping is None else self._mapping[ids]]
-        return rows if self._weights is None else rows * self._weights[ids][:, None]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, without the unknown one."""

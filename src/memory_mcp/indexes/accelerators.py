@@ -1,6 +1,6 @@
-"""The indexes of one open memory: made from the settings, looked after together, and let go in order.
+"""The indexes of one open memory: opened as the settings say, maintained together, and closed in order.
 
-No engine is loaded before an index is first asked for; one that cannot be loaded is a layer that cannot be used.
+No engine is loaded before an index is first used. If an engine cannot be loaded, its layer is unavailable.
 """
 
 import logging
@@ -28,42 +28,42 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The indexes there can be, in the order they are looked after.
+#: All indexes, in the order in which they are maintained.
 NAMES = ("bm25", "vector")
 
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """What embeds, and how much of the memory it embedded."""
+    """The embedding model in use, and how many documents it embedded."""
 
     model: Model
     dimensions: int
-    #: Of the model's files.
+    #: Digest of the model's files.
     digest: str
-    #: Folder of the model that made what is searched now, while this one takes its place; "": this one did.
+    #: Folder of the former model, whose vectors are searched until this one has embedded everything; "" afterwards.
     served_by: str
     documents: int
-    #: Documents most of whose words the model does not know: left to the layers that look for words.
+    #: Documents of which the model knows no word: only the keyword index finds them.
     unknown: int
 
     @property
     def unknown_share(self) -> float:
-        """Of all documents."""
+        """The share of all documents that the model knows no word of, 0..1."""
         return self.unknown / self.documents if self.documents else 0.0
 
     @property
     def remark(self) -> str:
-        """What there is to say of it beside a healthy index, "" for nothing."""
-        told = []
+        """A sentence on what is unusual about the embedding; "" for nothing."""
+        remarks = []
         if self.served_by:
-            told.append(f"embedding anew with {self.model.name}, the old index serves")
+            remarks.append(f"embedding anew with {self.model.name}, the old index serves")
         if self.unknown:
-            told.append(f"{self.unknown:,} of {self.documents:,} documents ({self.unknown_share:.1%}) are left to keywords")
-        return "; ".join(told)
+            remarks.append(f"{self.unknown:,} of {self.documents:,} documents ({self.unknown_share:.1%}) are left to keywords")
+        return "; ".join(remarks)
 
 
 class Accelerators:
-    """Every index that is switched on."""
+    """All indexes that are switched on. Every method may be called by any thread."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class Accelerators:
         directory: Path | None,
         clock: Clock,
         give_way: Callable[[], None] = lambda: None,
-        tended: bool = False,
+        is_maintained: bool = False,
     ) -> None:
-        """Keep what `settings` switch on.
+        """Create the set of indexes; none is opened yet.
 
         Args:
-            settings: Of both indexes.
-            topics: Of the topic graph.
+            settings: Settings of the keyword and the vector index.
+            topics: Settings of the topic graph.
             model: Name or folder of the embedding model.
-            storage: What is indexed.
-            directory: Data directory; None keeps no index.
-            clock: Tells ages.
-            give_way: Waits while callers are answered.
-            tended: Whether `tend` is called again and again; without, an index is read when it is first asked for.
+            storage: The store that is indexed.
+            directory: The data directory; None for a memory without indexes.
+            clock: The current time, for ages.
+            give_way: Called between steps of long work; returns once no caller waits for an answer.
+            is_maintained: Whether `maintain` is called repeatedly. If not, an index is read from disk when it is first used.
 
         """
         self._settings, self._topics = settings, topics
@@ -98,32 +98,33 @@ class Accelerators:
         self._making, self._following = threading.Lock(), threading.Lock()
         self._improving: threading.Thread | None = None
         self._closed = False
-        #: The model that was loaded ahead of the first question.
+        #: The model that was loaded before the first question needed it.
         self._warmed: Embedder | None = None
         self._warm_once = threading.Event()
-        #: Why an index that is switched on is not there.
+        #: Reasons by name why an index that is switched on cannot be used.
         self.reasons: dict[str, str] = {}
-        self._tended = tended
+        self._is_maintained = is_maintained
         self._give_way = give_way
 
     def switched_off(self, name: str) -> list[str]:
-        """Settings that keep an index off."""
+        """Return the settings that are false and keep an index off."""
         own = self._settings.bm25 if name == "bm25" else self._settings.vector
         switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": own.enabled}
         return [key for key, on in switches.items() if not on]
 
     def enabled(self, name: str) -> bool:
-        """Whether the settings want it."""
+        """Return whether an index is switched on, and the memory has a directory for it."""
         return self._directory is not None and not self.switched_off(name)
 
     def searcher(self, name: str) -> Searcher | None:
-        """An index, made when it is first asked for; None when it is off or cannot be had (see `reasons`)."""
+        """Return an index, opened on first use; None when it is off or cannot be used (see `reasons`)."""
         with self._making:
             if name not in self._searchers:
                 self._searchers[name] = self._made(name) if self.enabled(name) else None
             return self._searchers[name]
 
     def _made(self, name: str) -> Searcher | None:
+        """Open an index; None with an entry in `reasons` if that fails."""
         try:
             found = self._make(name)
         except LayerUnavailable as error:
@@ -133,7 +134,7 @@ class Accelerators:
             self.reasons[name] = f"{error.name} is not installed"
             log.warning("the %s layer cannot be used: %s is not installed", name, error.name)
             return None
-        if not self._tended:
+        if not self._is_maintained:
             found.keeper.load()
         return found
 
@@ -160,11 +161,14 @@ class Accelerators:
 
     @property
     def keepers(self) -> "dict[str, Keeper]":
-        """Of every index that is there."""
+        """The maintainers of all usable indexes, by name."""
         return {n: s.keeper for n in NAMES if (s := self.searcher(n)) is not None}
 
     def keeper(self, name: str) -> "Keeper":
-        """Of one index; InvalidQuery for an unknown name, LayerUnavailable when it is off."""
+        """Return the maintainer of one index.
+
+        Raises InvalidQuery for an unknown name and LayerUnavailable when the index is off or cannot be used.
+        """
         if name not in NAMES:
             raise InvalidQuery(f"unknown index: {name!r}", f"Indexes are {', '.join(NAMES)}.")
         searcher = self.searcher(name)
@@ -178,20 +182,20 @@ class Accelerators:
 
     @property
     def embedder(self) -> str:
-        """The model that embeds, by its name or its folder's; none where there is none."""
+        """The name of the embedding model, or of its folder; "none" without a vector index."""
         if self.searcher("vector") is None:
             return "none"
         model = named(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
     def no_topics(self) -> tuple[bool, str, str]:
-        """Return whether topics are switched on, why there are none all the same, and the setting that would change that."""
+        """Return why there are no topics: whether they are switched on, the reason, and the setting that enables them."""
         if self._topics.enabled:
             return True, "a memory without a directory keeps no index", ""
         return False, "disabled (topics.enabled = false)", "topics.enabled = true"
 
     def topics(self) -> "TopicKeeper | None":
-        """What looks after the topic graph, made when it is first asked for; None where there is none (see `no_topics`)."""
+        """Return the maintainer of the topic graph, created on first use; None without topics (see `no_topics`)."""
         if self._directory is None or not self._topics.enabled:
             return None
         with self._making:
@@ -205,7 +209,7 @@ class Accelerators:
             return self._topic_keeper
 
     def labeller(self) -> "Labeller | None":
-        """What has topics named by a language model; None where there are no topics."""
+        """Return what has a language model name topics; None without topics."""
         keeper = self.topics()
         if keeper is None:
             return None
@@ -219,12 +223,12 @@ class Accelerators:
         return keeper is not None and keeper.begin()
 
     def _embedding_model(self) -> "Embedder | None":
-        """What new vectors are made by; None where nothing embeds (see `reasons`)."""
+        """Return the model that embeds new documents; None without a vector index."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         return None if searcher is None else searcher.embedder
 
     def embedding(self) -> Embedding | None:
-        """What embeds; None where nothing does (see `reasons`)."""
+        """Return the embedding model with its numbers; None without a vector index (see `reasons`)."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         if searcher is None:
             return None
@@ -240,28 +244,28 @@ class Accelerators:
         )
 
     def statuses(self) -> dict[str, IndexStatus]:
-        """How every index is that is there."""
+        """Return the state of every usable index, by name."""
         return {name: keeper.status() for name, keeper in self.keepers.items()}
 
     def load(self) -> None:
-        """Read every index from disk that is not read yet: questions wait for that."""
+        """Read from disk every index that is not read yet, and load the embedding model; questions wait for that."""
         for keeper in self.keepers.values():
             keeper.load_once()
         self._warm()
 
-    def tend(self) -> bool:
-        """One round for each index; whether more is waiting. Nobody else has them follow the store meanwhile."""
+    def maintain(self) -> bool:
+        """Do one round of upkeep for each index; return whether more work waits. Only one call at a time follows the store."""
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
             if len(far) > 1:
                 far[0].follow_beside(far[1:])
-            waiting = [keeper.tend() for keeper in self.keepers.values()]
+            waiting = [keeper.maintain() for keeper in self.keepers.values()]
         self._warm()
         return any(waiting)
 
     def _warm(self) -> None:
-        """Have the model loaded before somebody waits for it: a third of a second, once an index is there to be asked."""
+        """Load the embedding model once a vector index can be searched: a question would wait a third of a second for it."""
         serving = self._to_warm()
         if serving is None or serving is self._warmed:
             return
@@ -280,31 +284,34 @@ class Accelerators:
         return searcher.serving if searcher is not None and searcher.keeper.index.position.outbox else None
 
     def wait(self, seconds: float) -> float:
-        """Wait until the indexes and their model are read from disk, at most this long; the seconds waited.
+        """Wait until the indexes and their model are read from disk, at most `seconds`; return the seconds waited.
 
-        An index that is being built, or that is broken, is not waited for.
+        An index that is being built or is damaged is not waited for.
         """
         began = time.monotonic()
-        for keeper in self.keepers.values() if self._tended else ():
+        for keeper in self.keepers.values() if self._is_maintained else ():
             if keeper.index.health is Health.LOADING:
                 keeper.index.wait(max(0.0, began + seconds - time.monotonic()))
-        if self._tended and self._warmed is None and self._to_warm() is not None:
+        if self._is_maintained and self._warmed is None and self._to_warm() is not None:
             self._warm_once.wait(max(0.0, began + seconds - time.monotonic()))
         return time.monotonic() - began
 
     @property
     def busy(self) -> bool:
-        """Whether one is being built or has changes to take in; loads nothing."""
+        """Whether an index is being built or has changes to index. Opens no index."""
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
 
     def due(self, change: int) -> tuple[int, int] | None:
-        """Work before every index that can be kept has taken a change in, done and in all; None: there is none."""
+        """Return the work until every usable index has indexed a change of the store: units done and in all; None for none.
+
+        `change` is the number of the change in the outbox.
+        """
         parts = [found for keeper in self.keepers.values() if (found := keeper.due(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property
     def at_rest(self) -> bool:
-        """Whether every index has taken in and written all that is stored."""
+        """Whether every index has indexed and committed everything that is stored."""
         return all(keeper.at_rest for keeper in self.keepers.values())
 
     def settle(self) -> None:
@@ -314,18 +321,18 @@ class Accelerators:
                 keeper.settle()
 
     def purge(self, name: str) -> None:
-        """Leave no byte of what one index held and holds no more; raises as `Keeper.purge`."""
+        """Remove all bytes of replaced and dropped documents from one index. Raises as `keeper` and `Keeper.purge`."""
         keeper = self.keeper(name)
         with self._following:
             keeper.purge()
 
     def commit(self, few: bool = True) -> int:
-        """Make changes durable, with `few` also those that are few and recent; how many indexes had any."""
+        """Write changes to disk; return how many indexes had any. Without `few`, a few recent changes are not written yet."""
         indexes = [keeper.index for keeper in self.keepers.values()]
         return sum(index.commit() if few else index.commit_due() for index in indexes)
 
     def improve(self) -> bool:
-        """Begin to build, in a thread of its own, what makes searching faster; False while that is under way."""
+        """Start a thread that rewrites indexes in a faster form; return False if one is still at work."""
         if self._improving is not None and self._improving.is_alive():
             return False
         self._improving = threading.Thread(target=self._improve, name="improving", daemon=True)
@@ -341,12 +348,15 @@ class Accelerators:
         except Exception:
             log.exception("an index could not be made faster; it is tried again")
 
-    def rebuild(self, name: str, told: Callable[[int], None] = lambda _: None) -> "Rebuilt":
-        """Build one index anew from the store; what retention left out comes back until it is due again."""
-        return self.keeper(name).rebuild(told, keep_cutoffs=False)
+    def rebuild(self, name: str, on_progress: Callable[[int], None] = lambda _: None) -> "Rebuilt":
+        """Rebuild one index from the store and return the result. Documents dropped by age come back until retention runs.
+
+        `on_progress` is called with the number of documents so far. Raises as `keeper` and `Keeper.rebuild`.
+        """
+        return self.keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
-        """What retention asks for now: documents left out, by index and level."""
+        """Drop documents that are older than the settings allow; return their number by index and level."""
         pruned, settings = {}, self._settings.bm25
         for name, keeper in self.keepers.items():
             status = keeper.status()
@@ -356,12 +366,15 @@ class Accelerators:
         return pruned
 
     def prune(self, name: str, age_days: int, level: str) -> Mapping[str, int]:
-        """Leave out what is older, of one level or all of them, whatever the settings say; documents by level."""
+        """Drop documents older than `age_days` from one index, whatever the settings say; return their number by level.
+
+        `level` is segment, day, week or all. Raises InvalidQuery for another level, and as `keeper`.
+        """
         cutoffs = retention.by_hand(age_days, level, self._clock.now_ms())
         return self.keeper(name).index.prune(cutoffs)
 
     def close(self) -> None:
-        """Commit what waits and let go."""
+        """Commit all changes and close the indexes."""
         self._closed = True
         if self._topic_keeper is not None:
             self._topic_keeper.close()

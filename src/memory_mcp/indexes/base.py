@@ -56,6 +56,20 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexQuery:
+    """A search of an index."""
+
+    text: str
+    filters: Filters
+    #: Most documents or messages returned.
+    limit: int
+    #: Least raw score of a document: a BM25 score or a cosine similarity.
+    least: float = 0.0
+    #: Whether the text names something by its exact words.
+    literal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """One document found: ids and scores. Its words are read from the store."""
 
@@ -100,26 +114,26 @@ class Searcher(Protocol):
 
     keeper: Any
 
-    def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
-        """Return the best documents with raw scores of at least `least`, filters applied first.
+    def search(self, query: IndexQuery) -> Matches:
+        """Return the best documents of a query, filters applied first.
 
         Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
-    def candidates(self, text: str, filters: Filters, limit: int, also: Any) -> Any:
-        """Return the best `limit` messages as `Candidates`, and those named in `also`, `(n,)` uint64.
+    def candidates(self, query: IndexQuery, also: Any) -> Any:
+        """Return the best messages of a query as `Candidates`, and those named in `also`, `(n,)` uint64.
 
         Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
     def scale(self, text: str) -> float:
-        """Return the divisor that turns raw scores of messages into shares of the highest possible score."""
+        """Return the highest possible raw score of a message for a text, by which raw scores are divided."""
         ...
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
-        """Return those of some events that match, scored as the index would."""
+        """Return those of some events, which are not indexed yet, that match a text, scored as the index would score them."""
         ...
 
     def improve(self, goes_on: Callable[[], bool]) -> int:

@@ -69,8 +69,11 @@ HYBRID: dict[DocType, Table] = {
 }  # fmt: skip
 
 
-def standing(scores: Array, possible: float, sharpness: float) -> Array:
-    """Return normalized scores, `(n,)`, of BM25 scores, best first; `possible` is the query's highest score."""
+def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
+    """Return the normalized scores of BM25 scores, both `(n,)` float64, best first.
+
+    `possible` is the query's highest possible score. The higher `sharpness`, the more the best stand out.
+    """
     if not len(scores):
         return scores
     odds = np.exp(sharpness * (scores - scores[0]))
@@ -78,8 +81,11 @@ def standing(scores: Array, possible: float, sharpness: float) -> Array:
     return found
 
 
-def share(similarities: Array) -> Array:
-    """Return normalized scores, `(n,)`, of similarities, best first; of fewer than ten as if the last were repeated."""
+def normalized_similarity(similarities: Array) -> Array:
+    """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first.
+
+    Fewer than ten similarities are treated as if the last were repeated.
+    """
     if not len(similarities):
         return similarities
     distances = np.maximum(1.0 - similarities.astype(np.float64), _NEAREST)
@@ -89,7 +95,7 @@ def share(similarities: Array) -> Array:
     return found
 
 
-def calibrated(table: Table, standings: Array) -> Array:
-    """Return the table's values at some normalized scores, `(n,)`; clamped at both ends."""
-    found: Array = np.interp(standings, [x for x, _ in table], [y for _, y in table])
+def calibrated(table: Table, normalized: Array) -> Array:
+    """Return the table's values at some normalized scores, both `(n,)` float64; beyond the table's ends that of the end."""
+    found: Array = np.interp(normalized, [x for x, _ in table], [y for _, y in table])
     return found

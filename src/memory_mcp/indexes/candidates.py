@@ -45,7 +45,10 @@ class Candidates:
     def of(
         cls, live: LivePart[Any], rows: Array, unit: Array, raw: Array, words: Array | None = None, meaning: Array | None = None
     ) -> "Candidates":
-        """Return candidates of one part from the rows of their best grips and their units, both `(n,)`."""
+        """Return candidates of one part from the rows of their best grips and their units, both `(n,)`.
+
+        `raw` are their scores, `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`; None for zeros.
+        """
         grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
         node = units.node_first[unit]
         name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
@@ -64,11 +67,11 @@ class Candidates:
         return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
 
     def taken(self, places: Array) -> "Candidates":
-        """Return the candidates at `places`, in that order."""
+        """Return the candidates at `places`, `(n,)`, in that order."""
         return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
     def best(self, limit: int, also: Array) -> "Candidates":
-        """Return the `limit` highest by `raw`, best first, ties by key, then those named in `also`."""
+        """Return the `limit` highest by `raw`, best first, ties by key, then those named in `also`, `(n,)` uint64."""
         order = np.lexsort((self.lo, self.hi, -self.raw))
         kept = np.isin(self.message[order], also)
         kept[:limit] = True
@@ -76,7 +79,10 @@ class Candidates:
 
 
 def lone(name: int, session: int, start_ms: int, role: str, share: float, similarity: float) -> Candidates:
-    """Return one message that is not indexed yet, as if alone in its segment; without grip and segment."""
+    """Return one message that is not indexed yet, as if it were the only one of its segment; it has no grip and no segment.
+
+    `share` is its BM25 score as a share of the highest possible one, `similarity` its cosine similarity.
+    """
     zero = np.zeros(1, dtype=np.uint64)
     return Candidates(
         np.array([name], dtype=np.uint64), np.array([session], dtype=np.uint64), zero, zero, zero, zero, zero,

@@ -1,4 +1,4 @@
-"""The columns that filters read, one array each; a part has one table of nodes and one of grips."""
+"""The columns that filters read, one array each: a part has one table of nodes and one of grips."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,15 +48,19 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The documents of one table; all arrays have the same length."""
+    """The documents of one table; every array is `(documents,)`, of the type in `_TYPES`."""
 
+    #: Halves of the keys.
     hi: Array
     lo: Array
+    #: Times, UTC milliseconds.
     start: Array
     end: Array
+    #: Indices in `LEVELS`, in `_KINDS`, and values of `Visible`.
     level: Array
     kind: Array
     seen: Array
+    #: Codes of strings; several names are joined by `_AND`.
     project: Array
     agents: Array
     speakers: Array
@@ -75,7 +79,7 @@ class Columns:
 
     @classmethod
     def of(cls, documents: Sequence[IndexDocument], units: Sequence[int], names: Names) -> "Columns":
-        """Return the columns of documents; `units` are the indices of their units."""
+        """Return the columns of documents; `units` are the indices of their units. New strings are added to `names`."""
         rows = [
             (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), names.code(d.project),
              names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit, d.message, ROLES.index(d.role), d.asks)
@@ -85,7 +89,10 @@ class Columns:
         return cls(*(np.array(c, dtype=t) for c, t in zip(columns, _TYPES.values(), strict=True)))
 
     def taken(self, rows: Array, units: Array, codes: Array) -> "Columns":
-        """Return some rows, with new unit indices (`units` by old index) and string codes (`codes` by old code)."""
+        """Return some rows, `(n,)`, with other unit indices and string codes.
+
+        `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new code by the old one.
+        """
         picked = {n: getattr(self, n)[rows] for n in NAMES}
         for name in _NAMED:
             picked[name] = codes[picked[name]].astype("<i4")
@@ -93,7 +100,7 @@ class Columns:
         return Columns(**picked)
 
     def named(self, rows: Array) -> Array:
-        """Return the codes of strings in some rows, sorted."""
+        """Return the distinct codes of strings in some rows, `(n,)`, sorted."""
         codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _NAMED]))
         return codes
 
@@ -131,7 +138,7 @@ class Columns:
         return mask
 
     def partly(self, rows: Array, window: TimeWindow) -> Array:
-        """Return which of some rows are segments that cross an edge of the window: `(rows,)` bool."""
+        """Return which of some rows, `(n,)`, are segments that cross an edge of the window: `(n,)` bool."""
         outside: Array = (self.start[rows] < window.start_ms) | (self.end[rows] >= window.end_ms)
         outside &= self.level[rows] == SEGMENT
         return outside
@@ -139,11 +146,13 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of a part in order, and where their documents are in its tables."""
+    """The units of a part in order, and where their documents are in its tables; every array is `(units,)`."""
 
+    #: Keys, uint64; indices in `LEVELS`; times of the end, UTC milliseconds.
     key: Array
     level: Array
     end: Array
+    #: First row and number of rows of each in the tables of nodes and grips, int32.
     node_first: Array
     node_count: Array
     grip_first: Array
@@ -171,7 +180,7 @@ class Units:
 
     @classmethod
     def counted(cls, key: Array, level: Array, end: Array, nodes: Array, grips: Array, session: Array) -> "Units":
-        """Return units from their numbers of documents, which are adjacent."""
+        """Return units from their columns, each `(units,)`; `nodes` and `grips` are numbers of documents, which are adjacent."""
         return cls(key, level, end, _firsts(nodes), nodes, _firsts(grips), grips, session)
 
     def arrays(self) -> dict[str, Array]:
@@ -181,13 +190,14 @@ class Units:
 
 
 def _firsts(counts: Array) -> Array:
+    """Return the first row of each of adjacent ranges of these lengths, `(n,)` int32."""
     firsts = np.zeros(len(counts), dtype="<i4")
     np.cumsum(counts[:-1], out=firsts[1:])
     return firsts
 
 
 def ranges(starts: Array, counts: Array) -> Array:
-    """Return start, start + 1, ... of each range, concatenated, int64."""
+    """Return start, start + 1, ... of each range, concatenated, `(sum of counts,)` int64; `starts` and `counts` are `(n,)`."""
     wide = counts.astype(np.int64)
     places: Array = np.repeat(starts - np.cumsum(wide) + wide, wide) + np.arange(wide.sum())
     return places

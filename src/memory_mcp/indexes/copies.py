@@ -108,7 +108,7 @@ class Copies:
 
     @classmethod
     def joined(cls, several: "Sequence[Copies]", kept: Sequence[tuple[Array, Array]]) -> "Copies":
-        """Return one from several: of each the kept rows (nodes, grips), in order."""
+        """Return one from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
         names = Names([""])
         codes = []
         for own, (_, rows) in zip(several, kept, strict=True):
@@ -154,6 +154,7 @@ _BULLETS, _PINNED = _NAMES.index("bullets"), _NAMES.index("pinned")
 
 
 def _packed(node: TocNode) -> bytes:
+    """Return a node as JSON, as a list of its fields; pins change without the index, so that none is stored."""
     values: list[Any] = [getattr(node, name) for name in _NAMES]
     values[_PINNED] = False
     values[_BULLETS] = [[b.text, b.grip_ids, b.kind, b.project, b.agent] for b in node.bullets]
@@ -161,6 +162,7 @@ def _packed(node: TocNode) -> bytes:
 
 
 def _unpacked(text: str, whole: bool) -> TocNode:
+    """Return the node of `_packed`, with bullets if `whole`."""
     held = dict(zip(_NAMES, json.loads(text), strict=True))
     held["bullets"] = tuple(
         TocBullet(said, tuple(grips), MemoryKind(kind), project, agent)

@@ -116,6 +116,7 @@ def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
 
 
 def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: bool) -> IndexDocument:
+    """Return the document of a segment; without `with_words` it has none of its events' texts."""
     assert source.segment is not None
     spans: dict[EventId, list[tuple[int, int]]] = {}
     for grip in grips:
@@ -169,6 +170,7 @@ def _period(node: TocNode) -> Iterable[IndexDocument]:
 
 
 def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str], words: tuple[str, ...]) -> IndexDocument:
+    """Return the document of a period, or of one project's share of it if `visible` is SCOPED."""
     scoped = visible is Visible.SCOPED
     own = [b for b in node.bullets if b.project == project] if scoped else []
     return IndexDocument(
@@ -189,6 +191,7 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
 
 
 def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str) -> IndexDocument:
+    """Return the document of a grip; `events` are those of its segment, `kind` that of the bullet that cites it."""
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)

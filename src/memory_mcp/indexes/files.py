@@ -41,7 +41,10 @@ class Checked:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays one after the other in numpy's format, ordered by name; see `Contents.arrays`."""
+    """Write arrays of any shape one after the other in numpy's format, ordered by name; see `Contents.arrays`.
+
+    Raises OSError when the file cannot be written.
+    """
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as f:
         for name in sorted(arrays):
             np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
@@ -76,9 +79,10 @@ class Contents:
     """The files of one directory: verified and copied, or mapped in place if they were verified before."""
 
     def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path, trusted: bool = False) -> None:
-        """Read every file of `files`; IndexUnreadable when one is missing, of another size or changed.
+        """Read every file of `files` below `directory`.
 
-        Large `trusted` ones are mapped instead: reading 556 MB takes 2 s, which a first answer would wait for.
+        Large `trusted` ones are mapped instead: reading 556 MB takes 2 s, which a first answer would wait for. `scratch` is a
+        folder for the unnamed file of copies. Raises IndexUnreadable when a file is missing, of another size or changed.
         """
         self._views: dict[str, memoryview] = {}
         #: Files mapped in place; one that was truncated since must not be read (see `cut_short`).
@@ -94,6 +98,7 @@ class Contents:
                 self._copy(directory, files, held)
 
     def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
+        """Copy all files into one file or buffer, verified, and view them there."""
         places: dict[str, tuple[int, int]] = {}
         at = 0
         for name, wanted in files.items():
@@ -126,6 +131,7 @@ class Contents:
         return found
 
     def _read(self, name: str, offset: int) -> tuple[Array, int]:
+        """Return the array that begins at an offset of a file, not copied, and the offset after it."""
         data = self.bytes_of(name)
         head = io.BytesIO(bytes(data[offset : offset + 4096]))
         np.lib.format.read_magic(head)
@@ -137,7 +143,7 @@ class Contents:
 
 
 def cut_short(maps: Iterable[mmap.mmap]) -> bool:
-    """Whether a mapped file was truncated: reading beyond its end would kill the process."""
+    """Return whether a mapped file was truncated: reading beyond its end would kill the process."""
     return any(held.size() < len(held) for held in maps)
 
 
@@ -147,6 +153,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
+    """Map a file of a known size; IndexUnreadable if that fails or the size differs."""
     try:
         with _opened(path) as f:
             held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -166,6 +173,7 @@ def _scratch_file(scratch: Path) -> Any:
 
 
 def _copy(path: Path, wanted: Checked, sink: Any) -> int:
+    """Copy a file into `sink` and return its size; IndexUnreadable if it is missing or differs from `wanted`."""
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
         with _opened(path) as f:

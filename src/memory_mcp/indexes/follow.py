@@ -66,10 +66,10 @@ class Member:
     index: LiveIndex[Any]
     workshop: Workshop
     #: Called with numbers of units, done and total, during bulk work.
-    told: Callable[[int, int], None] = lambda _done, _all: None
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None
 
 
-def follow(storage: Storage, member: Member, let_through: Callable[[], None] = lambda: None) -> bool:
+def follow(storage: Storage, member: Member, give_way: Callable[[], None] = lambda: None) -> bool:
     """Index one batch of changes; return whether there may be more."""
     index = member.index
     since = index.position
@@ -77,14 +77,14 @@ def follow(storage: Storage, member: Member, let_through: Callable[[], None] = l
     if not due.nodes and due.position == since:
         return False
     if sum(map(units.is_segment, due.nodes)) > BULK:
-        return follow_aside(storage, [member], let_through)
+        return follow_aside(storage, [member], give_way)
     sources, missing = units.read(storage, due.nodes)
     index.apply([unit_of(s) for s in sources], missing, due.position, since)
     # A generation that replaced it meanwhile has a position of its own.
     return due.more or index.position != due.position
 
 
-def follow_aside(storage: Storage, members: Sequence[Member], let_through: Callable[[], None] = lambda: None) -> bool:
+def follow_aside(storage: Storage, members: Sequence[Member], give_way: Callable[[], None] = lambda: None) -> bool:
     """Index many changes in child processes, one per index; return whether there may be more.
 
     The indexes have the same position, so that changes are read once. If killed, the work is repeated.
@@ -98,10 +98,10 @@ def follow_aside(storage: Storage, members: Sequence[Member], let_through: Calla
             found, missing = units.read(storage, due.nodes[start : start + units.READ])
             gone.extend(missing)
             for first in range(0, len(found), units.FRAME):
-                let_through()
+                give_way()
                 yield found[first : first + units.FRAME]
             for member in members:
-                member.told(min(start + units.READ, len(due.nodes)), len(due.nodes))
+                member.on_progress(min(start + units.READ, len(due.nodes)), len(due.nodes))
 
     with ExitStack() as held:
         held.enter_context(few_collections())
@@ -118,8 +118,8 @@ def rebuild(
     storage: Storage,
     index: LiveIndex[Any],
     workshop: Workshop,
-    told: Callable[[int], None],
-    let_through: Callable[[], None] = lambda: None,
+    on_progress: Callable[[int], None],
+    give_way: Callable[[], None] = lambda: None,
     keep_cutoffs: bool = True,
 ) -> int:
     """Build a new generation from the store and put it in place of the current one; return its documents."""
@@ -132,8 +132,8 @@ def rebuild(
         nonlocal done
         with counted:
             done += added
-            told(done)
-        let_through()
+            on_progress(done)
+        give_way()
 
     segments = storage.toc.tally(*EVERY_DAY, None).segments
     with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:

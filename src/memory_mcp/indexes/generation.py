@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """Its name in CURRENT."""
+        """The name of the generation in CURRENT."""
         return f"gen-{self.number:06d}"
 
 

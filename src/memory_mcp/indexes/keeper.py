@@ -31,20 +31,20 @@ class Rebuilt:
 
 
 class Keeper:
-    """Maintains one index. `tend` is called by one thread, everything else by any."""
+    """Maintains one index. `maintain` is called by one thread, everything else by any."""
 
     def __init__(
         self,
         storage: Storage,
         index: LiveIndex[Any],
         workshop: Workshop,
-        let_through: Callable[[], None] = lambda: None,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
         self._storage = storage
         self.index = index
         self._workshop = workshop
         index.merge_aside = workshop.merging
-        self._let_through = let_through
+        self._give_way = give_way
         self._building = threading.Lock()
         #: Documents of the current build so far; None without one.
         self._built: int | None = None
@@ -57,7 +57,7 @@ class Keeper:
         self._following: tuple[int, int] | None = None
         #: Whether changes came in bulk and their parts are not merged yet.
         self._came_in_bulk = False
-        self._member = Member(index, workshop, self._hear)
+        self._member = Member(index, workshop, self._note_progress)
 
     def status(self) -> IndexStatus:
         """Return the state of the index. Never raises."""
@@ -77,7 +77,7 @@ class Keeper:
         if self.index.health is Health.LOADING and not self._ended:
             self.load()
 
-    def tend(self) -> bool:
+    def maintain(self) -> bool:
         """Do one round: detect damage, index changes, commit, merge; return whether more is waiting."""
         if self._ended or time.monotonic() < self._wait_until:
             return False
@@ -101,7 +101,7 @@ class Keeper:
             self.heal()
         with span("index_follow"):
             try:
-                more = follow(self._storage, self._member, self._let_through)
+                more = follow(self._storage, self._member, self._give_way)
             finally:
                 self._following = None
         # Bulk changes may come in several parts, each of which costs every search 0.1 ms.
@@ -111,7 +111,7 @@ class Keeper:
             self.index.commit()
         return self.index.merge(thoroughly) or more
 
-    def _hear(self, done: int, total: int) -> None:
+    def _note_progress(self, done: int, total: int) -> None:
         self._following, self._came_in_bulk = (done, total), True
 
     @property
@@ -126,7 +126,7 @@ class Keeper:
         together = [self, *(k for k in others if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
-                follow_aside(self._storage, [k._member for k in together], self._let_through)
+                follow_aside(self._storage, [k._member for k in together], self._give_way)
         except Exception as error:
             log.exception("the indexes could not be kept together; each is kept on its own")
             self.index.last_error = str(error)
@@ -166,7 +166,7 @@ class Keeper:
             if not self._ended:
                 log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
 
-    def rebuild(self, told: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
+    def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
         """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
 
         Raises IndexNotReady if a build is running already.
@@ -179,10 +179,10 @@ class Keeper:
 
             def count(done: int) -> None:
                 self._built = done
-                told(done)
+                on_progress(done)
 
             with BUILDS.turn(lambda: self._ended), span("index_rebuild"):
-                done = rebuild(self._storage, self.index, self._workshop, count, self._let_through, keep_cutoffs)
+                done = rebuild(self._storage, self.index, self._workshop, count, self._give_way, keep_cutoffs)
             self.last_rebuild_secs = time.monotonic() - began
             return Rebuilt(done, int(self.last_rebuild_secs * 1000))
         finally:

@@ -77,7 +77,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def snapshot(self) -> Snapshot[B]:
-        """The parts that can be searched now; IndexUnreadable with the reason when there are none."""
+        """The parts that can be searched now. Raises IndexUnreadable with the reason when there are none."""
         found = self._snapshot
         if found is None or cut_short(m for live in found for m in live.part.maps):
             raise IndexUnreadable("files of the index were cut short from outside" if found else self._reason)
@@ -85,7 +85,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def position(self) -> Position:
-        """How far it has followed the store."""
+        """How far the index has followed the store."""
         found = self._snapshot
         return found.position if found else Position()
 
@@ -134,7 +134,12 @@ class LiveIndex(Merging[B]):
                 if manifest is None:
                     self._lose(Health.BUILDING, "it is not built yet")
                     return
-                self.kind = self._check(manifest, last_change, named)
+                check_origin(manifest, self._store_id, last_change, named)
+                same = manifest.fingerprint == self.wanted.fingerprint()
+                kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
+                if kind is None:
+                    raise IndexUnreadable("it was built by another version or with other settings")
+                self.kind = kind
                 self.home.prepare()
                 stamps = self.home.stamps(manifest)
                 trusted = self.home.trusted(manifest, stamps)
@@ -150,21 +155,13 @@ class LiveIndex(Merging[B]):
             if len(trusted) < len(parts):
                 self.home.remember(stamps)
 
-    def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
-        """Return the kind that made a manifest; IndexUnreadable if it cannot be used."""
-        check_origin(manifest, self._store_id, last_change, named)
-        same = manifest.fingerprint == self.wanted.fingerprint()
-        kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
-        if kind is None:
-            raise IndexUnreadable("it was built by another version or with other settings")
-        return kind
-
     @property
     def outdated(self) -> bool:
         """Whether it was made by another kind than is wanted: a rebuild is due."""
         return self._snapshot is not None and self.kind is not self.wanted
 
     def _lose(self, health: Health, reason: str) -> None:
+        """Stop searching the index, for a reason."""
         if health is Health.UNHEALTHY:
             log.warning("%s index: %s; it is built again", self.kind.name, reason)
         self._health, self._reason, self._snapshot = health, reason, None
@@ -174,6 +171,7 @@ class LiveIndex(Merging[B]):
         self._lose(Health.UNHEALTHY, reason)
 
     def _publish(self, position: Position) -> None:
+        """Make the parts on disk and the write buffer what is searched from now on."""
         parts = list(self._disk)
         if self._tail:
             parts.append(LivePart(self._tail_part()))
@@ -224,6 +222,7 @@ class LiveIndex(Merging[B]):
         failpoint("index.followed")
 
     def _drop(self, keys: Iterable[int]) -> None:
+        """Take units out of the write buffer and mark them as dead in the parts on disk."""
         wanted = list(keys)
         for key in wanted:
             self._tail.pop(key, None)
@@ -260,7 +259,7 @@ class LiveIndex(Merging[B]):
             self._commit(verified=whole)
 
     def commit(self) -> bool:
-        """Write the write buffer; return whether there was anything. OSError on failure, which loses nothing."""
+        """Write the write buffer; return whether there was anything. Raises OSError on failure, which loses nothing."""
         with self._lock:
             if self._snapshot is None or self._closed or not self._dirty:
                 return False
@@ -285,6 +284,7 @@ class LiveIndex(Merging[B]):
                 self._closed = True
 
     def _commit(self, verified: bool = False) -> None:
+        """Write the write buffer as a part, and a manifest; nothing if files were changed from outside, unless `verified`."""
         if not verified and self._manifest is not None and not self.verify():
             return
         try:
@@ -302,6 +302,7 @@ class LiveIndex(Merging[B]):
         self.last_error, self.commit_failed = "", False
 
     def _put(self, position: Position) -> None:
+        """Write a manifest of the parts on disk, make it the current one, and remove what it does not name."""
         entries = tuple(map(entry_of, self._disk))
         manifest = Manifest(
             number=self.home.next_number(),
@@ -321,7 +322,11 @@ class LiveIndex(Merging[B]):
         self._publish(position)
 
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
-        """Leave out units of these levels that ended before their time; return dropped documents by level."""
+        """Leave out units of these levels that ended before their time; return dropped documents by level.
+
+        `cutoffs` are UTC milliseconds by level. Raises IndexUnreadable when the index cannot be used, OSError when it cannot be
+        written.
+        """
         with self._lock:
             if self._snapshot is None:
                 raise IndexUnreadable(self._reason)
@@ -343,6 +348,7 @@ class LiveIndex(Merging[B]):
         return gone
 
     def _count(self, added: int, deleted: int) -> None:
+        """Add to the metrics of added and deleted documents."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

@@ -80,6 +80,7 @@ class Merging(ABC, Generic[B]):
         return len(chosen)
 
     def _make_one(self, chosen: Sequence[LivePart[B]], improve: bool = False) -> None:
+        """Merge some parts into one and put it in their place; with `improve`, in the faster form."""
         with span("index_merge"), self._merged(chosen, improve) as whole:
             self._replace(chosen, LivePart(whole))
 

@@ -27,12 +27,12 @@ class Messages:
         return len(self.first)
 
     def count(self, rows: Array) -> int:
-        """Return the number of messages of some rows (ascending)."""
+        """Return the number of messages of some rows of grips, `(n,)`, ascending."""
         of_row = self.of_row[rows]
         return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
 
     def rows_of(self, places: Array) -> tuple[Array, Array]:
-        """Return the first row and the number of rows of each of some messages."""
+        """Return the first row and the number of rows, both `(n,)`, of the messages with these indices, `(n,)`."""
         after = np.minimum(places + 1, len(self) - 1)
         ends = np.where(places + 1 < len(self), self.first[after], len(self.of_row))
         return self.first[places], ends - self.first[places]
@@ -51,7 +51,10 @@ class Messages:
 
 
 def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Return messages of some rows (ascending), their highest values, and the rows that have these."""
+    """Return the messages of some rows of grips: their indices, int64, highest values, float64, and the rows of these.
+
+    `rows`, ascending, and `value` are `(n,)`; what is returned is `(messages,)`.
+    """
     if not len(rows):
         none = np.zeros(0, dtype=np.int64)
         return none, np.zeros(0), none

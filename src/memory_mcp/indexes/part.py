@@ -31,7 +31,7 @@ class Kind(Protocol[B]):
 
     @property
     def name(self) -> str:
-        """Its name in folders and metrics."""
+        """The name of the kind in folders and metrics."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Kind(Protocol[B]):
         ...
 
     def joined(self, bodies: Sequence[B], kept: Sequence[tuple[Array, Array]]) -> B:
-        """Return one body from several: of each the kept rows (nodes, grips), in order."""
+        """Return one body from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
         ...
 
     def write(self, body: B, directory: Path) -> None:
@@ -71,7 +71,7 @@ class Kind(Protocol[B]):
         ...
 
     def read(self, contents: Contents) -> B:
-        """Return a body that was written; IndexUnreadable when it is inconsistent."""
+        """Return a body that was written; raises IndexUnreadable when it is inconsistent."""
         ...
 
     def improved(self, body: B) -> B | None:
@@ -129,7 +129,7 @@ def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Check
 
 
 def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path, trusted: bool = False) -> Part[B]:
-    """Return a part from its files, verified unless trusted; IndexUnreadable when they have changed."""
+    """Return a part from its files, verified unless trusted; raises IndexUnreadable when they have changed."""
     contents = Contents(directory, files, scratch, trusted)
     held = contents.arrays(_UNITS, UNIT_NAMES)
     return Part(
@@ -183,7 +183,7 @@ class LivePart(Generic[B]):
 
     @property
     def messages(self) -> Messages:
-        """Its grips by message."""
+        """The part's grips, grouped by message."""
         if self._messages is None:
             self._messages = Messages.of(self.part.grips)
         return self._messages
@@ -230,7 +230,7 @@ class LivePart(Generic[B]):
         return sum(self.counts.values())
 
     def places(self, keys: Array) -> Array:
-        """Return the indices of living units with these keys, uint64."""
+        """Return the indices of living units with these keys, `(n,)` uint64; `(m,)` int64 in the order of the keys."""
         order, own = self._order, self.part.units.key
         if not len(own) or not len(keys):
             return np.zeros(0, dtype=np.int64)
@@ -240,7 +240,7 @@ class LivePart(Generic[B]):
         return found if self.alive is None else found[self.alive[found]]
 
     def without(self, places: Array) -> "LivePart[B]":
-        """Return the same part without some units."""
+        """Return the same part without the units at some indices, `(n,)` int64."""
         if not len(places):
             return self
         alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
@@ -250,10 +250,11 @@ class LivePart(Generic[B]):
         return rest
 
     def lost_in(self, later: "LivePart[B]") -> Array:
-        """Return the indices of units that are alive here and not in a later state of the same part."""
-        before = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive
-        lost: Array = np.flatnonzero(before) if later.alive is None else np.flatnonzero(before & ~later.alive)
-        return lost[:0] if later.alive is None else lost
+        """Return the indices, `(n,)` int64, of units that are alive here and not in a later state of the same part."""
+        if later.alive is None:
+            return np.zeros(0, dtype=np.int64)
+        lost: Array = np.flatnonzero(~later.alive if self.alive is None else self.alive & ~later.alive)
+        return lost
 
     def dead(self) -> list[int]:
         """Return the indices of dead units, for a manifest."""

@@ -7,18 +7,22 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from memory_mcp.indexes.base import DocType
+from memory_mcp.indexes import keys
+from memory_mcp.indexes.base import DocType, Match
 from memory_mcp.indexes.calibrate import Table, calibrated
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.snapshot import segment_of
+from memory_mcp.model.ids import GripId
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best documents of one table of one part, with raw scores."""
+    """The best documents of one table of one part."""
 
     live: LivePart[Any]
     table: DocType
+    #: Rows of the documents, `(n,)` int64, and their raw scores, `(n,)` float.
     rows: Array
     raw: Array
 
@@ -28,21 +32,44 @@ S = TypeVar("S", bound=Best)
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Generic[S]):
-    """One of the best over all parts: index `at` in the `Best` of its part."""
+    """One of the best documents over all parts: index `at` in the `Best` of its part."""
 
+    #: Calibrated, normalized and raw score.
     value: float
-    stand: float
+    normalized: float
     raw: float
+    #: Halves of the document's key.
     high: int
     low: int
     best: S
     at: int
 
+    def match(self, raw: float, best_grip: GripId | None, parts: tuple[tuple[str, float], ...]) -> Match:
+        """Return the document as a match with this raw score; `best_grip` and `parts` are as in `Match`."""
+        part, row, table = self.best.live.part, int(self.best.rows[self.at]), self.best.table
+        is_node = table is DocType.NODE
+        columns = part.table(table)
+        return Match(
+            doc_type=table,
+            node_key=int(part.units.key[columns.unit[row]]),
+            node_id=keys.node_of(self.high, self.low) if is_node else segment_of(part, row),
+            grip_id=None if is_node else keys.grip_of(self.high, self.low),
+            start_ms=int(columns.start[row]),
+            score=round(self.value, 6),
+            raw=raw,
+            best_grip=best_grip,
+            parts=parts,
+        )
+
 
 def ranked(
-    best: Iterable[S], table: DocType, limit: int, standing: Callable[[Array], Array], calibration: Table
+    best: Iterable[S], table: DocType, limit: int, normalize: Callable[[Array], Array], calibration: Table
 ) -> list[Ranked[S]]:
-    """Return the best of one table, best first, ties by key; `standing` gets their raw scores in that order."""
+    """Return the best documents of one table over all parts, best first, ties by key, at most `limit`.
+
+    `normalize` takes their raw scores in that order, `(n,)` float64, and returns the normalized ones, `(n,)`, which
+    `calibration` maps to calibrated scores.
+    """
     found: list[tuple[float, int, int, S, int]] = []
     for some in best:
         columns = some.live.part.table(table)
@@ -50,14 +77,14 @@ def ranked(
         found += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.raw.tolist(), high, low, strict=True))]
     found.sort(key=itemgetter(0, 1, 2))
     found = found[:limit]
-    stands = standing(np.array([-f[0] for f in found]))
-    values = calibrated(calibration, stands).tolist()
+    normalized = normalize(np.array([-f[0] for f in found]))
+    values = calibrated(calibration, normalized).tolist()
     return [
-        Ranked(value, stand, -raw, high, low, some, at)
-        for value, stand, (raw, high, low, some, at) in zip(values, stands.tolist(), found, strict=True)
+        Ranked(value, share, -raw, high, low, some, at)
+        for value, share, (raw, high, low, some, at) in zip(values, normalized.tolist(), found, strict=True)
     ]
 
 
 def merged(tables: Iterable[Sequence[Ranked[S]]]) -> list[Ranked[S]]:
-    """Return several tables' best as one list by calibrated score."""
+    """Return the best documents of several tables as one list, by calibrated score, then raw score, then key."""
     return sorted((r for table in tables for r in table), key=lambda r: (-r.value, -r.raw, r.high, r.low))

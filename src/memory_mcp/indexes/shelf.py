@@ -32,11 +32,14 @@ class Shelf:
         self._made = 0
 
     def read(self, kind: Kind[B], name: str, files: Mapping[str, Checked], trusted: bool = False) -> Part[B]:
-        """Return a part; IndexUnreadable when its files have changed, which is not checked if `trusted`."""
+        """Return a part; raises IndexUnreadable when its files have changed, which is not checked if `trusted`."""
         return read_part(kind, self._home.parts / name, dict(files), self._home.directory, trusted)
 
     def living(self, kind: Kind[B], entry: PartEntry, trusted: bool) -> LivePart[B]:
-        """Return a part of a manifest without its dead units."""
+        """Return a part of a manifest without its dead units.
+
+        Raises IndexUnreadable when its files have changed, which is not checked if `trusted`, or the manifest does not fit it.
+        """
         live = LivePart(self.read(kind, entry.name, entry.files, trusted))
         if any(not 0 <= place < len(live.part.units) for place in entry.dead):
             raise IndexUnreadable("the manifest of the index contradicts a part")

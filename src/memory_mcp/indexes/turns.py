@@ -1,4 +1,4 @@
-"""How many long builds a process does at a time: one who serves many memories would otherwise begin them all at once."""
+"""Limit how many long builds a process runs at once: a server of many memories would otherwise start them all together."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 from memory_mcp.errors import LayerUnavailable
 
-#: How often somebody who waits looks whether there is still a point in it (seconds).
+#: Seconds between two checks whether a waiting build is still wanted.
 _LOOK = 0.2
 
 
 class Turns:
-    """So many at a time, the others wait. Safe in any thread; a thread that has a turn asks for no second one."""
+    """A semaphore for `count` builds at once. A thread that has a turn must not ask for a second one."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.BoundedSemaphore(count)
@@ -21,7 +21,7 @@ class Turns:
         """Wait for a turn and keep it until the block ends.
 
         Raises:
-            LayerUnavailable: `is_over` came before the turn.
+            LayerUnavailable: `is_over()` became true before there was a turn.
 
         """
         while not self._free.acquire(timeout=_LOOK):
@@ -33,7 +33,7 @@ class Turns:
             self._free.release()
 
 
-#: Builds of indexes from the whole store: a machine of few cores does two beside each other without harm.
+#: Builds of indexes from the whole store; two at once do no harm on a machine of few cores.
 BUILDS = Turns(2)
-#: Groupings of topics, which nobody waits for.
+#: Groupings of topics, which no caller waits for.
 GROUPINGS = Turns(1)

@@ -52,7 +52,7 @@ class AmpImporter(WholeImporter):
     not_ours = "not an Amp thread"
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its threads."""
+        """Return the folder in which the client keeps its threads."""
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return (Path(data) / "amp" / "threads",)
 

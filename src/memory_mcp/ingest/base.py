@@ -130,7 +130,7 @@ class Importer(Protocol):
     growth: Growth
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Usual places of this kind of source on this machine, existing or not; none for a general form."""
+        """Return the usual places of such sources on this machine, existing or not; none for a general form."""
         ...
 
     def files(self, path: Path) -> Iterator[Path]:

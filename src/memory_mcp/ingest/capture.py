@@ -48,13 +48,13 @@ class Capture:
 
     @classmethod
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
-        """By the settings, and the pauses of a data directory."""
+        """Return what is captured by the settings and the pauses of a data directory."""
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
         files, projects, tools = map(listed, lists)
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def refusal(self, draft: EventDraft) -> str:
-        """Why a draft is not recorded; "" when it is."""
+        """Return why a draft is not recorded; "" when it is recorded."""
         now = int(time.time() * 1000)
         if self.paused(draft.project, draft.timestamp or now):
             return PAUSED
@@ -146,7 +146,7 @@ def _glob(rule: str) -> re.Pattern[str]:
 
 
 def _translated(glob: str) -> str:
-    """`*` and `?` within a name, `**` over any number of folders."""
+    """Return the regular expression of a glob: `*` and `?` match within a name, `**` any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
 

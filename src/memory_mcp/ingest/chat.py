@@ -46,7 +46,7 @@ class Outcome:
 
 
 def skipped(reason: str) -> Outcome:
-    """A record that gives nothing."""
+    """Return the outcome of a record that gives nothing, with the reason."""
     return Outcome(reason=reason)
 
 
@@ -62,7 +62,7 @@ class ChatReading(Reading):
         self._task = ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives; keep what it says about later ones."""
+        """Return what one record gives; keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:
@@ -100,30 +100,30 @@ class ChatReading(Reading):
         return thought(text, self._thinking)
 
     def called(self, tool: str, arguments: object, call_id: str) -> Part:
-        """A tool call; arguments may be JSON in a text."""
+        """Return a tool call; arguments may be JSON in a text."""
         self.remember(call_id, tool)
         return call(tool, arguments, call_id)
 
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
-        """A tool's result: its content in any form that `result_text` takes."""
+        """Return a tool's result; `content` may have any form that `result_text` takes."""
         text = result_text(content, None)
         return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 
 def retold(text: str, record: str) -> Part:
-    """A summary by which the client's model replaced a part of the conversation."""
+    """Return a summary by which the client's model replaced a part of the conversation."""
     return note(text, record=record, **{RECAP: "true"})
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """Read the records of a file that is always read from its start."""
+    """Yield the records of a file that is always read from its start."""
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """A block as text, see `plain`; an image that names its type in another place is named by it too."""
+    """Return a block as text, see `plain`; an image is named by its type, which some clients state elsewhere."""
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))

@@ -75,7 +75,7 @@ class ClaudeAiImporter(ExportImporter):
             yield self._answered(block, calls)
 
     def _answered(self, block: Mapping[str, object], calls: dict[str, str]) -> Part:
-        """A block of the model's; `calls` are those before it, so that a result without a name finds its own."""
+        """Return a block of the model's; `calls` are the names of earlier calls, for results that have no name."""
         kind = as_text(block.get("type"))
         if kind in ("thinking", "redacted_thinking", "reasoning"):
             return thought(as_text(block.get("thinking")) or as_text(block.get("text")), self._settings.include_thinking)
@@ -95,7 +95,7 @@ class ClaudeAiImporter(ExportImporter):
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
-    """Return what the user typed, pasted and attached; a long paste is an attachment without a name."""
+    """Yield what the user typed, pasted and attached; a long paste is an attachment without a name."""
     texts = [plain(block) for block in blocks]
     attached = [as_mapping(a) for a in as_list(message.get("attachments"))]
     files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in as_list(message.get(key))]
@@ -111,9 +111,9 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
-    """The branch of each message: "" where it was shown last, else named after the message that left it.
+    """Return the branch of each message: "" if it was shown last, else named after the message that began the branch.
 
-    Exports without parents are one line of messages; without a named leaf the last message is it.
+    Exports without parents are one line of messages; without a named leaf the last message is the leaf.
     """
     parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
     if not any(parents.values()):

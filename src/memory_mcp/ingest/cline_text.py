@@ -120,7 +120,7 @@ def _name_of(match: re.Match[str]) -> str:
 
 
 def _environment(text: str, words: Words) -> None:
-    """Directory and time of the client's own details."""
+    """Add directory and time from the client's own details to `words`."""
     if found := _CWD.search(text):
         words.cwd = found[1]
     if found := _UTC.search(text):

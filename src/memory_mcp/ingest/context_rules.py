@@ -232,7 +232,7 @@ def _strong_or_random(match: re.Match[str]) -> bool:
 
 
 def _various(match: re.Match[str]) -> bool:
-    """No sentence, no row of one sign: of 64 drawn signs some forty are different."""
+    """Return whether a match looks drawn by chance: of 64 drawn characters some forty are different."""
     return len(set(match["secret"])) > 24 and " " not in match["secret"].strip()
 
 

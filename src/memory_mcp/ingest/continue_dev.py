@@ -52,7 +52,7 @@ class ContinueImporter(WholeImporter):
     not_ours = "not a Continue session"
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions."""
+        """Return the folder in which the client keeps its sessions."""
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -112,6 +112,7 @@ class ContinueImporter(WholeImporter):
 
 
 def _message(item: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the message of an entry."""
     return as_mapping(item.get("message"))
 
 
@@ -135,31 +136,33 @@ def _calls(
 
 
 def _text(content: object) -> str:
-    """A message's text; pictures are named."""
+    """Return a message's text; a picture is shown as "[image]"."""
     blocks = as_blocks(content)
     return "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
 
 
 def _files(context: Sequence[object]) -> list[str]:
-    """The files among the things that were handed over with a prompt."""
+    """Return the paths, at most 20, of the files that were attached to a prompt."""
     uris = [as_mapping(as_mapping(c).get("uri")) for c in context]
     return [path_of(u.get("value")) for u in uris if u.get("type") == "file"][:20]
 
 
 def _model(item: Mapping[str, object]) -> str:
+    """Return the name of the model that wrote an entry; "" if it is not logged."""
     logs = as_list(item.get("promptLogs"))
     return as_text(as_mapping(logs[0] if logs else None).get("modelTitle"))
 
 
 @lru_cache(maxsize=4)
 def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
-    """When each session of a list began, by its id."""
+    """Return the time at which each session of a list began, by its id."""
     del mtime_ns  # tells another version of the list
     values = (record.value for record in iter_records(file) if not record.error)
     return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}
 
 
 def _created(file: Path) -> Mapping[str, str]:
+    """Return what `_listed` does for the list as it is now; nothing if there is no such file."""
     try:
         return _listed(file, file.stat().st_mtime_ns)
     except OSError:

@@ -18,7 +18,7 @@ from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import editor_data, find_files
 from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
+from memory_mcp.ingest.parts import as_plain, call, dropped, parsed, path_of, result, said, thought
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -40,7 +40,7 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Storage folders of the editor's editions, for workspaces and for windows without one."""
+        """Return the storage folders of the editor's editions, for workspaces and for windows without one."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
@@ -120,7 +120,9 @@ class ChatReading(Reading):
                     given = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
                 yield Told(call_id, (call(name, given, call_id),), None)
                 if call_id in results:
-                    yield Told(f"{call_id}#result", (_returned(name, call_id, results[call_id]),), None)
+                    told = results[call_id]
+                    texts = [_text(block.get("value")) for block in as_mappings(as_mapping(told).get("content"))]
+                    yield Told(f"{call_id}#result", (result(name, call_id, "\n".join(filter(None, texts))),), None)
 
     @staticmethod
     def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
@@ -137,6 +139,7 @@ class ChatReading(Reading):
 
 
 def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
+    """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took."""
     if time is None:
         return told
     timed = [Told(one.source_id, one.parts, time + number) for number, one in enumerate(told)]
@@ -145,13 +148,8 @@ def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
     return timed
 
 
-def _returned(name: str, call_id: str, told: object) -> Part:
-    texts = [_text(block.get("value")) for block in as_mappings(as_mapping(told).get("content"))]
-    return result(name, call_id, "\n".join(filter(None, texts)))
-
-
 def _text(value: object) -> str:
-    """The text of a result: as it is, or gathered from the tree that it was laid out with."""
+    """Return the text of a result: as it is, or gathered from the tree of its layout."""
     if not isinstance(value, Mapping):
         return as_plain(value)
     texts: list[str] = []
@@ -166,7 +164,7 @@ def _text(value: object) -> str:
 
 
 def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
-    """Carry out one change; whether it was one that can be. A whole session is one, too."""
+    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit."""
     kind, path = change.get("kind"), change.get("k")
     whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None
     if isinstance(whole, dict):

@@ -35,7 +35,7 @@ class DeepseekImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions."""
+        """Return the folder in which the client keeps its sessions."""
         return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -54,11 +54,13 @@ class DeepseekImporter(ClientImporter):
 
 
 def _newest(folder: Path) -> Path | None:
+    """Return the file of the newest generation of the session in a folder; None if there is none."""
     found = [(int(m[1] or 0), f) for f in folder.glob("session*.jsonl") if (m := _FILE.match(f.name))]
     return max(found)[1] if found else None
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is one of this client: a header with the delegation depth, or a numbered event."""
     if value.get("type") == "session":
         return "delegationDepth" in value
     return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
@@ -117,6 +119,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
+        """Return the part of a tool's result."""
         source = as_mapping(as_mapping(data.get("message")).get("source"))
         call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
         error = block.get("isError") is True or bool(data.get("error"))
@@ -124,7 +127,7 @@ class _Reading(ChatReading):
         return self.returned(content, call, error=error)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Words and thoughts of an answer; its calls follow as events of their own."""
+        """Yield the words and thoughts of an answer; its calls follow as events of their own."""
         if block.get("type") == "reasoning":
             yield self.thought(as_text(block.get("text")))
         elif block.get("type") != "tool-call":

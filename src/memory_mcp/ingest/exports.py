@@ -30,7 +30,10 @@ _STORED, _DEFLATED = 0, 8
 
 
 def export_files(path: Path) -> Iterator[Path]:
-    """`path` itself when it is a file, else the exports below it; SourceUnreadable when there is nothing."""
+    """Return `path` itself when it is a file, else the exports below it.
+
+    Raises SourceUnreadable when there is nothing at `path`.
+    """
     found = find_files(path, (".json", ".zip"))
     if not path.is_dir():
         return found
@@ -38,7 +41,10 @@ def export_files(path: Path) -> Iterator[Path]:
 
 
 def iter_conversations(file: Path) -> Iterator[Record]:
-    """The conversations of an export, `reached` in bytes of the file itself; OSError when it cannot be read."""
+    """Yield the conversations of an export; `reached` is in bytes of the file itself.
+
+    Raises OSError when the file cannot be read.
+    """
     if not zipfile.is_zipfile(file):
         yield from iter_records(file)
         return
@@ -95,6 +101,7 @@ def _inflated(packed: bytes) -> tuple[bytes, bytes]:
 
 
 def _holds_export(file: Path) -> bool:
+    """Return whether an archive has conversations in it."""
     try:
         return bool(_members(file))
     except OSError:
@@ -102,6 +109,7 @@ def _holds_export(file: Path) -> bool:
 
 
 def _members(file: Path) -> list[str]:
+    """Return the names of the members with conversations, sorted. Raises OSError when there are none."""
     try:
         with zipfile.ZipFile(file) as archive:
             names = [n for n in archive.namelist() if _NAME.match(PurePosixPath(n).name)]
@@ -118,7 +126,7 @@ class ExportImporter(WholeImporter):
     own: ClassVar[re.Pattern[bytes]]
 
     def default_paths(self) -> tuple[Path, ...]:
-        """None: an export may be downloaded anywhere."""
+        """Return no path: an export may be downloaded anywhere."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:

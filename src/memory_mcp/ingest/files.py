@@ -9,10 +9,10 @@ from memory_mcp.errors import SourceUnreadable
 
 
 def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    """`path` itself when it is a file, else the files below it with one of `endings`, sorted by path.
+    """Return `path` itself when it is a file, else the files below it with one of `endings`, sorted by path.
 
-    A folder that cannot be listed is given too, so that reading it counts as a failure instead of passing unseen.
-    SourceUnreadable when there is nothing at `path`.
+    A folder that cannot be listed is returned as well, so that reading it is counted as a failure. Raises SourceUnreadable when
+    there is nothing at `path`.
     """
     if path.is_dir():
         return _below(path, endings)

@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Lying:
-    """One file: when it was written last (UTC milliseconds), and its bytes, in all and to be read."""
+    """One file: time of its last change (UTC milliseconds), its size, and the bytes still to be read."""
 
     written: int
     size: int
@@ -101,7 +101,10 @@ def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Find
 
 
 def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Each file with the name of the first importer that recognises it; "" where none does, None where it cannot be read."""
+    """Yield each file with the name of the first importer that recognises it.
+
+    The name is "" if none does, None if the file cannot be read.
+    """
     for file in files:
         try:
             with file.open("rb") as stream:

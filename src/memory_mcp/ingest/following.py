@@ -35,7 +35,7 @@ Store = Callable[[Sequence[EventDraft], str], Appended]
 
 
 class Marks(Protocol):
-    """Where marks and agreements are kept."""
+    """Stores marks, and which clients the user agreed to follow."""
 
     def mark(self, follower: str, value: str) -> None:
         """See Outbox."""

@@ -1,4 +1,4 @@
-"""Drafts on their way between two processes of this program: rows of plain JSON values, and back."""
+"""Convert drafts to rows of plain JSON values, to send them between processes of this program, and back."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -86,7 +86,7 @@ class Gate:
         return outcome
 
     def check(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
-        """As `clean`, with the reason as the answer; redactions are counted in `report`."""
+        """Do as `clean`, but return the reason of a refusal; redactions are counted in `report`."""
         if why := self.capture.refusal(draft):
             return why
         given = draft
@@ -219,7 +219,7 @@ def _without_private(draft: EventDraft) -> EventDraft:
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:
-    """`text` within about `bound` UTF-8 bytes, head and tail kept; and its full size in bytes, 0 when nothing was cut."""
+    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut."""
     if len(text) * 4 <= bound:
         return text, 0
     raw = text.encode("utf-8")
@@ -232,7 +232,7 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
 
 
 def _storable(text: str) -> str:
-    """`text` without NUL bytes and lone surrogates, which no engine and no encoder takes."""
+    """Return `text` without NUL bytes and lone surrogates, which no engine and no encoder accepts."""
     if "\0" in text:
         text = text.replace("\0", _UNSTORABLE)
     if text.isascii():

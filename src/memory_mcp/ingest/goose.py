@@ -46,7 +46,7 @@ class GooseImporter(ClientImporter):
     growth = Growth.DATABASE
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its data."""
+        """Return the folders in which the client keeps its data on this platform."""
         if root := os.environ.get("GOOSE_PATH_ROOT"):
             return (Path(root) / "data" / "sessions",)
         home = Path.home()
@@ -82,6 +82,7 @@ class GooseImporter(ClientImporter):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """Read the messages of a database after a row. Raises OSError when it cannot be read."""
         readings: dict[str, _Reading] = {}
         try:
             with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
@@ -103,7 +104,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
-    """Row, session and message, as a file of lines would hold it, of the messages that `which` names."""
+    """Yield row, session and message of the messages that the condition `which` selects, as a file of lines holds them."""
     # Older databases lack the column.
     columns = {row[1] for row in base.execute("PRAGMA table_info(messages)")}
     extra = "m.metadata_json" if "metadata_json" in columns else "NULL"
@@ -113,6 +114,7 @@ def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator
 
 
 def _json(text: object) -> object:
+    """Return a text parsed as JSON; None if it is no text or not JSON."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -120,6 +122,7 @@ def _json(text: object) -> object:
 
 
 def _record(row: int, record: dict[str, object]) -> Record:
+    """Return a message of a row as a record of the importers."""
     return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
 
 

@@ -39,7 +39,7 @@ class GrokImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions."""
+        """Return the folder in which the client keeps its sessions."""
         return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:

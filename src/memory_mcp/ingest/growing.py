@@ -31,7 +31,7 @@ _TOGETHER = 1000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One item of a record, under the client's own id for it."""
+    """One item of a record, with the client's own id for it."""
 
     source_id: str
     parts: tuple[Part, ...]
@@ -65,11 +65,11 @@ class Reading:
         """Read the session's identity from one of the file's first records."""
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one record gives; keep what it says about later ones."""
+        """Return what one record gives; keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
     def ordered(self, time: int | None) -> int | None:
-        """A record's time, a millisecond behind the one before it where it has no later one."""
+        """Return a record's time, moved to a millisecond after the record before it if it is not later."""
         if time is not None and self._last is not None and self._last - _TOGETHER < time <= self._last:
             time = self._last + 1
         self._last = time if time is not None else self._last
@@ -96,7 +96,7 @@ class Reading:
 
 
 def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Records behind an offset: see `Importer.read`."""
+    """Yield the records after an offset; see `Importer.read`."""
     reading.offset = offset
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)

@@ -55,7 +55,7 @@ class Token:
         self._lock.acquire()
 
     def remove(self, name: str) -> None:
-        """One of them is stored: it goes."""
+        """Remove a file whose content is stored."""
         (self.folder / name).unlink(missing_ok=True)
 
     def release(self) -> None:
@@ -78,7 +78,7 @@ def claimed(spool: Path) -> Iterator[Token]:
 
 
 class Writer:
-    """Where a task's clean drafts go (see `pipeline.Log` and `pipeline.Marks`): files, each named once it is complete."""
+    """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
         self._folder = folder

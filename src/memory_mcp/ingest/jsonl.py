@@ -46,7 +46,7 @@ class JsonlImporter:
         del settings  # the form leaves nothing to choose
 
     def default_paths(self) -> tuple[Path, ...]:
-        """None: such files are made by hand."""
+        """Return no path: such files are made by hand."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -94,7 +94,10 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
 
 
 def exported_of(mapping: Mapping[str, object]) -> EventDraft:
-    """As `draft_of`, for a file: an exported event keeps its id and source. Raises InvalidQuery."""
+    """Return the draft of an event that was exported to a file, with its own id and source.
+
+    Raises InvalidQuery for a value that `draft_of` refuses.
+    """
     named = _optional(mapping, "event_id")
     draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
     source = _optional(mapping, "source")

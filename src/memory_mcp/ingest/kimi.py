@@ -53,7 +53,7 @@ class KimiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions."""
+        """Return the folder in which the client keeps its sessions."""
         return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:

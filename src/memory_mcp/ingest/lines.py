@@ -171,7 +171,9 @@ class _Reader:
             return line.bad(outcome)
         value, end = outcome
         self._go_to(window.offset(end), line.number + window.text.count("\n", 0, end) - 1)
-        return _of(value, line.number, self._at, window.text)
+        if isinstance(value, dict):
+            return Record(value, line.number, self._at, window.text[:_QUOTED])
+        return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
         """The objects of an array that begins on `line`; returns whether reading goes on behind it."""
@@ -238,7 +240,7 @@ class _Window:
         return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
 
     def reached(self, at: int) -> int:
-        """About the byte offset of a place in `text`, without measuring: too small where a character takes more bytes."""
+        """Return about the byte offset of a place in `text`: too small where a character takes several bytes."""
         return self._start + at
 
     def drop(self, at: int) -> int:
@@ -289,12 +291,6 @@ class _Window:
         self._ended = not raw
         self.text += self._decoder.decode(raw, final=not raw)
         return bool(raw)
-
-
-def _of(value: object, line: int, offset: int, text: str) -> Record:
-    if isinstance(value, dict):
-        return Record(value, line, offset, text[:_QUOTED])
-    return Record({}, line, offset, text[:_QUOTED], NOT_AN_OBJECT)
 
 
 def _line_feeds(stream: BinaryIO, start: int, end: int) -> int:

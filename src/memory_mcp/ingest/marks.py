@@ -67,9 +67,10 @@ def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
 
 
 def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Growth.APPENDED) -> Mark | None:
-    """Where reading of a file begins; None when nothing changed. OSError when it cannot be read.
+    """Return the offset at which reading of a file begins; None when nothing changed.
 
-    A file of lines that shrank, or whose beginning is another, begins anew; so does one that is written as a whole.
+    A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole. Raises
+    OSError when the file cannot be read.
     """
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)

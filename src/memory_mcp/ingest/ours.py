@@ -98,7 +98,7 @@ def without_ours(text: str) -> str:
 
 
 def _without(text: str, spans: Iterator[Span]) -> str:
-    """`text` without these spans, which come in order; "" where no letter or digit is left."""
+    """Return `text` without spans, which come in order; "" if no letter or digit is left."""
     parts: list[str] = []
     at = 0
     for start, end in spans:
@@ -137,7 +137,7 @@ def _tags(text: str) -> Iterator[_Tag]:
 
 
 def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
-    """Where the text is fenced by us; of a fence that lost one of its ends, the lines that are still ours."""
+    """Yield the spans of the text that are fenced by us; of a fence without one of its ends, the lines that are ours."""
     if len(tags) == 2 and _is_one(text, *tags):
         yield 0, len(text)
         return

@@ -40,7 +40,7 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Words of the user, of the model, or (any other role) a note."""
+    """Return a part with words of the user or of the model; for any other role a note."""
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
     return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
 
@@ -110,7 +110,10 @@ def path_of(uri: object) -> str:
 
 
 def file_time(file: Path) -> str:
-    """When a file was written last, UTC milliseconds, for sessions without any time; OSError when it is not there."""
+    """Return the time of a file's last change, UTC milliseconds, for sessions that state no time.
+
+    Raises OSError when there is no such file.
+    """
     return str(int(file.stat().st_mtime * 1000))
 
 

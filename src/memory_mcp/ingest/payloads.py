@@ -226,13 +226,13 @@ def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
 
 
 def _reversed(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
-    """Members with a comma between them, the last one first."""
+    """Yield the texts of members with a comma between them, the last member first."""
     for name, place in reversed(list(parts)):
         yield from (",", place, name)
 
 
 def _ends(text: str) -> str:
-    """`text`, or both ends of a long one."""
+    """Return `text`, or the head and tail of a long one."""
     if len(text) <= _LONGEST:
         return text
     head, tail = text[:_END], text[-_END:]

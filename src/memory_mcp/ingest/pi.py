@@ -60,7 +60,7 @@ class PiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where pi keeps its sessions, then its forks."""
+        """Return the folders in which pi, and then its forks, keep their sessions."""
         home = Path.home()
         folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
         own = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
@@ -218,7 +218,7 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _ended(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """How an answer ended that did not end well."""
+        """Add to the outcome how an answer ended that was not completed."""
         reason = as_text(message.get("stopReason"))
         if reason == "error":
             outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))

@@ -41,7 +41,7 @@ Progress = Callable[[ImportReport, Path, float], None]
 
 
 class Log(Protocol):
-    """Where clean drafts go: the event log, or the process that has it."""
+    """Stores clean drafts: the event log, or the process that has it open."""
 
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
@@ -51,7 +51,7 @@ class Log(Protocol):
 
 
 class Marks(Protocol):
-    """Where high-water marks go."""
+    """Stores high-water marks."""
 
     def mark_all(self, values: Mapping[str, str]) -> None:
         """See Outbox."""
@@ -59,7 +59,7 @@ class Marks(Protocol):
 
 
 class KeptMarks(Marks, Protocol):
-    """Where high-water marks are kept."""
+    """Stores and returns high-water marks."""
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
@@ -92,7 +92,7 @@ class Task:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """The size of all its files in bytes."""
         return sum(f.size for f in self.files)
 
 
@@ -150,7 +150,7 @@ class Pipeline:
 
 
 def prefix_of(importer: Importer) -> str:
-    """How the names of an importer's marks begin."""
+    """Return the beginning of the names of an importer's marks."""
     return f"import:{importer.name}:"
 
 

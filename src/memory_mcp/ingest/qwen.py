@@ -39,7 +39,7 @@ class QwenImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where newer and older versions keep their sessions."""
+        """Return the folders in which newer and older versions keep their sessions."""
         home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
         return (home / "projects", home / "tmp")
 
@@ -94,7 +94,7 @@ class QwenReading(Reading):
         return Given(list(self._told(parts, source_id, parse_time(record.get("timestamp")))), reason)
 
     def _told(self, parts: list[Part], source_id: str, time: int | None) -> Iterator[Told]:
-        """Parts under their ids: thoughts are numbered apart, so that the other ids are the same with them and without."""
+        """Yield parts under their ids; thoughts are numbered separately, so that ids do not depend on whether they are kept."""
         numbers = {"": 0, "#t": 0}
         for part in parts:
             when = self.ordered(time)

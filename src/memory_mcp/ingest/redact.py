@@ -118,7 +118,7 @@ class Redactor:
         return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
-        """`text` with every secret replaced by its rule's name; replacements are added to `counts`."""
+        """Return `text` with every secret replaced by its rule's name; replacements are added to `counts`."""
         spans = self.find(text)
         return replaced(text, spans, counts) if spans else text
 
@@ -272,9 +272,9 @@ def _any_of(words: list[str]) -> str:
 
 
 def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
-    """`text` with the spans replaced, which are counted by rule.
+    """Return `text` with the spans replaced, which are counted by rule in `counts`.
 
-    Of two that overlap, the one that begins first names the rule and both are covered.
+    Of two overlapping spans the one that begins first names the rule, and both are covered.
     """
     out: list[str] = []
     at = 0

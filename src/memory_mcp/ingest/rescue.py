@@ -47,7 +47,7 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
 
 
 def _together(fates: Sequence[Fate]) -> Fate:
-    """One fate of a client that keeps its files at several places."""
+    """Return one fate for a client that keeps its files at several places."""
     first = fates[0]
     return replace(
         first,

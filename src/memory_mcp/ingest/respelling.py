@@ -39,7 +39,7 @@ def key_of(text: str) -> str:
 
 
 def spelled(text: str) -> Spelled:
-    """As `key_of`, with places and words."""
+    """Return what `key_of` does, with the places and words in the text."""
     table = _table()
     parts: list[str] = []
     places: list[int] = []
@@ -96,7 +96,7 @@ def _seen(part: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Compatibility forms and case taken away, and accents, which are characters of their own then."""
+    """Return a text in compatibility forms, folded in case and without accents."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(c for c in plain if not unicodedata.combining(c))
 

@@ -40,7 +40,7 @@ class Rule(Protocol):
 
     @property
     def anchors(self) -> tuple[str, ...]:
-        """Lower-case texts without one of which the rule finds nothing; one that begins with ~ is a pattern."""
+        """Lower-case texts without which the rule finds nothing; one that begins with ~ is a pattern."""
         ...
 
     def find(self, text: str, lowered: str, /) -> Iterator[Span]:
@@ -287,9 +287,10 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
 
 
 def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
-    """As for an assignment, with a weaker link to the name: the value has to look like a secret by itself.
+    """Return whether a value is a secret by its key, where the two belong together less surely than in an assignment.
 
-    `paired`: what says that they belong together leaves no doubt, so a password may be any with letters and digits.
+    The value has to look like a secret by itself. With `paired` the link is beyond doubt, so that any value with letters and
+    digits may be a password.
     """
     if is_placeholder(value) or _HARMLESS_END.search(key) or is_dotted(value) or is_location(value):
         return False

@@ -151,7 +151,7 @@ def is_phrase(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for a secret: a name, a template's variable, a row of stars."""
+    """Return whether a value only represents a secret: a name, a template's variable, a row of stars."""
     if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
     if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
@@ -252,6 +252,6 @@ def is_random(value: str, shortest: int = 12) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Bits per character of a text, by its own frequencies."""
+    """Return the bits per character of a text by its own frequencies."""
     head = value[:512]
     return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))

@@ -40,6 +40,6 @@ class HooksSettings:
     recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
 
     def __post_init__(self) -> None:
-        """Refuse a wait too short for an answer, or one that holds prompts up."""
+        """Raise ConfigError for a wait that is too short for an answer, or so long that it delays prompts."""
         if not 20 <= self.recall_deadline_ms <= 5000:
             raise ConfigError("hooks.recall_deadline_ms must lie between 20 and 5000")

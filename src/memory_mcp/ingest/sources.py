@@ -1,4 +1,4 @@
-"""A source's name in, its importer out; and what follows the clients that somebody wants followed."""
+"""Choose the importer of a source by name, and what follows the session files of clients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def follower(
     store: "Store",
     capture: "Callable[[], Capture]",
 ) -> Callable[[Callable[[], bool]], int]:
-    """What a round of following is, for a store in `directory`; a store in memory alone follows nobody.
+    """Return what follows the sources of a store in `directory`; for a store in memory one that follows nothing.
 
     `capture` returns what is never recorded.
     """
@@ -49,7 +49,7 @@ def follower(
 
 
 def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
-    """What is never recorded in the store of `directory`."""
+    """Return what is never recorded in the store of `directory`."""
     from memory_mcp.ingest.capture import Capture
 
     return Capture.of(settings, directory)
@@ -92,7 +92,7 @@ def hooks() -> "Mapping[str, Hooks]":
 
 
 def all_importers(settings: "IngestSettings") -> "list[Importer]":
-    """Every registered importer, in the order in which they are asked whose a file is."""
+    """Return every registered importer, in the order in which they are asked whether a file is theirs."""
     from memory_mcp.ingest.registry import IMPORTERS
 
     return [make(settings) for make in IMPORTERS.values()]

@@ -117,7 +117,7 @@ class Spool:
         self._lately = _Lately()
 
     def waiting(self) -> int:
-        """Payloads that are not stored yet."""
+        """Return the number of payloads that are not stored yet."""
         return len(self._names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
@@ -222,7 +222,7 @@ class Spool:
         failpoint("drain.set_aside")
 
     def _store(self, batch: Sequence[_Payload], report: DrainReport) -> None:
-        """One transaction per run of files of one client; then the files go."""
+        """Store a batch, one transaction for each run of files of one client, and remove the files."""
         for client, several in groupby(batch, key=lambda p: p.client):
             run = list(several)
             drafts = [draft for payload in run for draft in payload.drafts]
@@ -242,7 +242,7 @@ class Spool:
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
-    """Client, envelope and payload of a file: a line of JSON, then the payload as the client gave it."""
+    """Return client, envelope and payload of a file, which is a line of JSON followed by the client's payload."""
     line, feed, payload = raw.partition(b"\n")
     try:
         head = json.loads(line) if feed and len(line) <= _HEADER else None

@@ -10,27 +10,24 @@ _SECONDS_BELOW = 100_000_000_000
 
 
 def parse_time(value: object) -> int | None:
-    """Milliseconds of an ISO 8601 text or of an epoch number (milliseconds or seconds); None when it is neither.
+    """Return the UTC milliseconds of an ISO 8601 text or an epoch number; None for anything else.
 
-    A text without zone is UTC: the zone it was written in is not known here.
+    A number may be milliseconds or seconds. A text without zone is UTC: the zone it was written in is unknown here.
     """
     if isinstance(value, str):
-        return _of_text(value.strip())
+        text = value.strip()
+        try:
+            moment = dt.datetime.fromisoformat(text)
+        except ValueError:
+            return parse_time(int(text)) if text.isascii() and text.isdigit() and 9 <= len(text) <= 16 else None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.UTC)
+        try:
+            return (moment - _EPOCH) // _MILLISECOND
+        except OverflowError:
+            return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return int(value * 1000) if abs(value) < _SECONDS_BELOW else int(value)
-
-
-def _of_text(text: str) -> int | None:
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return parse_time(int(text)) if text.isascii() and text.isdigit() and 9 <= len(text) <= 16 else None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    try:
-        return (moment - _EPOCH) // _MILLISECOND
-    except OverflowError:
-        return None

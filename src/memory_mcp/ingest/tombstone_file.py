@@ -50,7 +50,7 @@ class TombstoneFile:
         append(self._file, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """See TombstoneLog."""
+        """See TombstoneLog. Raises StorageError when what was forgotten here has another key than the copy."""
         here = self.lines()
         if here and self.key() != key:
             raise StorageError("what was forgotten here has another key than the copy", "Forget it here, too.")

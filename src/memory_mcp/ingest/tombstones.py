@@ -116,7 +116,7 @@ class Tombstones:
 
     @classmethod
     def tried(cls, wanted: Wanted) -> Self:
-        """Tombstones of a dry run: nothing is written."""
+        """Return the tombstones of a dry run; nothing is written."""
         made = cls(None)
         made._key = secrets.token_bytes(KEY_BYTES)
         for line in made._lines(wanted):
@@ -148,11 +148,11 @@ class Tombstones:
         return bool(known.partly) and self._source(what) in known.partly and MARK not in self._clean(what.text)
 
     def clean(self, text: str) -> str:
-        """`text` with a mark in the place of every forgotten value."""
+        """Return `text` with a mark in place of every forgotten value."""
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
-        """As `clean`, by the file as last read."""
+        """Do as `clean`, with the file as last read."""
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
@@ -179,7 +179,7 @@ class Tombstones:
         return text
 
     def _unwrapped(self, text: str) -> str:
-        """Without values that are written in entities, escapes and the like."""
+        """Return a text without forgotten values that are written in entities, escapes and the like."""
         plain = text
         for layers in range(1, LAYERS + 1):
             before, plain = plain, unwrapped(plain)

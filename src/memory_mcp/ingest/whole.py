@@ -24,7 +24,7 @@ class WholeImporter(ABC, ClientImporter):
     not_ours: ClassVar[str]
 
     def records(self, file: Path) -> Iterator[Record]:
-        """The conversations of a file, and how far each goes as its `offset`."""
+        """Yield the conversations of a file, each with the end of it in bytes as `offset`."""
         return iter_records(file)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -40,5 +40,5 @@ class WholeImporter(ABC, ClientImporter):
 
     @abstractmethod
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """The events of one conversation, in order."""
+        """Yield the events of one conversation, in order."""
         ...

@@ -55,7 +55,7 @@ class LayerStatus:
 
     @property
     def usable(self) -> bool:
-        """Enabled and healthy."""
+        """Whether the layer is enabled and healthy."""
         return self.enabled and self.healthy
 
 

@@ -154,7 +154,7 @@ class Budget:
 
     @property
     def nodes_visited(self) -> int:
-        """Nodes compared."""
+        """Number of nodes compared so far."""
         return self.spent.nodes_visited
 
     @property
@@ -164,12 +164,12 @@ class Budget:
 
     @property
     def depth(self) -> int:
-        """Deepest level reached; years are 1."""
+        """The deepest level reached; years are 1."""
         return self.spent.depth
 
     @property
     def tokens(self) -> int:
-        """Tokens of the answer so far."""
+        """Number of tokens in the answer so far."""
         return self.spent.tokens
 
     @property
@@ -193,11 +193,11 @@ class Budget:
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since the search began."""
+        """Return the milliseconds since the search began."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
-        """Milliseconds until this path must end; negative once the time is up."""
+        """Return the milliseconds until this path must end; negative once the time is up."""
         now = self.clock.monotonic()
         return min(self.bounds.timeout_ms - (now - self.started) * 1000, self._own_ms_left(now))
 
@@ -291,7 +291,7 @@ class Budget:
             return len(names)
 
     def nodes_left(self) -> int:
-        """Nodes that may still be compared."""
+        """Return the number of nodes that may still be compared."""
         return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:

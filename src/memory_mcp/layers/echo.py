@@ -1,4 +1,4 @@
-"""The question itself among what is found, as a client recorded it before it asked. Pure."""
+"""Recognize hits that only repeat the question, which clients record before they ask it. Pure."""
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.event import Role

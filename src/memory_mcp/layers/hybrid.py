@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
-from memory_mcp.indexes.base import Filters
+from memory_mcp.indexes.base import IndexQuery
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING
-from memory_mcp.layers.teleport import DEPTH, Found, Side, Teleported, TeleportLayer, Wanted, as_layer
+from memory_mcp.layers.teleport import DEPTH, Found, Side, Teleported, TeleportLayer, as_layer
 from memory_mcp.metrics import span
 
 #: Least number of documents requested from each side: the other side's best may rank low here.
@@ -30,38 +30,41 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Healthy only if both sides are; otherwise the reason names the side that is not."""
+        """Return the status: healthy only if both sides are, otherwise with the side that is not as the reason."""
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
         count = min(s.count for s in sides)
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
 
-    def teleport(self, text: str, filters: Filters, limit: int) -> Teleported:
-        """Return the best documents of both sides, or of the only one available; LayerUnavailable if neither is."""
-        if not text.strip():
+    def teleport(self, query: IndexQuery) -> Teleported:
+        """Return the best documents of both sides, or of the only one available.
+
+        Raises InvalidQuery for an empty text and LayerUnavailable when neither side can answer.
+        """
+        if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-        if not filters.wants_nodes:
-            return self.messages(Wanted(text, filters, limit, literal=False))
+        if not query.filters.wants_nodes:
+            return self.messages(query)
         with span("hybrid_search"):
             began = time.perf_counter()
             sides: dict[LayerName, Found] = {}
             missing: dict[LayerName, LayerUnavailable] = {}
             for layer in (self._bm25, self._vector):
                 try:
-                    sides[layer.name] = layer.find(text, filters, max(limit, _DEPTH))
+                    sides[layer.name] = layer.find(replace(query, limit=max(query.limit, _DEPTH)))
                 except LayerUnavailable as error:
                     missing[layer.name] = error
             if not sides:
                 raise missing[LayerName.BM25]
-            found = self._fused(sides, limit)
+            found = self._fused(sides, query.limit)
             took = (time.perf_counter() - began) * 1000
             notices = (*found.notices, *_partial(missing))
-            shown = self._bm25.show(text, filters, limit, replace(found, took_ms=took, notices=notices))
+            shown = self._bm25.show(query, replace(found, took_ms=took, notices=notices))
         return replace(shown, partial=bool(missing))
 
-    def messages(self, asked: Wanted) -> Teleported:
-        """Return the best messages of both sides; LayerUnavailable if neither can answer.
+    def messages(self, query: IndexQuery) -> Teleported:
+        """Return the best messages of both sides; raises LayerUnavailable when neither can answer.
 
         Each side also rates what the other found, so that every message has both numbers whatever its rank.
         """
@@ -72,7 +75,7 @@ class HybridLayer:
             names = np.zeros(0, dtype=np.uint64)
             for layer in (self._vector, self._bm25):
                 try:
-                    sides[layer.name] = layer.side(asked.text, asked.filters, max(DEPTH, asked.limit), names)
+                    sides[layer.name] = layer.side(replace(query, limit=max(DEPTH, query.limit)), names)
                     names = sides[layer.name].found.message
                 except LayerUnavailable as error:
                     missing[layer.name] = error
@@ -81,10 +84,10 @@ class HybridLayer:
             if not missing:
                 similar = sides[LayerName.VECTOR]
                 others = names[~np.isin(names, similar.found.message)]
-                rated = self._vector.rated(asked.text, asked.filters, others)
+                rated = self._vector.rated(query, others)
                 sides[LayerName.VECTOR] = replace(similar, found=Candidates.joined([similar.found, rated]))
             weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
-            found = self._bm25.listed(sides, weights, asked)
+            found = self._bm25.listed(sides, weights, query)
             took = (time.perf_counter() - began) * 1000
         notices = (*found.notices, *_partial(missing))
         return replace(found, took_ms=took, notices=notices, partial=bool(missing))

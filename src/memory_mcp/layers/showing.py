@@ -17,7 +17,7 @@ from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.text import term_set
+from memory_mcp.text import densest, term_set
 from memory_mcp.toc.tree import Tree, share_of
 
 #: Length in characters of a quotation from an event that no grip covers yet.
@@ -110,18 +110,12 @@ class Showing:
         hits = []
         for one in found:
             event = one.event
-            start = _best_place(event.text, wanted)
+            start = 0
+            if len(event.text) > _SPAN:
+                best = densest(event.text, _SPAN, lambda part: len(wanted & term_set(part)))
+                start = event.text.rfind(" ", max(0, best - 40), best + 1) + 1 or best
             end = min(len(event.text), start + _SPAN)
             grip = span_grip_id(event.event_id, start, end)
             hit = unfiled_hit(event, grip, event.text[start:end], one.score)
             hits.append(replace(hit, grip_id=grip, raw=one.raw))
         return with_standing(hits, {}, self._storage)
-
-
-def _best_place(text: str, wanted: frozenset[str]) -> int:
-    """Return the start of the window of a text that holds most of the query's terms, at white space."""
-    if len(text) <= _SPAN:
-        return 0
-    starts = range(0, len(text), _SPAN // 2)
-    best = max(starts, key=lambda at: (len(wanted & term_set(text[at : at + _SPAN])), -at))
-    return text.rfind(" ", max(0, best - 40), best + 1) + 1 or best

@@ -48,6 +48,7 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
 
 
 def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:
+    """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions."""
     grips = _grips(hit)
     ended = over.get(grips[0]) if grips else None
     if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean(hit.quote))):

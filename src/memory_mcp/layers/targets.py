@@ -30,6 +30,7 @@ def target(storage: Storage, tree: Tree, missing: str, project: str | None = Non
 
 
 def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
+    """Return the target of a grip's or an event's id; None if there is no such event."""
     span = parse_span_grip(missing)
     grip = storage.grips.find(missing) if span is None and missing.startswith("grip:") else None
     if grip is not None:
@@ -50,11 +51,13 @@ def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
 
 
 def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
+    """Return the target of a text of an event; `ids` are those that stand for it in results."""
     telling = _telling(tree, text)
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
 
 
 def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
+    """Return the target of a node's id. Raises NotFound for one that this project does not have."""
     node = tree.node(parse_node_id(missing), project)
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:

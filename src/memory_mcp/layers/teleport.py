@@ -13,7 +13,7 @@ import numpy as np
 
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import keys
-from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.shown import MOST_WAITING, Shown
@@ -30,7 +30,7 @@ from memory_mcp.text import probe, query_terms, terms
 from memory_mcp.toc.tree import Tree
 
 #: A search of one or both indexes for messages.
-Jump = Callable[["Wanted"], "Teleported"]
+Jump = Callable[[IndexQuery], "Teleported"]
 #: Messages requested from each side: the other side's best may rank low here.
 DEPTH = 120
 #: Names of the columns of `Candidates.words` and `Candidates.meaning` in a result's parts.
@@ -110,7 +110,17 @@ class TeleportLayer:
         shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """`searcher` returns the index or why there is none; `others` the status of the layers to suggest instead."""
+        """Create the layer.
+
+        Args:
+        name: Keyword or vector layer.
+        searcher: Returns the index, or why there is none. Called on every use.
+        storage: The store that the words of hits are read from.
+        tree: The tree over that store.
+        shown: Copies of nodes and quotations beside the keyword index.
+        others: Returns the status of the layers to suggest instead when this one cannot be used.
+
+        """
         self.name = name
         self._others = others
         self.contract = CONTRACTS[name]
@@ -133,46 +143,46 @@ class TeleportLayer:
 
     @property
     def searcher(self) -> Searcher:
-        """The index; LayerUnavailable with the tool to use instead."""
+        """The index. Raises LayerUnavailable, with the tool to use instead, when there is none."""
         found = self._find()
         if isinstance(found, Switch):
             raise found.error(NOT_ENABLED[self.name], self._others())
         return found
 
-    def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:
+    def teleport(self, query: IndexQuery) -> Teleported:
         """Return the best documents for a text.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """
-        if not text.strip():
+        if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         with span(_SPANS[self.name]):
-            return self.show(text, filters, limit, self.find(text, filters, limit, least))
+            return self.show(query, self.find(query))
 
-    def find(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Found:
-        """Return matching documents and events not indexed yet; LayerUnavailable when the index cannot answer."""
+    def find(self, query: IndexQuery) -> Found:
+        """Return matching documents and events not indexed yet; raises LayerUnavailable when the index cannot answer."""
         # Loading an index takes a second after a start: waiting is better than an error.
         self.searcher.keeper.index.wait(_LOADING)
         began = time.perf_counter()
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
         with self._explaining():
-            found = self.searcher.search(text, filters, limit, least)
-        beside, notices = self._beside(text, filters, least, done)
+            found = self.searcher.search(query)
+        beside, notices = self._beside(query, done)
         took = (time.perf_counter() - began) * 1000
         return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
 
-    def show(self, text: str, filters: Filters, limit: int, found: Found) -> Teleported:
+    def show(self, query: IndexQuery, found: Found) -> Teleported:
         """Return the hits of what was found, with their words."""
         with span("collect_results"):
-            wanted = frozenset(query_terms(text))
-            hits = self._showing.hits(found.matches, filters, wanted)
+            wanted = frozenset(query_terms(query.text))
+            hits = self._showing.hits(found.matches, query.filters, wanted)
             known = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
             fresh = (u for u in found.unfiled if u.event.event_id not in known)
-            beside = self._showing.unfiled(heapq.nlargest(limit, fresh, key=lambda u: u.score), wanted)
+            beside = self._showing.unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), wanted)
             if beside:
-                hits = sorted([*hits, *beside], key=lambda h: -h.score)[:limit]
+                hits = sorted([*hits, *beside], key=lambda h: -h.score)[: query.limit]
         return Teleported(tuple(hits), found.total, found.took_ms, found.notices)
 
     @contextmanager
@@ -184,14 +194,15 @@ class TeleportLayer:
             hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
-    def _beside(self, text: str, filters: Filters, least: float, done: int) -> tuple[list[Unfiled], list[str]]:
+    def _beside(self, query: IndexQuery, done: int) -> tuple[list[Unfiled], list[str]]:
         """Return matches among events after sequence number `done`, which are not indexed yet, and notices."""
+        filters = query.filters
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
-        probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
+        probes = list(map(probe, query_terms(query.text))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
         live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
         spoken = []
@@ -200,44 +211,45 @@ class TeleportLayer:
             if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
                 spoken.append(event)
         with self._explaining():
-            waiting = self.searcher.unfiled(text, spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken)
-        found = [u for u in waiting if u.raw >= least]
+            waiting = self.searcher.unfiled(query.text, spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken)
+        found = [u for u in waiting if u.raw >= query.least]
         return found, [f"{first - done:,} events wait to be indexed"] if first > done else []
 
-    def side(self, text: str, filters: Filters, limit: int, also: Array) -> "Side":
-        """Return message candidates of the index and events not indexed yet; LayerUnavailable when it cannot answer.
+    def side(self, query: IndexQuery, also: Array) -> "Side":
+        """Return message candidates of the index and events not indexed yet.
 
-        `also` are names of messages, `(n,)` uint64, that are rated whatever their rank.
+        `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Raises LayerUnavailable when the index
+        cannot answer.
         """
         self.searcher.keeper.index.wait(_LOADING)
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
         with self._explaining():
-            found = self.searcher.candidates(text, filters, limit, also)
-        beside, notices = self._beside(text, filters, 0.0, done)
+            found = self.searcher.candidates(query, also)
+        beside, notices = self._beside(query, done)
         with self._explaining():
-            scale = self.searcher.scale(text) if beside else 1.0
+            scale = self.searcher.scale(query.text) if beside else 1.0
         shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
         return Side(found, tuple(beside), shares, tuple(notices))
 
-    def rated(self, text: str, filters: Filters, names: Array) -> Candidates:
+    def rated(self, query: IndexQuery, names: Array) -> Candidates:
         """Return candidates for the named messages only: `names` is `(n,)` uint64."""
         with self._explaining():
-            found: Candidates = self.searcher.candidates(text, filters, 0, names)
+            found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
         return found
 
-    def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, asked: "Wanted") -> Teleported:
+    def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, query: IndexQuery) -> Teleported:
         """Return one ranked list of messages from one or both sides, each with the words quoted of it."""
         found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
         unfiled = {u.event.event_id: u for side in sides.values() for u in side.unfiled}
         names = {keys.message_name(i): u for i, u in unfiled.items()}
         waiting = _waiting(sides, unfiled, set(found.message.tolist()))
         everything = Candidates.joined([found, waiting])
-        ranking = ranked(everything, weights, asked.literal, asked.limit)
+        ranking = ranked(everything, weights, query.literal, query.limit)
         matches = matches_of(everything.taken(ranking.places), ranking.score)
-        wanted = frozenset(query_terms(asked.text))
+        wanted = frozenset(query_terms(query.text))
         hits: list[Hit] = []
-        filed = self._showing.hits([m for m in matches if m.grip_id], asked.filters, wanted)
+        filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, wanted)
         by_grip = {h.grip_id: h for h in filed}
         for match, place in zip(matches, ranking.places.tolist(), strict=True):
             if match.grip_id:
@@ -252,10 +264,10 @@ class TeleportLayer:
         """See Layer."""
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
-        def jump(asked: Wanted) -> Teleported:
+        def jump(asked: IndexQuery) -> Teleported:
             none = np.zeros(0, dtype=np.uint64)
             with span(_SPANS[self.name]):
-                return self.listed({self.name: self.side(asked.text, asked.filters, DEPTH, none)}, weights, asked)
+                return self.listed({self.name: self.side(replace(asked, limit=DEPTH), none)}, weights, asked)
 
         return as_layer(query, budget, jump)
 
@@ -268,17 +280,6 @@ class Side:
     unfiled: tuple[Unfiled, ...]
     shares: Mapping[EventId, float]
     notices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A search request for messages."""
-
-    text: str
-    filters: Filters
-    limit: int
-    #: Whether the query names something by its exact words.
-    literal: bool
 
 
 def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled], known: set[int]) -> Candidates:
@@ -330,6 +331,6 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     if not budget.call():
         return LayerAnswer((), window=query.window)
     filters = Filters(DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role)
-    found = jump(Wanted(query.text, filters, query.limit, query.literal))
+    found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal))
     hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
     return LayerAnswer(hits, window=query.window, notices=found.notices)

@@ -47,7 +47,17 @@ class TopicsLayer:
         clock: Clock,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
-        """`keeper` returns the maintainer of the graph or why there is none; `others` the layers to suggest instead."""
+        """Create the layer.
+
+        Args:
+        keeper: Returns the maintainer of the topic graph, or why there is none. Called on every use.
+        storage: The store that pins are kept in.
+        tree: The tree over that store.
+        shown: Copies of nodes beside the keyword index.
+        clock: The current time.
+        others: Returns the status of the layers to suggest instead when this one cannot be used.
+
+        """
         self.contract = CONTRACTS[self.name]
         self._find = keeper
         self._storage = storage
@@ -73,14 +83,18 @@ class TopicsLayer:
 
     @property
     def keeper(self) -> "TopicKeeper":
-        """The maintainer of the graph; LayerUnavailable when it is off."""
+        """The maintainer of the graph. Raises LayerUnavailable when the layer is off."""
         found = self._find()
         if isinstance(found, Switch):
             raise found.error(NOT_ENABLED, self._others())
         return found
 
     def graph(self) -> "TopicGraph":
-        """Return the current graph; LayerUnavailable with the reason and the tool to use instead."""
+        """Return the current graph.
+
+        Raises LayerUnavailable when the layer is off, and IndexNotReady with the reason and the tool to use instead when the
+        graph cannot be read.
+        """
         try:
             return self.keeper.graph()
         except IndexUnreadable as error:
@@ -94,21 +108,24 @@ class TopicsLayer:
     def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
         """Set a topic's label for viewers of a project, or of all for None; "" removes it.
 
-        `by` is the author, as in `model.toc`. Raises NotFound and LayerUnavailable.
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic and LayerUnavailable when the layer is off.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
         return self.graph().topic(found.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
-        """Pin or unpin a topic; a pinned one is listed first and however old it is. Raises NotFound, LayerUnavailable."""
+        """Pin or unpin a topic; a pinned one is listed first and however old it is.
+
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic and LayerUnavailable when the layer is off.
+        """
         found = self.graph().topic(topic_id, self.view(project))
         self._storage.toc.set_pin(found.topic_id, on, by)
         self.keeper.reread()
         return self.graph().topic(found.topic_id, self.view(project))
 
     def rebuild(self) -> "Rebuilt":
-        """Rebuild the topic graph and wait for it; LayerUnavailable when the layer is off."""
+        """Rebuild the topic graph and wait for it. Raises LayerUnavailable when the layer is off."""
         return self.keeper.rebuild()
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
@@ -132,6 +149,7 @@ class TopicsLayer:
 
 
 def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
+    """Return a topic as a theme with the statement of one of its segments that tells most about it and the text."""
     shown = (nodes[link.node_id] for link in links if link.node_id in nodes)
     bullet = next((found for node in shown if (found := telling(node, topic, text)) is not None), None)
     return Theme(

@@ -1,4 +1,4 @@
-"""A model's answer in, what of it is believed out: no statement stays that the quotations it names do not bear out. Pure."""
+"""Check a model's answer: only statements supported by the quotations that they cite are kept. Pure."""
 
 import json
 import math
@@ -38,13 +38,13 @@ class Rarity:
     segments: int
 
     def weight(self, term: str) -> float:
-        """High for a rare term; a term that no segment holds is the rarest."""
+        """Return a number that is high for a rare term; a term that no segment holds is the rarest."""
         return math.log(1 + self.segments / (self.of(term, None) or 0.5))
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What of an answer is believed."""
+    """The part of an answer that is kept."""
 
     title: str
     summary: str
@@ -83,9 +83,9 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
 
 
 def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: Callable[[str], str]) -> str:
-    """What an answer calls a topic; Unusable unless it is made of what was shown, and of no word that nobody said.
+    """Return the label that an answer gives a topic; `clean` as for `believed`.
 
-    `clean` as for `believed`.
+    Raises Unusable unless the label is made of what was shown, without words that the topic does not contain.
     """
     lines = [line for line in _THOUGHTS.sub("", answer).splitlines() if line.strip()]
     if len(lines) != 1:
@@ -106,7 +106,7 @@ def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: 
 
 
 def _object(answer: str) -> Mapping[str, Any]:
-    """The JSON object of an answer, whatever stands around it."""
+    """Return the JSON object in an answer, whatever surrounds it. Raises Unusable when there is none."""
     text = _THOUGHTS.sub("", answer)
     start = text.find("{")
     if start < 0:
@@ -120,7 +120,7 @@ def _object(answer: str) -> Mapping[str, Any]:
 
 
 def _line(value: object, clean: Callable[[str], str], width: int) -> str:
-    """One line of text, as it may be stored; the separator of a title's date is a comma inside it."""
+    """Return a value as one line of text that may be stored, with a comma for the separator of a title's date."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     return snippet(clean(text).replace(" · ", ", "), (), width) if text else ""
 

@@ -1,4 +1,4 @@
-"""Who answers under these settings, and asking with patience."""
+"""Choose what answers prompts under the settings, and wait for the answer."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 
 
 def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
-    """Who is asked under these settings; a command runs in `directory`."""
+    """Return what is asked under these settings, an endpoint or a command; a command runs in `directory`."""
     if settings.provider == COMMAND:
         from memory_mcp.llm.command import Command
 

@@ -23,7 +23,7 @@ _LOOK = 0.1
 
 
 class Command:
-    """See `ask.Ask`. The command and whatever it starts end with the question."""
+    """See `ask.Ask`. The command and all processes it starts end with the question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
         self._words = shlex.split(line)
@@ -38,7 +38,12 @@ class Command:
             try:
                 status = self._wait(process, prompt.whole.encode("utf-8", "replace"), out, stopped)
             finally:
-                _end(process)
+                with suppress(ProcessLookupError, PermissionError):
+                    if hasattr(os, "killpg"):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    else:
+                        process.kill()
+                process.wait()
             if status is None:
                 raise Unavailable("stopped" if stopped.is_set() else "no answer in time", again=True, tokens_in=prompt.tokens)
             if status != 0:
@@ -64,7 +69,7 @@ class Command:
             raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
 
     def _wait(self, process: "subprocess.Popen[bytes]", given: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
-        """Its exit status; None when it is no longer waited for."""
+        """Write the input and return the exit status; None when the command is stopped or its time is up."""
         until = time.monotonic() + self._timeout
         while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MOST:
             try:
@@ -74,13 +79,3 @@ class Command:
                 # What is to be written was handed over with the first call.
                 given = b""
         return None
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End what still runs of it."""
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.wait()

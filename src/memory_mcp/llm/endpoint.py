@@ -54,6 +54,7 @@ class Endpoint:
         return self._reply(raw, prompt)
 
     def _headers(self) -> dict[str, str]:
+        """Return the headers of a request. Raises Unavailable when the variable with the key is not set."""
         headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
         if self._is_anthropic:
             headers["anthropic-version"] = _ANTHROPIC_VERSION
@@ -65,6 +66,7 @@ class Endpoint:
         return headers
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request in the form of the endpoint's kind."""
         asked = {"role": "user", "content": prompt.data}
         common = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
@@ -72,7 +74,10 @@ class Endpoint:
         return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
-        """Status, Retry-After and body; TimeoutError when the whole of it takes longer than the settings allow."""
+        """Send a request; return status, Retry-After and body.
+
+        Raises TimeoutError when all of it takes longer than the settings allow.
+        """
         address, timeout = self._settings.address, self._settings.timeout_secs
         until = time.monotonic() + timeout
         kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
@@ -96,6 +101,7 @@ class Endpoint:
             connection.close()
 
     def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
+        """Return the reply in an endpoint's answer. Raises Refused when the answer has another form."""
         try:
             told = json.loads(raw)
             if self._is_anthropic:
@@ -113,7 +119,7 @@ class Endpoint:
 
 
 def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Tokens in and out as either kind of endpoint tells them; None where it does not."""
+    """Return the tokens in and out as either kind of endpoint states them; None if it does not."""
     read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
     asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")
     if asked is None:
@@ -124,7 +130,7 @@ def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _failure(status: int, after: str) -> Refused | Unavailable:
-    """What a status other than 200 means; its body is not repeated, since it may quote the prompt."""
+    """Return the error for a status other than 200; the body is not repeated, since it may quote the prompt."""
     told = f"HTTP {status}"
     if status in _AGAIN:
         return Unavailable(told, again=True, after=_seconds(after))
@@ -138,7 +144,7 @@ def _failure(status: int, after: str) -> Refused | Unavailable:
 
 
 def _seconds(text: str) -> float | None:
-    """Seconds that a Retry-After asks for, given as a number or as a date; None where it says nothing."""
+    """Return the seconds that a Retry-After header asks for, as a number or a date; None if it is neither."""
     if _SECONDS.fullmatch(text.strip()):
         return float(text)
     from email.utils import parsedate_to_datetime

@@ -1,4 +1,4 @@
-"""What a node or a topic holds in, what a model is shown of it out. Pure.
+"""Collect what a model is shown of a node or a topic. Pure.
 
 Of a node those are bounded lines in which every quotation has a label.
 """
@@ -26,7 +26,7 @@ _SPOKEN = (Role.USER, Role.ASSISTANT)
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Exact words that a statement may rest on, and whose they are."""
+    """Exact words that a statement may cite, and who said them."""
 
     grip_id: GripId
     words: str
@@ -36,7 +36,7 @@ class Quotation:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What one node is written from."""
+    """The material that the text of one node is written from."""
 
     node_id: NodeId
     #: Digest of what the node holds: what is written of it is good as long as this stays.
@@ -55,7 +55,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class TopicMaterial:
-    """What one topic is to be called from."""
+    """The material that the label of one topic is made from."""
 
     #: The project that all of it is from; None where it is from several.
     project: str | None
@@ -75,7 +75,10 @@ class TopicMaterial:
 def of_segment(
     cut: Segment, events: Sequence[Event], grips: Mapping[EventId, Sequence[Grip]], words: Mapping[GripId, str], source: str
 ) -> Material:
-    """What a segment's `events` say, with the stored `grips` that quote them; `words` are the grips' own."""
+    """Return what a segment's events say.
+
+    `grips` are the stored grips that quote each event, `words` the quoted words by grip.
+    """
     labels: dict[GripId, str] = {}
     for event in events:
         for grip in grips.get(event.event_id, ()):
@@ -101,7 +104,7 @@ def of_segment(
 def of_period(
     node_id: NodeId, children: Sequence[TocNode], words: Mapping[GripId, str], cuts: Mapping[GripId, Segment], source: str
 ) -> Material:
-    """What a period's `children` say; `words` and `cuts` are those of the grips that their bullets name."""
+    """Return what a period's children say; `words` and `cuts` are those of the grips that their bullets cite."""
     labels: dict[GripId, str] = {}
     for child in children:
         for grip_id in (g for b in child.bullets for g in b.grip_ids):
@@ -127,17 +130,10 @@ def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[s
     made: list[str] = []
     for step in steps:
         made = lines(step)
-        if (size := _size(made)) <= MAX_TOKENS:
+        if (size := sum(estimate_tokens(line) + 1 for line in made)) <= MAX_TOKENS:
             return tuple(made)
-    return tuple(_sample(made, max(1, len(made) * MAX_TOKENS // (size + 1))))
-
-
-def _size(lines: Iterable[str]) -> int:
-    return sum(estimate_tokens(line) + 1 for line in lines)
-
-
-def _sample(items: Sequence[T], most: int) -> list[T]:
-    return [items[i * len(items) // most] for i in range(most)]
+    most = max(1, len(made) * MAX_TOKENS // (size + 1))
+    return tuple(made[i * len(made) // most] for i in range(most))
 
 
 def _cut(text: str, width: int) -> str:

@@ -1,4 +1,4 @@
-"""Material in, the words a model is given out. What was recorded is fenced as data; nothing in it is an instruction."""
+"""Make prompts from material. What was recorded is fenced as data; nothing in it is an instruction."""
 
 from dataclasses import dataclass
 
@@ -33,19 +33,19 @@ language of the titles."""
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told to do, and what it is given to do it with."""
+    """The instruction and the material for a model."""
 
     task: str
     data: str
 
     @property
     def whole(self) -> str:
-        """Both in one text, marked so that a session which opens with it is not recorded."""
+        """System and user text in one, marked so that a session that opens with it is not recorded."""
         return f"{SUMMARIZER}\n{self.task}\n\n{self.data}"
 
     @property
     def tokens(self) -> int:
-        """Its size, estimated."""
+        """Estimated number of tokens."""
         return estimate_tokens(self.whole)
 
 

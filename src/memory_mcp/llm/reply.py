@@ -1,4 +1,4 @@
-"""What comes of asking a language model once: an answer and its cost, or what went wrong."""
+"""The outcome of one request to a language model: an answer and its cost, or an error."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ MAX_OUT = 3000
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered."""
+    """An answer of a model."""
 
     text: str
     tokens_in: int
@@ -22,7 +22,7 @@ class Reply:
 
 
 class Refused(Exception):
-    """Only this question gets no answer, and another may; its text says why, without a word of either."""
+    """A request cannot be answered, while others may be; the text says why, without a word of request or answer."""
 
     def __init__(self, reason: str, tokens_in: int = 0) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Unavailable(Exception):
-    """Nobody answers now. `again`: another try may help, `after` so many seconds where that was told."""
+    """No model answers now. `again` is whether another try may help, `after` the seconds to wait if the endpoint states them."""
 
     def __init__(self, reason: str, again: bool, after: float | None = None, tokens_in: int = 0) -> None:
         super().__init__(reason)

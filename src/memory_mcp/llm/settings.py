@@ -1,4 +1,4 @@
-"""What can be set about the summarizer; off unless a provider is named."""
+"""Settings of the summarizer that uses a language model; off unless a provider is named."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
-    """Who improves the words of the tree and of topics, and how much that may cost."""
+    """The model that improves the texts of the tree and of topics, and the limits of its cost."""
 
     provider: str = field(
         default=OFF,
@@ -52,7 +52,7 @@ class SummarizerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, naming what would."""
+        """Raise ConfigError for values that cannot work, with what would."""
         if self.provider not in _PROVIDERS:
             raise ConfigError(f"summarizer.provider must be one of {', '.join(_PROVIDERS)}, not {self.provider!r}")
         for name, least, most in (("concurrency", 1, 8), ("timeout_secs", 1, 3600), ("retries", 0, 10)):
@@ -62,7 +62,12 @@ class SummarizerSettings:
             raise ConfigError("summarizer.daily_tokens cannot be negative", "0 asks for nothing at all.")
         if len(self.model) > 200 or self.model != self.model.strip():
             raise ConfigError("summarizer.model must be a name of at most 200 characters without spaces around it")
-        self._check_key()
+        if self.api_key_env and (len(self.api_key_env) > _LONGEST_NAME or not _VARIABLE.fullmatch(self.api_key_env)):
+            # What was given may be a key: it is not repeated.
+            raise ConfigError(
+                "summarizer.api_key_env must be the name of an environment variable, not a key",
+                "Put the key into a variable of the environment and name that variable.",
+            )
         if self.provider == COMMAND:
             self._check_command()
         elif self.provider != OFF:
@@ -75,21 +80,13 @@ class SummarizerSettings:
 
     @property
     def name(self) -> str:
-        """The model as readers are told of it."""
+        """The name of the model as shown to readers."""
         return self.model or (self.command.split()[0].rpartition("/")[2] if self.command else "")
 
     @property
     def address(self) -> SplitResult:
         """The endpoint's base address, taken apart."""
         return urlsplit(self.url)
-
-    def _check_key(self) -> None:
-        if self.api_key_env and (len(self.api_key_env) > _LONGEST_NAME or not _VARIABLE.fullmatch(self.api_key_env)):
-            # What was given may be a key: it is not repeated.
-            raise ConfigError(
-                "summarizer.api_key_env must be the name of an environment variable, not a key",
-                "Put the key into a variable of the environment and name that variable.",
-            )
 
     def _check_command(self) -> None:
         import shlex

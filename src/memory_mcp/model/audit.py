@@ -1,4 +1,4 @@
-"""What was done to the memory itself, without the text concerned."""
+"""The audit trail: acts on the memory itself, without the text concerned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

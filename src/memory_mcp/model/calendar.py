@@ -1,4 +1,4 @@
-"""The table of levels, and which window a moment belongs to on the user's own calendar.
+"""The levels of the tree, and the windows of the user's own calendar that a moment belongs to.
 
 Invariants
 1. Days are local days of the store's fixed zone; a day is from local midnight to local midnight, so it may last
@@ -47,7 +47,7 @@ class TimeWindow:
     end_ms: int
 
     def contains(self, ms: int) -> bool:
-        """Whether the moment lies inside."""
+        """Return whether a moment, UTC milliseconds, is inside."""
         return self.start_ms <= ms < self.end_ms
 
     def intersects(self, other: "TimeWindow") -> bool:
@@ -55,7 +55,7 @@ class TimeWindow:
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
     def meet(self, other: "TimeWindow | None") -> "TimeWindow":
-        """What the two share; this one where there is no other."""
+        """Return the intersection of two windows; this one if the other is None."""
         if other is None:
             return self
         return TimeWindow(max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms))
@@ -89,19 +89,19 @@ class Calendar:
         return _zone(self.zone_name)
 
     def local(self, ms: int) -> dt.datetime:
-        """Local time of a moment."""
+        """Return the local time of a moment, UTC milliseconds."""
         return _EPOCH.astimezone(self.zone) if ms == 0 else (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
 
     def iso(self, ms: int) -> str:
-        """Local ISO time with offset, to the second."""
+        """Return the local ISO time of a moment, UTC milliseconds, with offset, to the second."""
         return self.local(ms).isoformat(timespec="seconds")
 
     def day_of(self, ms: int) -> str:
-        """Local ISO date of a moment."""
+        """Return the local ISO date of a moment, UTC milliseconds."""
         return self.local(ms).date().isoformat()
 
     def midnight(self, day: dt.date) -> int:
-        """UTC milliseconds of the first instant of a local day.
+        """Return the first instant of a local day, UTC milliseconds.
 
         Where a clock change skips midnight, the day begins at the first instant that exists.
         """
@@ -126,20 +126,16 @@ def _zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise InvalidQuery(f"unknown time zone: {name!r}", _zones_like(name)) from None
+        from difflib import get_close_matches
 
-
-def _zones_like(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, available_timezones(), n=1)
-    known = "Zones are named as in Europe/Berlin or America/New_York."
-    return f"Did you mean {near[0]}? {known}" if near else known
+        near = get_close_matches(name, available_timezones(), n=1)
+        known = "Zones are named as in Europe/Berlin or America/New_York."
+        raise InvalidQuery(f"unknown time zone: {name!r}", f"Did you mean {near[0]}? {known}" if near else known) from None
 
 
 @lru_cache(maxsize=4096)
 def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
-    """First date and the date after the last of a period node; InvalidQuery when there is no such period."""
+    """Return the first date of a period node and the date after its last. Raises InvalidQuery for any other id."""
     level, value = node_id.split(":", 2)[1:]
     try:
         if level == TocLevel.YEAR:
@@ -167,13 +163,13 @@ def period_of(window: TimeWindow, calendar: Calendar) -> NodeId | None:
 
 
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
-    """Tree parent of a day: its ISO week."""
+    """Return the parents of a day in the tree: its ISO week."""
     iso = dt.date.fromisoformat(day).isocalendar()
     return (week_id(iso.year, iso.week),)
 
 
 def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
-    """Every month an ISO week intersects: one or two, in order."""
+    """Return every month that an ISO week intersects: one or two, in order."""
     first, after = span_of(node_id)
     last = after - dt.timedelta(days=1)
     months = [month_id(first.year, first.month)]
@@ -183,7 +179,7 @@ def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
 
 
 def parents(node_id: NodeId) -> tuple[NodeId, ...]:
-    """Parents in the navigation tree; a week may have two, a year has the root, the root none."""
+    """Return the parents of a node in the tree; a week may have two, a year has the root, the root none."""
     if node_id == ROOT:
         return ()
     level = level_of(node_id)

@@ -1,4 +1,4 @@
-"""Event: one thing said or done in an agent session, as its source gave it."""
+"""Event: one thing said or done in an agent session, as its source recorded it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -68,7 +68,7 @@ DEFAULT_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What an event of another store was there, so that it is the same event here."""
+    """Fields of an event in another store that are kept when it is copied to this one."""
 
     event_id: EventId
     #: Kind of source it had there.
@@ -79,7 +79,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event as an importer or a tool hands it in: no id and no trust yet."""
+    """An event as an importer or a tool submits it: without id and trust."""
 
     session_id: str
     role: Role
@@ -135,7 +135,7 @@ class Event:
         return stream_key(self.session_id, recorded, self.thread)
 
     def shown_as(self, project: str) -> "Event":
-        """Return the event under the name that stands for its project; the stream it belongs to stays the same."""
+        """Return the event with a project's display name; the stream it belongs to stays the same."""
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
@@ -158,7 +158,7 @@ def carried(event: Event) -> EventDraft:
 
 
 def is_recap(event: Event) -> bool:
-    """Whether an event is a text in which a client's own model told the conversation so far (see `RECAP`)."""
+    """Return whether an event is a summary of the conversation by the client's own model (see `RECAP`)."""
     return event.metadata.get(RECAP) == "true"
 
 
@@ -172,5 +172,5 @@ def stream_key(session_id: str, project: str, thread: str) -> int:
 
 
 def content_hash(text: str) -> int:
-    """60 bits over the text, to tell a message seen again from another message under the same id."""
+    """Return a 60-bit hash of a text, to distinguish a repeated message from another message under the same id."""
     return digest("content", text, bits=60)

@@ -1,4 +1,4 @@
-"""Recalled text as it leaves: fenced, and unable to end its own fence.
+"""Fence recalled text so that it cannot end its own fence.
 
 Invariants
 1. Between `OPEN` and `CLOSE` stands nothing that could be read as either of them, however it is spelled: `neutral` is the last
@@ -30,7 +30,7 @@ _CITED = re.compile(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".repl
 
 
 def fence(text: str) -> str:
-    """`text` as recalled data: fenced, with its origin on the fence."""
+    """Return `text` fenced as recalled data, with its origin on the fence."""
     return f"{OPEN}\n{neutral(text)}\n{CLOSE}"
 
 
@@ -46,7 +46,7 @@ def inside(text: str) -> str:
 
 
 def neutral(text: str) -> str:
-    """`text` without anything that could be read as a tag of ours: other cases, look-alikes, gaps, entities, split by markup."""
+    """Return `text` without anything that could be read as our tag: in another case, with look-alikes, gaps, entities, markup."""
     for _ in range(_ROUNDS):
         spelled = _tags_in(text)
         if not spelled:
@@ -115,7 +115,7 @@ def _tags_in(text: str) -> list[tuple[int, int]]:
 
 
 def _spelled(shown: str) -> list[tuple[int, int]]:
-    """Where the mark stands in what is shown, behind what opens a tag."""
+    """Return the spans at which a tag's mark is spelled in a text."""
     found: list[tuple[int, int]] = []
     at = 0
     while (one := _SPELLED.search(shown, at)) is not None:
@@ -128,7 +128,7 @@ def _spelled(shown: str) -> list[tuple[int, int]]:
 
 
 def _found(text: str, sought: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """Where in a text stands what is sought, by the first of its readings that has any."""
+    """Return the spans in a text of what `sought` finds in the first of its readings that has any."""
     return next((reading.places(spans) for reading in readings(text) if (spans := sought(reading.shown))), [])
 
 

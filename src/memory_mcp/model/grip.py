@@ -32,7 +32,7 @@ class Grip:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A quotation, and what a hit tells of the event it was cut from."""
+    """A quotation, and the fields of its event that a hit shows."""
 
     quote: str
     event_id: EventId
@@ -56,7 +56,7 @@ def quote_of(first: str, last: str | None, span_start: int, span_end: int) -> st
 
 
 def quote_hash(quote: str) -> int:
-    """60 bits over the exact quoted text."""
+    """Return a 60-bit hash of a quoted text."""
     return digest("quote", quote, bits=60)
 
 

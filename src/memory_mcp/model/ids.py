@@ -1,4 +1,4 @@
-"""Builds and parses every id; the only module that spells them.
+"""Build and parse every kind of id; the only module that knows their form.
 
 Invariants
 1. An event id is a ULID: 48 bits of source time, 80 bits derived from the source's own id; reading a source
@@ -66,7 +66,7 @@ def digest(*parts: str, bits: int = _HASH_BITS) -> int:
 
 
 def encode(value: int, length: int) -> str:
-    """Crockford base 32 of `value` in `length` characters."""
+    """Return `value` in Crockford base 32, in `length` characters."""
     # The standard library's base 32 wants whole groups of 40 bits: fill up on the right, translate, cut.
     bits = length * 5
     whole = -(-bits // 40) * 40
@@ -112,7 +112,10 @@ def grip_id_from(key: int) -> GripId:
 
 
 def grip_key(value: str) -> tuple[int, bool]:
-    """The key of a grip id and whether it is whole; a bare id gives only its lower 80 bits (False)."""
+    """Return the key of a grip id and whether it is whole; a bare id gives only its lower 80 bits (False).
+
+    Raises InvalidQuery for anything that is no grip id.
+    """
     parts = value.split(":")
     tail = parts[-1]
     if _GRIP_TAIL.match(tail):
@@ -124,7 +127,7 @@ def grip_key(value: str) -> tuple[int, bool]:
 
 
 def time_of(grip: GripId) -> int:
-    """When what a grip quotes was said, UTC milliseconds: its id says so."""
+    """Return when the quoted words were said, UTC milliseconds, from the grip's id."""
     return grip_key(grip)[0] >> _HASH_BITS
 
 
@@ -135,7 +138,7 @@ def span_grip_id(event: EventId, start: int, end: int) -> GripId:
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
-    """Event and span of a grip id that names them itself; None for any other id."""
+    """Return event, start and end of a grip id that names them itself; None for any other id."""
     match = _SPAN_GRIP.match(value)
     if match is None:
         return None
@@ -148,27 +151,27 @@ def segment_key(*origin: str) -> int:
 
 
 def segment_id(day: str, key: int) -> NodeId:
-    """`toc:segment:<day>:<12 characters>`."""
+    """Return the id of a segment: `toc:segment:<day>:<12 characters>`."""
     return NodeId(f"toc:segment:{day}:{encode(key, 12).lower()}")
 
 
 def year_id(year: int) -> NodeId:
-    """`toc:year:2026`."""
+    """Return the id of a year: `toc:year:2026`."""
     return NodeId(f"toc:year:{year:04d}")
 
 
 def month_id(year: int, month: int) -> NodeId:
-    """`toc:month:2026-01`."""
+    """Return the id of a month: `toc:month:2026-01`."""
     return NodeId(f"toc:month:{year:04d}-{month:02d}")
 
 
 def week_id(year: int, week: int) -> NodeId:
-    """`toc:week:2026-W04`, an ISO week."""
+    """Return the id of an ISO week: `toc:week:2026-W04`."""
     return NodeId(f"toc:week:{year:04d}-W{week:02d}")
 
 
 def day_id(iso: str) -> NodeId:
-    """`toc:day:2026-01-30`."""
+    """Return the id of a day: `toc:day:2026-01-30`."""
     return NodeId(f"toc:day:{iso}")
 
 
@@ -216,7 +219,7 @@ def parse_node_id(value: str) -> NodeId:
 
 
 def topic_id(kind: str, members: Iterable[int]) -> TopicId:
-    """`topic:<12 characters>` of a topic of some kind that is first found with these segments, by their keys."""
+    """Return the id of a topic first found with these segments, by their keys: `topic:<12 characters>`."""
     return TopicId(f"topic:{encode(digest(kind, *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
 
 

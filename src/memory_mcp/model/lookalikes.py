@@ -1,4 +1,4 @@
-"""A text as it looks: what reads alike is spelled alike, so that a word in it is found however it was written. Pure.
+"""Normalize a text to what it looks like, so that a word is found however it is written. Pure.
 
 A text has several readings: as it stands, and with one layer after the other taken off of what stands for something else, such
 as escapes, comments and commands to a terminal. Whoever reads it may take off none, some or all of them.
@@ -83,7 +83,7 @@ _MIRRORED = str.maketrans("<>()[]", "><)([]")
 
 
 class Reading:
-    """A text with some of its layers taken off."""
+    """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
         self._layers = layers
@@ -92,7 +92,7 @@ class Reading:
         self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
 
     def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where in the text itself stands what `shown` has there, in order: no span is empty, and none overlaps another."""
+        """Return the spans of the text itself for spans of `shown`, in order, none of them empty or overlapping."""
         steps = [_origins(self._layers[-1], _FOREIGN, looks)]
         steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
         for origins in steps:
@@ -107,7 +107,7 @@ class Reading:
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """The readings of a text: as it stands, then with ever more layers taken off."""
+    """Return the readings of a text: as it is, then with more and more layers of disguise removed."""
     layers = [text]
     while True:
         yield Reading(tuple(layers))
@@ -124,7 +124,7 @@ def bare(text: str) -> str:
 
 
 def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> list[tuple[int, int]]:
-    """For each character of `text` with what is sought made into something else: start and end of what it was made of."""
+    """Return for each character, after `made` has replaced what is `sought`, the start and end of what it was made of."""
     found: list[tuple[int, int]] = []
     end = 0
     for one in sought.finditer(text):
@@ -135,10 +135,15 @@ def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> 
 
 
 def _decoded(written: str) -> str:
-    """What a match of `_WRITTEN` stands for; "" for what only a program sees."""
+    """Return what a match of `_WRITTEN` stands for; "" for what is invisible to readers."""
     first = written[0]
     if first == "&":
-        return _entity(written)
+        # Loads a table of names, which few texts need.
+        from html import unescape
+
+        bare = "&" + re.sub(r"^&(?:(?:amp|#0*38|#x0*26);)*", "", written, flags=re.I)
+        known = unescape(bare)
+        return unescape(bare.lower()) if known == bare else known
     if first in "%=":
         return _bytes(bytes(int(one[-2:], 16) for one in re.findall(r"[%=](?:25)*[0-9a-f]{2}", written, re.I)))
     if first == "\u202e":
@@ -146,17 +151,8 @@ def _decoded(written: str) -> str:
     return _escaped(written) if first == "\\" else ""
 
 
-def _entity(written: str) -> str:
-    # Loads a table of names, which few texts need.
-    from html import unescape
-
-    bare = "&" + re.sub(r"^&(?:(?:amp|#0*38|#x0*26);)*", "", written, flags=re.I)
-    known = unescape(bare)
-    return unescape(bare.lower()) if known == bare else known
-
-
 def _escaped(written: str) -> str:
-    """What a character of a program's string stands for."""
+    """Return the character that an escape in a program's string stands for."""
     parts = [part for part in written.split("\\") if part]
     if not parts:
         return written
@@ -182,7 +178,7 @@ def _bytes(raw: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def looks(char: str) -> str:
-    """What one character looks like, in lower case."""
+    """Return what one character looks like, in lower case."""
     code = ord(char)
     if code in _TAGS:
         return chr(code - _TAGS.start).lower()

@@ -1,4 +1,4 @@
-"""Whether a text gives orders to a model that reads it, so that whoever quotes it can say so. Pure.
+"""Detect texts that give orders to a model that reads them, so that quotations can be marked. Pure.
 
 Precision first: what is matched are the few turns by which stored text tries to take over its reader (the rules given so far are
 void, a forged system turn, the hidden prompt is to be told), in the languages listed here, look-alikes and invisible characters
@@ -63,11 +63,11 @@ def gives_orders(text: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """`text` without accents and without characters that show nothing, but for those that spell ASCII by themselves."""
+    """Return `text` without accents and invisible characters, except those that spell ASCII by themselves."""
     parts = unicodedata.normalize("NFKD", text)
     return "".join(c for c in parts if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
 
 
 def flag_of(text: str) -> str:
-    """`FLAG` for a text that gives orders, else ""."""
+    """Return `FLAG` for a text that gives orders, else ""."""
     return FLAG if gives_orders(text) else ""

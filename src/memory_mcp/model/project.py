@@ -1,4 +1,4 @@
-"""What projects are called: names that stand for others, and sessions that were taken out of a project. Pure.
+"""Names of projects: aliases of other names, and sessions that were split off a project. Pure.
 
 Invariants
 1. An event keeps the name it was recorded with; what is said here decides under which name it is shown, and taking a rule
@@ -38,7 +38,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Names:
-    """All rules together."""
+    """All aliases and splits of a memory."""
 
     aliases: Sequence[Alias] = ()
     splits: Sequence[Split] = ()
@@ -57,7 +57,7 @@ class Names:
         return not self._to and not self.splits
 
     def of(self, project: str) -> str:
-        """Return the name that stands for a project, over any number of steps."""
+        """Return the name that stands for a project after any number of renamings."""
         seen = {project}
         while (further := self._to.get(project)) is not None and further not in seen:
             seen.add(project := further)
@@ -69,12 +69,9 @@ class Names:
             return project
         key = (project, session_id)
         if key not in self._shown:
-            self._shown[key] = self._find(project, session_id)
+            split = self._taken_out(project, session_id)
+            self._shown[key] = self.of(split[-1].new) if split else self.of(project)
         return self._shown[key]
-
-    def _find(self, project: str, session_id: str) -> str:
-        split = self._taken_out(project, session_id)
-        return self.of(split[-1].new) if split else self.of(project)
 
     def way(self, project: str, session_id: str) -> str:
         """Return the rules by which a session of `project` is shown where it is: the same for all that go this way."""
@@ -124,6 +121,6 @@ class Names:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it, whichever kind of slash it is written with."""
+    """Return whether a path is a folder or is below it; slashes of either kind are equal."""
     own, whole = (re.sub(r"[\\/]+", "/", text).rstrip("/") for text in (path, folder))
     return bool(path) and (own == whole or own.startswith(whole + "/"))

@@ -32,7 +32,7 @@ class Segment:
 
     @property
     def key(self) -> int:
-        """60-bit hash of stream and cut number."""
+        """60-bit hash of the stream and the number of the segment in it."""
         return segment_key("segment", str(self.stream), str(self.cut_no))
 
     @property

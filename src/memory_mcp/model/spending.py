@@ -7,7 +7,7 @@ from memory_mcp.model.ids import NodeId, TopicId
 
 
 class Outcome(StrEnum):
-    """What came of asking. On disk: do not change the values."""
+    """The outcome of a request to a language model. On disk: do not change the values."""
 
     #: The node says what the model wrote, the topic is called so.
     OK = "ok"

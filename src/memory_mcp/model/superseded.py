@@ -1,4 +1,4 @@
-"""Statements that hold no more."""
+"""Statements that are no longer valid."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ CONTRADICTION, OTHERWISE = "contradiction", "a later statement says otherwise"
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """`old` holds no more; `new` stands in its place, or nothing does (None: it was retracted)."""
+    """`old` is no longer valid: `new` replaces it, or None if it was retracted."""
 
     old: GripId
     new: GripId | None

@@ -1,4 +1,4 @@
-"""TocNode: one page of the time tree, its bullets and what proves them."""
+"""TocNode: one node of the time tree, its bullets and the grips that cite their sources."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from memory_mcp.model.ids import GripId, NodeId
 
 
 class MemoryKind(StrEnum):
-    """What sort of statement it is. On disk: do not change the values."""
+    """The kind of a statement. On disk: do not change the values."""
 
     PROCEDURE = "procedure"
     DECISION = "decision"
@@ -49,7 +49,7 @@ def agent_author(own: int, bullets: int) -> str:
 
 
 def own_count(author: str, bullets: int) -> int:
-    """How many of a text's bullets are its author's own; they come first."""
+    """Return how many of a text's bullets are its author's own; they come first."""
     return int(author.partition("#")[2]) if author.startswith(f"{AGENT}#") else bullets
 
 
@@ -101,5 +101,5 @@ class TocNode:
 
     @property
     def own_bullets(self) -> tuple[TocBullet, ...]:
-        """Those that its author wrote, without what was derived of other projects."""
+        """The bullets that the author wrote, without those derived of other projects."""
         return self.bullets[: own_count(self.author, len(self.bullets))]

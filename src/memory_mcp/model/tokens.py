@@ -5,10 +5,10 @@ ESTIMATOR_VERSION = 1
 
 
 def estimate_tokens(text: str, factor: float = 1.0) -> int:
-    """Tokens in `text`: ceil(bytes / 4) x factor, rounded up; 0 for the empty text."""
+    """Return the estimated tokens in `text`: ceil(bytes / 4) x factor, rounded up; 0 for the empty text."""
     return tokens_in(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")), factor)
 
 
 def tokens_in(size: int, factor: float = 1.0) -> int:
-    """Tokens in so many bytes of text."""
+    """Return the estimated tokens in `size` bytes of text."""
     return -int(-(-(-size // 4) * factor) // 1) if factor != 1.0 else -(-size // 4)

@@ -1,4 +1,4 @@
-"""What is kept of topics whatever becomes of their index: identities, what happened to them, and labels that somebody gave."""
+"""Data of topics that survives a rebuild of their index: identities, history, and labels given by people or models."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ class KnownTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicLabel:
-    """A label that somebody gave a topic, for those who see one project, or for those who see all (None)."""
+    """A label given to a topic, for viewers of one project or of all (None)."""
 
     topic_id: TopicId
     project: str | None

@@ -1,4 +1,4 @@
-"""A path in, the tree that its worktree was made from out, as far as the path's own form tells. Pure: nothing is looked at.
+"""Find the tree that a worktree was made from by the form of its path alone; no file is read.
 
 Of three kinds: layouts in which only worktrees lie (`holder`), names that are a worktree's only if the repository they would
 belong to is known (`candidates`), and pools that name the repository without its place (`pooled`).
@@ -35,21 +35,24 @@ _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "de
 
 
 def holder(path: str) -> str:
-    """Return the tree in whose folder of worktrees (or git directory) `path` lies; "" where it lies in none."""
+    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" if it is in none."""
     found = _HELD.search(path)
     root = path[: found.start()].rstrip("\\/") if found else ""
     return "" if not root or is_collection(root) else root
 
 
 def candidates(path: str, branch: str = "") -> Iterator[str]:
-    """Yield trees that `path` may be a worktree of: whoever knows one of them to be a repository may believe it.
+    """Yield trees that `path` may be a worktree of; the caller checks which of them is a repository.
 
     Args:
-        path: A directory, or one below it.
-        branch: The branch that was checked out there; "" when it is not known.
+    path: A directory, or one below it.
+    branch: The branch that was checked out there; "" if unknown.
 
     """
-    slugs = _slugs(branch)
+    # A worktree's folder may be called after its whole branch, or after what follows the last slash.
+    whole = branch.strip().lower()
+    parts = (re.sub(r"[\\/:]+", "-", whole), whole.rsplit("/", 1)[-1])
+    slugs = [] if whole in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]
     pieces = _SEPARATOR.split(path)
     for place in range(0, len(pieces), 2):
         above, name = "".join(pieces[:place]), pieces[place]
@@ -86,10 +89,3 @@ def is_collection(path: str) -> bool:
     home = os.path.expanduser("~")
     name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
     return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS
-
-
-def _slugs(branch: str) -> list[str]:
-    """Return what a worktree's folder may be called after a branch: all of it, or what stands behind its last slash."""
-    whole = branch.strip().lower()
-    parts = (re.sub(r"[\\/:]+", "-", whole), whole.rsplit("/", 1)[-1])
-    return [] if whole in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]

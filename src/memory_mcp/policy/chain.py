@@ -1,4 +1,4 @@
-"""The routing tables: which layers an intent tries in which order, how far it goes, and whether a scan may follow. Data."""
+"""The routing tables: the layers that an intent tries, their order, its bounds, and whether a scan may follow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ class Rules:
     bounds: Mapping[str, int]
     #: Calibrated score from which a result counts as evidence enough; 0: whatever is relevant.
     min_confidence: float = 0.0
-    #: The first result that literally holds what was asked for ends the search.
+    #: Whether the first result that literally holds what was asked for ends the search.
     first_match: bool = False
-    #: Every bound is hard.
+    #: Whether no bound may be exceeded.
     strict: bool = False
-    #: A scan may follow, when its trigger is met.
+    #: Whether a scan may follow, when its trigger is met.
     escalates: bool = True
-    #: When that is, in words.
+    #: The trigger in words.
     trigger: str = ""
 
 

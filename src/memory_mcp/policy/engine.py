@@ -1,4 +1,4 @@
-"""intelligent_search, read top to bottom: plan, run, judge, prefer a time, escalate, rank, page, explain."""
+"""Answer a question: plan, run layers, judge, prefer a time, escalate, rank, cut a page, explain."""
 
 import threading
 import time
@@ -21,11 +21,11 @@ from memory_mcp.question.intent import Intent
 #: it is asked; one that has come is used a moment later.
 _STATUS_AGE = 0.25
 _USUAL = How()
-#: How much what is known of a layer's cost counts beside its latest.
+#: Weight of the average so far in the moving average of a layer's time.
 _AGED = 0.9
-#: The first question after a start waits so long for its indexes (seconds); from what on it waited at all.
+#: Longest wait of the first question after a start for its indexes, and the wait that counts as none (seconds).
 _LOADING, _NO_WAIT = 3.0, 0.001
-#: Hits behind a page that its answer knows of.
+#: Most hits after a page that its answer previews.
 _FURTHER = 8
 
 
@@ -39,16 +39,16 @@ class Answer:
     confidence: Confidence = Confidence.STRONG
     #: False where time, nodes or files ran out before everything that may answer was looked at.
     complete: bool = True
-    #: The next of the list, for a short look ahead: their own page shows them whole.
+    #: The first hits of the next page, for a short preview.
     further: tuple[Hit, ...] = ()
-    #: What it is all about, on a first page.
+    #: Topics that the answer is about; only on a first page.
     themes: tuple[Theme, ...] = ()
-    #: Nothing in particular was asked for.
+    #: Whether nothing in particular was asked for.
     overview: bool = False
 
 
 class Engine:
-    """Decides how a question is answered, has it answered, and says why."""
+    """Plans how a question is answered, answers it, and explains the answer. Any thread may call it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -68,6 +68,7 @@ class Engine:
         return found
 
     def _lately(self) -> list[LayerStatus]:
+        """Return the statuses of the layers, at most `_STATUS_AGE` seconds old."""
         with self._lock:
             at, known = self._known
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
@@ -129,6 +130,7 @@ class Engine:
 
 
 def _status(layer: Layer) -> LayerStatus:
+    """Return the status of a layer; one that raises counts as unhealthy."""
     try:
         return layer.status()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The last resort: events read word by word, in slices of time, when an intent allows it and nothing else sufficed.
+"""The last resort: search the events word by word in slices of time, if an intent allows it and nothing else sufficed.
 
 No index is asked and nothing is embedded; what exists is found unless a bound ends the scan, and then the slices already
 read count. Several slices are read at once.
@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 AT_ONCE = 2
 #: Less for each hit that was said earlier.
 _LATER = 0.001
-#: Words that every event found must hold; a longer question is not one that was said in those words.
+#: Most words that every event found must hold; nobody said a longer question in those words.
 _MOST_WORDS = 6
-#: Characters of a whole question that is looked for word for word.
+#: Least and most characters of a question that is searched for as a phrase.
 _SHORTEST_PHRASE, _LONGEST_PHRASE = 10, 200
-#: Shortest word that is looked for.
+#: Shortest word that is searched for.
 _SHORTEST = 2
-#: How often a scan looks whether its caller has gone (seconds).
+#: Seconds between two checks whether the caller has gone.
 _LOOK = 0.01
 
 
@@ -67,7 +67,7 @@ def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, wa
 
 
 class _Scan:
-    """Slices handed out to threads, and what came back."""
+    """A scan at work: the slices for its threads, and what they found."""
 
     def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
         self._scanner = scanner
@@ -140,10 +140,19 @@ class _Scan:
 def escalate(
     scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, why: str, interrupt: Interrupt
 ) -> tuple[tuple[Hit, ...], Scanned]:
-    """Read the query's time, the newest first, as far as the budget goes; what was found and what it cost.
+    """Search the events of the query's time, newest first, within the budget; return the hits and what the scan cost.
 
-    Ends with the budget's time, whatever the threads do; the slices read by then count. StorageError when the truth cannot
-    be read.
+    Args:
+        scanner: Reads slices of time.
+        query: The request; at most its limit of hits is returned.
+        words: What every event found must hold.
+        budget: Ends the scan, whatever the threads do; the slices read by then count.
+        why: The trigger of the scan, for the explanation.
+        interrupt: Stops the reads of a thread.
+
+    Raises:
+        StorageError: The store cannot be read.
+
     """
     began = budget.clock.monotonic()
     scan = _Scan(scanner, query, words, budget.branch())

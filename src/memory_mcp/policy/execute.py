@@ -1,11 +1,11 @@
-"""A plan in, what its layers found out: one after the other, side by side, or side by side until one dominates.
+"""Run the layers of a plan: one after the other, in parallel, or in parallel until one dominates.
 
-Every layer runs in a thread of its own, so that no layer can hold an answer beyond its time: whoever waits stops waiting,
-the layer's budget is cancelled, its reads are interrupted, and it ends at its next look at the budget.
+Every layer runs in a thread of its own, so that no layer can delay an answer: when its time is up its budget is cancelled
+and its reads are interrupted, and it ends when it next checks the budget.
 
 Invariants
-1. A layer that cannot answer, fails or is too slow is a line of the explanation, never an error.
-2. When this returns, no layer goes on working.
+1. A layer that cannot answer, fails or is too slow becomes a line of the explanation, never an error.
+2. When this returns, no layer is still at work.
 """
 
 import contextvars
@@ -26,16 +26,15 @@ from memory_mcp.policy.stopping import LAYER, Interrupt, reserve_ms, stop
 
 log = logging.getLogger(__name__)
 
-#: What ends a search whichever layer meets it: the question is wrong, or the truth cannot be read.
+#: Errors of any layer that end the search: the question is wrong, or the store cannot be read.
 _PASSED_UP = (InvalidQuery, NotFound, StorageError)
-#: How long accelerators side by side wait for each other once one is sure: so many milliseconds at least, and so many times
-#: what that one took.
+#: How long parallel accelerators wait for each other once one is sure: milliseconds at least, and a multiple of its time.
 _GRACE, _FAR_LONGER = 50.0, 3.0
-#: How often a waiting search looks whether its caller has gone (seconds).
+#: Seconds between two checks whether the caller has gone.
 _LOOK = 0.01
-#: Of the time that is left, what one layer may use when others come after it.
+#: Share of the remaining time that one layer may use if others come after it.
 _SHARE = 0.7
-#: Of the nodes that are left, what paths side by side leave to the best layer at most.
+#: Share of the remaining nodes that parallel paths leave to the best layer at most.
 _FOR_BEST = 0.75
 #: Share of the reserve by which a layer ends before the wait for it does, so that its partial answer still counts.
 _TO_HEAR = 0.5
@@ -67,7 +66,7 @@ class Run:
     #: The layer that answered, or the last one asked.
     method: str = LayerName.AGENTIC
     used: tuple[LayerName, ...] = ()
-    #: What it is all about, where a layer told it; beside the hits, never in their place.
+    #: Topics of the answer, if the topics layer ran; in addition to the hits.
     themes: tuple[Theme, ...] = ()
     tried: list[Tried] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -138,6 +137,7 @@ class Execution:
         return self._side_by_side(plan, query, budget, judge)
 
     def _one_by_one(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
+        """Run the plan's layers in order until one has enough evidence, and merge their hits."""
         run = Run()
         kept: dict[LayerName, tuple[Hit, ...]] = {}
         for place, name in enumerate(plan.order):
@@ -212,6 +212,7 @@ class Execution:
         return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
+        """Return the path of a layer, which may use a share, 0..1, of the time that is left."""
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
         made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
         return _Path(name, self._layers[name], query, made, threading.Condition())

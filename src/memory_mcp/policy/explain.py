@@ -94,7 +94,7 @@ class Explanation:
 
     @property
     def used(self) -> Mapping[str, int]:
-        """What was spent of each bound, by the bound's name."""
+        """What was used of each bound, by the bound's name."""
         return {
             "max_depth": self.depth,
             "max_nodes_visited": self.nodes_visited,

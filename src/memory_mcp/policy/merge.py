@@ -1,4 +1,4 @@
-"""Several layers' hits in, one list out: the best layer's own, and behind it what the others add. Pure."""
+"""Merge the hits of several layers: the best layer's list, then what the others add. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,13 +8,19 @@ from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.rank import BEHIND
 
-#: Of so many results in a row, how many come from inside the time that a question names: of the first, and of further ones.
+#: Results of a block, and how many of it are from inside the time that a question names: of the first block, and of others.
 _BLOCK, _INSIDE, _FURTHER = 5, 3, 4
 
 
 def identity(hit: Hit) -> str:
     """Return the identity of a hit: its event's id, or its node's if it quotes none."""
     return hit.event_id or hit.node_id
+
+
+def ahead(first: Sequence[Hit], rest: Sequence[Hit]) -> list[Hit]:
+    """Return some hits, and behind them the others of `rest`, each hit once."""
+    known = {identity(h) for h in first}
+    return [*first, *(h for h in rest if identity(h) not in known)]
 
 
 def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:

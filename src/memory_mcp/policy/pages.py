@@ -1,4 +1,4 @@
-"""Lists that questions were answered from, kept for a while: pages cut from one list never repeat or lose a result."""
+"""Cache the lists that questions were answered from: pages cut from one list never repeat or lose a result."""
 
 import threading
 from collections import OrderedDict
@@ -15,10 +15,10 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Everything that a question's pages have been cut from so far, best first."""
+    """The list that a question's pages are cut from, best first."""
 
     hits: tuple[Hit, ...]
-    #: There may be more behind the last.
+    #: Whether there may be more after the last.
     goes_on: bool
     why: Explanation
     confidence: Confidence
@@ -27,7 +27,7 @@ class Listed:
 
 
 class Pages:
-    """The lists of the latest questions, by everything that was asked but the page."""
+    """The lists of the latest questions, by everything in the request except the page. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[object, Listed] = OrderedDict()
@@ -41,7 +41,7 @@ class Pages:
             return self._lists.get(_key(query, how))
 
     def keep(self, query: Query, how: How, listed: Listed) -> None:
-        """Keep a list for the pages to come; a question asked anew replaces its own."""
+        """Keep a list for further pages; that of the same question is replaced."""
         with self._lock:
             key = _key(query, how)
             self._lists[key] = listed
@@ -50,11 +50,12 @@ class Pages:
                 self._lists.popitem(last=False)
 
     def forget(self) -> None:
-        """Keep none of them any longer."""
+        """Drop all lists."""
         with self._lock:
             self._lists.clear()
 
 
 def _key(query: Query, how: How) -> object:
+    """Return everything of a request but the page: requests with equal keys share a list."""
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

@@ -1,4 +1,4 @@
-"""A question, the layers' statuses and the settings in; what will be tried, in which order, how far, and why, out. Pure."""
+"""Plan a search from the question, the status of the layers and the settings: what is tried, in which order, and why. Pure."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ PATHS = 3
 #: Share of a time limit that the best accelerator may usually take.
 _OF_TIME = 0.6
 _LEFT_OUT = "left out of this plan"
-#: Hits of a first page that may turn out to be repetitions; on later pages as many as twice those shown.
+#: Hits of a first page that may turn out to be repetitions; of later pages twice those shown.
 _FOLDED = 6
 
 
@@ -56,51 +56,51 @@ class Skipped:
 
     layer: str
     reason: str
-    #: It would use up the time; it is tried again in time.
+    #: Whether it was left out because it would use up the time.
     too_slow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decision, before anything is run."""
+    """How a question will be answered, decided before any layer runs."""
 
     intent: Intent
     confidence: float
     signals: tuple[str, ...]
-    #: What a result must hold literally, where the query names such a thing.
+    #: Texts that a result must hold literally, if the query names such things.
     exact: tuple[str, ...]
-    #: The words to look for: the question without its deadline, its time and what asks for a search.
+    #: The words to search for: the question without its deadline, its time and the words that ask for a search.
     text: str
-    #: Those of them that results are judged by: a question about patterns need not find the words that ask for patterns.
+    #: The words of `text` that results are judged by: without those that ask for patterns.
     judged: str
-    #: Nothing in particular is asked for: what happened is listed.
+    #: Whether nothing in particular is asked for: what happened is listed.
     browses: bool
     tier: Tier
     mode: Mode
     why_mode: str
-    #: Usable layers, the first to be tried first; agentic is always the last.
+    #: Usable layers in the order in which they are tried; agentic is always the last.
     order: tuple[LayerName, ...]
     skipped: tuple[Skipped, ...]
     #: The layer that the intent would have tried first.
     first: LayerName
     bounds: StopConditions
-    #: Every bound is hard.
+    #: Whether no bound may be exceeded.
     strict: bool
     #: Score from which evidence is enough.
     min_confidence: float
-    #: The least score of a result, where the caller named one.
+    #: The least score of a result, if the caller named one.
     floor: float | None
     first_match: bool
-    #: A scan of time slices may follow, when this comes true ("" : never).
+    #: When a scan of the events may follow, in words; "" for never.
     escalates_when: str
-    #: Read from the question or given with it.
+    #: Deadline in milliseconds, read from the question or given with it.
     deadline_ms: int | None = None
     #: The moment the question is asked, UTC milliseconds.
     now_ms: int = 0
     window: TimeWindow | None = None
-    #: The words the window was read from; "" for one that the caller gave.
+    #: The words that the window was read from; "" for one that the caller gave.
     window_words: str = ""
-    #: What the latest decision of is asked for, "" for anything; None: no such thing is asked.
+    #: The subject of which the latest decision is asked for, "" for any; None if the question is another.
     last_of: str | None = None
 
     @property
@@ -110,9 +110,9 @@ class Plan:
 
     @property
     def paths(self) -> tuple[LayerName, ...]:
-        """What runs side by side in the modes that do, at most a beam of them: a layer rather than those it is made of.
+        """The layers that run at once in the parallel and hybrid modes: topics, and at most `bounds.beam_width` others.
 
-        Topics tell something else than hits, and count against no beam.
+        Of a layer and the layers it is made of only the whole runs. Topics return no hits and do not count.
         """
         parts = {part for n in self.order for part in MADE_OF.get(n, ())}
         beside = [n for n in self.order if n is LayerName.TOPICS]
@@ -121,18 +121,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a plan is made from besides the question: what is live, what it usually costs, the settings, the time."""
+    """What a plan depends on besides the question: status and usual time of the layers, the settings, and the current time."""
 
     statuses: Sequence[LayerStatus]
     settings: StopConditions
     now_ms: int
     calendar: Calendar
-    #: How long each layer takes of late (milliseconds); nothing is known of one that is not named.
+    #: Average time of each layer in milliseconds; a layer that has not run yet is missing.
     usual_ms: Mapping[LayerName, float] = field(default_factory=dict)
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Decide everything that can be decided beforehand; InvalidQuery for an empty question."""
+    """Return the plan of a question: everything that can be decided before a layer runs.
+
+    Raises InvalidQuery for an empty question.
+    """
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -180,7 +183,10 @@ def pool_of(limit: int, offset: int) -> int:
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
-    """Layers by name; InvalidQuery for one that does not exist or cannot be left out."""
+    """Return layers by name.
+
+    Raises InvalidQuery for a name that no layer has, and for the agentic layer, which cannot be left out.
+    """
     known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
         if name not in known:
@@ -196,7 +202,7 @@ def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus
 
 
 def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
-    """Accelerators that would use up a short time, where a quicker one is there; with the reason."""
+    """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason."""
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
     return {

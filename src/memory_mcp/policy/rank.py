@@ -1,13 +1,13 @@
-"""Hits in, the same hits in the order they are shown and without repetitions out: the ranking layer. Pure.
+"""Rank hits, and fold those that repeat others: the ranking layer. Pure.
 
 Every signal is a value in 0..1, and a hit's final value the weighted mean of those that are on: salience (what kind of
 statement it is, how much of the like its node holds, pins), recency (a half-life), relevance (the layer's own calibrated
 score) and usage (how often it was opened; an opening counts half after another half-life).
 
 Invariants
-1. `score` stays what the layer said; what ranking thinks stands in `parts`.
-2. A statement never stands above the one that superseded it, nor scores as much; what was retracted scores less than all else.
-3. Nothing is lost: what is folded into another hit is counted there.
+1. `score` stays the layer's; the values of ranking are in `parts`.
+2. A statement never ranks above the one that superseded it, nor scores as much; a retracted one scores less than all others.
+3. Nothing is lost: a hit that is folded into another is counted there.
 """
 
 import math
@@ -33,7 +33,7 @@ PRESETS: dict[str, dict[str, float]] = {
 #: of one answer are cut from one order. Each costs 0.3 ms at 100,000 documents (measured).
 POOL = 14
 _DAY_MS = 86_400_000
-#: A score that is worth nothing.
+#: The score that counts as 0.
 _LEAST = 1e-6
 #: Two quotations that share so much of their runs of words say the same (Jaccard).
 _SAME = 0.9
@@ -42,14 +42,13 @@ _SAME = 0.9
 _RUN, _RUN_UNPARTED, _LONG_WORDS = 3, 8, 20
 #: Grips that one hit names at most.
 _GRIPS = 3
-#: What a hit that stands behind another is worth beside it at most, so that the order shows in the scores, and nothing that
-#: ranking adds turns it.
+#: Factor on the score of a hit that is placed behind another, so that scores show the order and ranking cannot reverse it.
 BEHIND = 0.85
 
 
 @dataclass(frozen=True, slots=True)
 class RankingSettings:
-    """In which order results are shown."""
+    """Settings of the order in which results are shown."""
 
     preset: str = field(
         default="default",
@@ -62,7 +61,7 @@ class RankingSettings:
     collapse: bool = field(default=True, metadata={"help": "Results that say the same are shown once, with all their grips."})
 
     def __post_init__(self) -> None:
-        """A known preset, a time that passes, and something to weigh."""
+        """Raise ConfigError for an unknown preset or a half-life out of range."""
         if self.preset not in PRESETS:
             raise ConfigError(f"ranking.preset must be {' or '.join(PRESETS)}, not {self.preset!r}")
         if not 0 < self.half_life_days <= 36_500:
@@ -70,17 +69,23 @@ class RankingSettings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """By signal; they need not add up to 1."""
+        """The weight of each signal; they need not add up to 1."""
         return dict(PRESETS[self.preset])
 
 
 def rank(
     hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[GripId, Used]
 ) -> list[Hit]:
-    """`hits` by final value, ties by id, each with its signals in `parts`; hits that say the same as one, if so set.
+    """Return hits by final value, best first, ties by id, each with its signals in `parts`.
 
-    `names_time` and `exact`: the query names a time or an identifier, and what is newer is no better for that. `usage` is
-    what is known of grips, by id; signals that are off leave their weight to the others.
+    Args:
+    hits: The hits of all layers.
+    settings: Weights of the signals, and whether hits that say the same are shown once.
+    now_ms: The current time, UTC milliseconds.
+    names_time: Whether the query names a time; recency does not count then.
+    exact: Whether the query names an identifier; recency does not count then.
+    usage: How often grips were opened, by id; without any, usage does not count.
+
     """
     weights = settings.weights
     if names_time or exact:
@@ -99,7 +104,7 @@ def identity(hit: Hit) -> str:
 
 
 def salience(hit: Hit) -> float:
-    """1 for a pinned hit; else the mean of what its kind of statement and its node's statements are worth."""
+    """Return the salience of a hit, 0..1: 1 if it is pinned, else the mean of its kind's and its node's."""
     if hit.pinned:
         return 1.0
     own = KIND_SALIENCE[MemoryKind(hit.kind)] if hit.kind else KIND_SALIENCE[MemoryKind.OBSERVATION]
@@ -107,12 +112,15 @@ def salience(hit: Hit) -> float:
 
 
 def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
-    """1 now, half after each half-life; what lies ahead is as good as now."""
+    """Return how recent a time is, 0..1: 1 now and later, half after each half-life."""
     return float(0.5 ** (max(0, now_ms - timestamp) / _DAY_MS / half_life_days))
 
 
 def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, Used]) -> float:
-    """0 for what was never opened, 0.5 for once just now, and ever less for each further time, up to 1."""
+    """Return how often a hit was opened, 0..1: 0 for never, 0.5 for once just now, and up to 1 for many times.
+
+    An opening counts half after each half-life.
+    """
     times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
 
@@ -120,21 +128,17 @@ def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripI
 def _valued(
     hit: Hit, weights: Mapping[str, float], settings: RankingSettings, now_ms: int, usage: Mapping[GripId, Used]
 ) -> tuple[float, Hit]:
+    """Return a hit's final value, 0..1, and the hit with its signals in `parts`."""
     days = settings.half_life_days
     signals = {
         "salience": salience(hit),
         "recency": recency(hit.timestamp, now_ms, days),
-        "relevance": _even(hit.score),
+        "relevance": min(max(1 + math.log(max(hit.score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0),
         "usage": frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0,
     }
     value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
     shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
     return value, replace(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))
-
-
-def _even(score: float) -> float:
-    """Return a score on a logarithmic scale from 0 to 1, as scores below the first are small and close."""
-    return min(max(1 + math.log(max(score, _LEAST)) / -math.log(_LEAST), 0.0), 1.0)
 
 
 def _ids(hit: Hit) -> set[GripId]:
@@ -206,9 +210,9 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
-    """Those of `hits` that say something besides what earlier pages have shown, in order.
+    """Return the hits that add something to those of earlier pages, in order.
 
-    Folding does not see to it: among more hits, another of those that say the same may come first and stand for them.
+    Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
     """
     if not (earlier and settings.collapse):
         return list(hits)
@@ -232,7 +236,7 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
 
 
 def _runs(quote: str) -> frozenset[str]:
-    """Every run of three words of a quotation, or of characters where no spaces part the words; none where it is too short."""
+    """Return every run of three words, or of eight characters in scripts without spaces; none for a short quotation."""
     words = quote.casefold().split()
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
     pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)

@@ -1,4 +1,4 @@
-"""How sure is an answer? What its first results show for the question in, strong, weak or none out. Pure.
+"""Judge how sure an answer is from its first results: strong, weak or none. Pure.
 
 Nothing is withheld by it: it marks an answer, and decides whether another layer is asked. It goes by how much of the
 question, by rarity in this store, the first results and their segments hold, and by how much of it the store holds
@@ -29,7 +29,7 @@ STRONG = 0.6
 
 
 class Confidence(StrEnum):
-    """What an answer is worth."""
+    """How sure an answer is."""
 
     STRONG = "strong"
     WEAK = "weak"
@@ -44,7 +44,7 @@ class Evidence:
     held: float
     #: Share of its terms, by weight, that the store holds nowhere.
     unknown: float
-    #: One holds word for word what the question names literally.
+    #: Whether a result holds word for word what the question names literally.
     literal: bool
     hits: int
 

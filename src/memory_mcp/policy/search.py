@@ -16,7 +16,7 @@ from memory_mcp.policy.chain import MADE_OF, chain_of
 from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
-from memory_mcp.policy.merge import by_time, descending, identity, preferred
+from memory_mcp.policy.merge import ahead, by_time, descending, identity, preferred
 from memory_mcp.policy.pages import Listed
 from memory_mcp.policy.plan import Mode, Plan
 from memory_mcp.policy.rank import RankingSettings, besides, rank
@@ -25,7 +25,7 @@ from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.question.phrases import particular
 from memory_mcp.text import term_set
 
-#: Of a search's bounds, what looking everywhere may use before the time that the question names is looked at.
+#: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6
 #: Bounds that end a walk before it has seen everything that may answer.
 _WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
@@ -42,7 +42,7 @@ class Successors(Protocol):
     """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
-        """`hits`, each superseded one behind the statement that stands in its place."""
+        """Return the hits with the statement that holds now before each superseded one."""
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
@@ -52,7 +52,7 @@ class Successors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the engine is made of."""
+    """The parts that the engine uses."""
 
     layers: Mapping[LayerName, Layer]
     words: Words
@@ -129,6 +129,7 @@ class Search:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
+        """Run the plan for a query and collect the layers' notices."""
         run = self._execution.run(self._plan, query, budget, self._judge)
         for answer in run.answers.values():
             self._notices += [n for n in answer.notices if n not in self._notices]
@@ -194,7 +195,10 @@ class Search:
         return Verdict(enough, sure, told)
 
     def _evidence(self, first: Sequence[Hit], is_literal: bool) -> tuple[Weighed, relevance.Evidence]:
-        """What the first hits show. What else their segments hold is read only where the words shown do not settle it (3 ms)."""
+        """Return the weighted question and what the first hits show of it.
+
+        The whole segments of the hits are read only if the words shown do not decide: reading them takes 3 ms.
+        """
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
@@ -224,8 +228,7 @@ class Search:
                 break
             found, scan = escalate(parts.scanner, asked, words, budget, plan.escalates_when, parts.interrupt)
             if found:
-                known = {identity(h) for h in found}
-                return (*found, *(h for h in run.hits if identity(h) not in known)), scan
+                return tuple(ahead(found, run.hits)), scan
         return run.hits, scan
 
     def _was_cut(self) -> bool:
@@ -240,7 +243,7 @@ class Search:
         return f"nothing found: searched {searched}"
 
     def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """By relevance and what else speaks for a hit; a list of what happened stays in its order."""
+        """Return the hits by relevance and the other signals; a list of what happened keeps its order."""
         plan, parts = self._plan, self._parts
         if plan.browses:
             return hits
@@ -250,8 +253,7 @@ class Search:
         named = bool(plan.window_words)
         ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
         if plan.last_of is not None and (latest := self._decided(plan.last_of)):
-            known = {identity(h) for h in latest}
-            return [*latest, *(h for h in ranked if identity(h) not in known)]
+            return ahead(latest, ranked)
         if plan.window is None or not named:
             return self._literal_first(ranked)
         return preferred(*by_time(ranked), plan.window)
@@ -264,12 +266,11 @@ class Search:
         return sorted(found, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp))
 
     def _literal_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Hits that hold literally what is named before all others, where those that came first do not; else as they are."""
+        """Return the hits with those first that hold the question's literal piece, unless one of the first holds it already."""
         if not self._plan.first_match or self._literally(hits[: relevance.COMPARED]):
             return hits
         literal = [replace(h, score=max(h.score, hits[0].score)) for h in hits if self._literally([h])]
-        known = {identity(h) for h in literal}
-        return descending([*literal, *(h for h in hits if identity(h) not in known)])
+        return descending(ahead(literal, hits))
 
     def _fell_back(self, run: Run) -> bool:
         """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.
@@ -286,6 +287,7 @@ class Search:
         return first not in answered
 
     def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
+        """Return the explanation of the answer."""
         plan, budget, asked = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:

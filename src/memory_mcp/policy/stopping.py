@@ -1,4 +1,4 @@
-"""What happens when a search is out of time: the reserve for its answer, and ending its threads."""
+"""Stop a search that is out of time: reserve time for its answer, and end its threads."""
 
 import atexit
 import contextlib
@@ -26,7 +26,7 @@ def reserve_ms(budget: Budget) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Abandoned:
-    """Threads to end."""
+    """Threads of one search that have to end."""
 
     working: Callable[[], Sequence[int]]
     woken: threading.Condition
@@ -43,7 +43,7 @@ class _Abandoned:
 
 
 class _Stopping:
-    """One thread that ends others: starting a new thread takes more than a millisecond, which a late search lacks."""
+    """One thread that ends others: starting a thread takes more than a millisecond, which a late search does not have."""
 
     def __init__(self) -> None:
         self._new: queue.SimpleQueue[_Abandoned | None] = queue.SimpleQueue()
@@ -60,6 +60,7 @@ class _Stopping:
                 atexit.register(self._end, self._thread)
 
     def _run(self) -> None:
+        """Interrupt the threads that were added until they have ended."""
         going: list[_Abandoned] = []
         while True:
             with contextlib.suppress(queue.Empty):

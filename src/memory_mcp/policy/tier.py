@@ -1,4 +1,4 @@
-"""Layer statuses in, capability tier out (agent-retrieval-policy-prd.md, section 5). Pure."""
+"""Detect the capability tier from the status of the layers (agent-retrieval-policy-prd.md, section 5). Pure."""
 
 from collections.abc import Sequence
 from enum import IntEnum

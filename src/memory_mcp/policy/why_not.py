@@ -1,7 +1,7 @@
-"""A call and something that did not come up in, a change of its arguments with which it does out: tried, not guessed.
+"""Find a change of a call's arguments with which a missing result is found, by trying changes.
 
-What may keep a thing out is undone together, the filters first, then the number of results, the floor, the layers and their
-bounds, at last the words. Once it shows, every argument that it shows without is taken back, and numbers are made small.
+Everything that may exclude the target is undone: filters first, then the number of results, the floor, the layers and their
+bounds, and finally the words. Once the target shows, changes that are not needed are taken back and numbers made small.
 """
 
 import datetime as dt
@@ -46,7 +46,7 @@ _NO_TIME = "the time was over before a change was found that shows it; give more
 class Seen:
     """How a call is understood."""
 
-    #: What it is bound to; None: everything.
+    #: Scope of the call; None for everything.
     project: str | None
     agent: str | None
     window: TimeWindow | None
@@ -77,22 +77,22 @@ class Door(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Arguments by name, those of bounds as `bounds.<name>`, and what each undoes."""
+    """Arguments by name, those inside bounds as `bounds.<name>`, and the reason for each."""
 
     values: Mapping[str, Any]
     reasons: Mapping[str, str]
 
     def plus(self, reason: str, **values: Any) -> "_Change":
-        """With more of them; names inside bounds are written with two underscores."""
+        """Return this change with more arguments; of those inside bounds the names are written with two underscores."""
         named = {k.replace("__", "."): v for k, v in values.items()}
         return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
 
     def without(self, name: str) -> "_Change":
-        """Without one."""
+        """Return this change without one argument."""
         return _Change({k: v for k, v in self.values.items() if k != name}, self.reasons)
 
     def arguments(self) -> dict[str, Any]:
-        """As they are passed."""
+        """Return the change as arguments of a call."""
         told = {k: v for k, v in self.values.items() if "." not in k}
         inner = {k.partition(".")[2]: v for k, v in self.values.items() if "." in k}
         return {**told, "bounds": inner} if inner else told
@@ -121,7 +121,7 @@ def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
 
 
 def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
-    """Why the target is not among the results of a call, and the change that shows it."""
+    """Return why a target is not among the results of a call, and a change of the call that shows it."""
     tries = _Tries(target, given, door)
     found: _Change | None = None
     try:
@@ -147,7 +147,7 @@ def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
 
 
 class _Tries:
-    """Calls with changes, each made once."""
+    """Runs calls with changes, each of them once."""
 
     def __init__(self, target: Target, given: Arguments, door: Door) -> None:
         self._target = target
@@ -167,7 +167,7 @@ class _Tries:
         return self._known[key]
 
     def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
-        """Ever smaller changes with which it shows: without what is not needed, then with smaller numbers."""
+        """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers."""
         change = yield from self._fewer(change)
         for names, low in _numbers(seen):
             own = tuple(n for n in names if n in change.values)
@@ -178,7 +178,7 @@ class _Tries:
         yield from self._fewer(change)
 
     def _fewer(self, change: _Change) -> Generator[_Change, None, _Change]:
-        """Ever fewer arguments with which it shows; the fewest at the end."""
+        """Yield changes with ever fewer arguments that still show the target; return the last."""
         fewer = True
         while fewer:
             fewer = False
@@ -190,7 +190,7 @@ class _Tries:
         return change
 
     def _least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
-        """With the least number, about, that these arguments may all have; it does not show with `low`."""
+        """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
 
         def having(number: int) -> _Change:
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
@@ -216,7 +216,7 @@ class _Tries:
 
 
 def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Arguments whose numbers should be small, and what they are without a change."""
+    """Yield the arguments whose numbers should be small, and their numbers without a change."""
     yield ("limit",), seen.limit
     for name in ("max_nodes_visited", "max_rpc_calls", "max_depth"):
         yield (f"bounds.{name}",), seen.bounds[name]
@@ -224,7 +224,7 @@ def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
-    """Changes to try, the one that undoes least first; each holds more than it may need."""
+    """Yield changes to try, the smallest first; each may change more than is needed."""
     change = _unfiltered(target, given, door)
     yield change
     if "cursor" in given:
@@ -254,7 +254,7 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
 
 
 def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
-    """Without the filters that keep the target out, however many there are."""
+    """Return the change that undoes every filter that excludes the target."""
     change = _NOTHING
     seen = door.look(given)
     if seen.project is not None and (target.is_period or target.project != seen.project):
@@ -281,11 +281,12 @@ def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
 
 
 def _is_outside(target: Target, window: TimeWindow | None) -> bool:
+    """Return whether a target is outside a window; a period always is."""
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 
 def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]]:
-    """Other ways to have the same question answered, the smallest change first."""
+    """Yield functions that add another layer, mode or bound to a change, the smallest addition first."""
     floored = seen.floor == 0
     floor = "what there is was taken for irrelevant" if seen.floor is None else f"it scored less than {seen.floor}"
     bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
@@ -314,7 +315,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
 
 
 def _listed(target: Target, change: _Change) -> Iterator[_Change]:
-    """Overviews of the times whose list may hold a period."""
+    """Yield overviews of the times whose list may contain a period."""
     for window, limit in itertools.product(target.listed_in, _LISTED):
         since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
         reason = "a period is listed by an overview of its time"

@@ -1,4 +1,4 @@
-"""The words of a query in, the deadline it sets for its own answer out, and where it says so. Pure.
+"""Find the deadline that a query sets for its own answer, and the words that state it. Pure.
 
 A duration is a deadline only where the query speaks of its answer: in a clause that says nothing else ("max 1 second:"),
 after a demand ("reply within 1s", "you have half a second"), or as a limit that opens or closes the query ("within 200 ms").
@@ -30,7 +30,7 @@ _FAR = 40
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A deadline in ms, and the words of the query that say it: first place and the place after the last."""
+    """A deadline in milliseconds, and the words of the query that state it: their first place and the one after the last."""
 
     ms: int
     start: int
@@ -95,7 +95,7 @@ def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tu
 
 
 def _number(digits: str) -> float:
-    """1.5, 1,5 and 1,500 as they are meant; more points or commas than a number has are no number."""
+    """Return the number of a text such as 1.5, 1,5 or 1,500; infinity for text with more points or commas than a number has."""
     whole, comma, part = digits.partition(",")
     try:
         return float(whole + part if comma and len(part) == 3 and whole != "0" else digits.replace(",", "."))
@@ -176,7 +176,7 @@ def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
-    """Return whether a limit stands between a demand and what is demanded: "let me know in 2 s which port it is"."""
+    """Return whether a limit is inserted into a demand: "let me know in 2 s which port it is"."""
     told = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -243,7 +243,7 @@ def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
 
 
 def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadlines) -> bool:
-    """You have half a second; got 5 seconds before the demo; I can wait three seconds."""
+    """Return whether a clause grants a time: "you have half a second", "got 5 seconds before the demo", "I can wait 3 s"."""
     is_said = bool(terms.has & {*before}) and {*before} <= terms.limits | terms.company
     rest = after[_run(after, terms) :]
     return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks)

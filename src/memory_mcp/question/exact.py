@@ -1,4 +1,4 @@
-"""A query in, what it quotes and every piece of code in it out, with their places: what a result must literally hold. Pure.
+"""Find the quotations and pieces of code in a query, which a result must hold literally. Pure.
 
 Invariants
 1. A piece is exactly as written; only quotation marks and the punctuation of the sentence around it are taken off.
@@ -69,7 +69,7 @@ FAINT = frozenset(("version", "status", "number"))
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something literal in a text: its kind in words, the literal, and where it stands, quotes and all."""
+    """Something literal in a text: its kind in words, the literal, and its place with any quotes."""
 
     #: quote, path, identifier, file, flag, variable, error code, hash; or one of `FAINT`.
     kind: str
@@ -80,7 +80,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What no pattern can tell: which mixed-case words are products, which folders open a path."""
+    """Words that no pattern can recognize: products in mixed case, and folders that a path begins with."""
 
     names: frozenset[str]
     folders: frozenset[str]
@@ -134,7 +134,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Without the sentence's punctuation; brackets stay where both stand: `flush()`, `Vec<u8>`."""
+    """Return start and end of a chunk without the sentence's punctuation; paired brackets stay: `flush()`, `Vec<u8>`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -157,7 +157,7 @@ def _exported(text: str, start: int, end: int) -> Piece | None:
 
 
 def _parts(chunk: str, start: int) -> list[Piece]:
-    """Code beside code, or beside a word: `TokenBucket/LRUCache`, `error:E0308`."""
+    """Return the parts of code joined to code or to a word: `TokenBucket/LRUCache`, `error:E0308`."""
     if chunk.isalnum():
         return []
     found = (_piece(match[0], start + match.start()) for match in _INNER.finditer(chunk))
@@ -252,7 +252,7 @@ def _is_identifier(chunk: str) -> bool:
 
 
 def _is_coded(chunk: str) -> bool:
-    """snake_case, camelCase, PascalCase; no product's name, no plural of an acronym."""
+    """Return whether a word is snake_case, camelCase or PascalCase, and neither a product's name nor a plural of an acronym."""
     if not re.fullmatch(r"[\w$.]+", chunk):
         return False
     if _SNAKE.search(chunk):

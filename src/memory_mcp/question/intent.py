@@ -1,4 +1,4 @@
-"""A query in, what is wanted out: explore, answer, locate or time-boxed, how sure that is, and what gave it away. Pure.
+"""Classify what a query wants: explore, answer, locate or time-boxed, how sure that is, and by which signals. Pure.
 
 Invariants
 1. Signals are whole words outside code and quotes; never a part of a word.
@@ -67,7 +67,7 @@ class Classified:
 
 
 def classify(text: str, timeout_ms: int | None = None) -> Classified:
-    """Classify a query; `timeout_ms` is the caller's own deadline. Never raises."""
+    """Return the intent of a query; `timeout_ms` is the caller's own deadline. Never raises."""
     literal = pieces(text)
     query = words(text, literal)
     reading = read_by(query)
@@ -108,7 +108,7 @@ def _overlaps(found: Found, deadline: Deadline | None) -> bool:
 
 
 def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
-    """Weight per intent; code and quotations count in full only where no words ask for anything."""
+    """Return the weight of each intent; code and quotations count in full only if no words ask for anything."""
     scores = {Intent.EXPLORE: 0.0, Intent.ANSWER: 0.0, Intent.LOCATE: 0.0}
     for each in asked:
         scores[Intent(each.phrase.group)] += each.phrase.weight

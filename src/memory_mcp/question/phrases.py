@@ -1,4 +1,4 @@
-"""Signal tables in, phrases found in a query out: `signals/*.toml`, one file per language, read once and lazily. Pure.
+"""Find the phrases of the signal tables in a query; `signals/*.toml`, one file per language, are read on first use. Pure.
 
 A phrase is a row of words: `a|b` either, `x?` may be left out, `@list` any word of that list, `<code>` `<quote>` `<number>`
 a literal piece or a number, `...` up to eight words, a leading `^` at a clause's start (words of courtesy before it do
@@ -52,7 +52,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A phrase in a query: which, and the places of its words."""
+    """A phrase found in a query, and the places of its words."""
 
     phrase: Phrase
     at: tuple[int, ...]
@@ -172,7 +172,7 @@ def particular(text: str) -> str:
 
 
 def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
-    """Phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
+    """Return phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
         for phrase in _phrases(row, group, weight, lists):
@@ -199,7 +199,7 @@ def _start(phrases: Sequence[Phrase]) -> Start:
 
 
 def _deadlines(data: Mapping[str, Any]) -> Deadlines:
-    """Factors are `{ factor = "words" }` in the file: the words are the longer part."""
+    """Return the tables for deadlines; in the file a factor is written as `{ factor = "words" }`."""
     factors = {
         key: {word: float(factor) for factor, row in data[key].items() for word in _split(row)} for key in ("units", "numbers")
     }
@@ -277,7 +277,11 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
         start = starts.get(key)
         if start is None:
             continue
-        end = _clause_end(query, i)
+        # A phrase ends with its clause.
+        end, clause = i + 1, query[i].clause
+        last = min(len(query), i + _REACH)
+        while end < last and query[end].clause == clause:
+            end += 1
         following = start.followed.get(keys[i + 1], ()) if i + 1 < end else ()
         gapped = [start.gapped[k] for k in keys[i + 1 : min(end, i + 2 + _GAP)] if k in start.gapped] if start.gapped else ()
         if not (start.alone or following or gapped):
@@ -291,15 +295,6 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
     return _outermost(found)
 
 
-def _clause_end(query: Sequence[Word], at: int) -> int:
-    """Return the place after the last word of a clause, or after the last that a phrase from `at` on may take."""
-    end, clause = at + 1, query[at].clause
-    last = min(len(query), at + _REACH)
-    while end < last and query[end].clause == clause:
-        end += 1
-    return end
-
-
 def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
     clause = query[at].clause
     for i in range(at - 1, max(-1, at - 1 - _GAP), -1):
@@ -311,7 +306,7 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """`at`, and the places of the phrase's words from a step on, after `at` and before `end`; empty: they are not there."""
+    """Return `at` and the places of the phrase's further words, after `at` and before `end`; empty if they are not all there."""
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]

@@ -1,4 +1,4 @@
-"""A question, read once: what it wants and of what, which time it is about, and how long its answer may take. Pure."""
+"""Understand a question: its intent, literal pieces, the time it is about, and its deadline. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from memory_mcp.question.timehints import find_time
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question as it was understood."""
+    """An understood question."""
 
     text: str
     intent: Intent

@@ -1,4 +1,4 @@
-"""A query and its literal pieces in, its words out: folded, with their places and the clause each stands in. Pure.
+"""Split a query into words: folded, with their places and the clause of each. Pure.
 
 Invariants
 1. Case and accents do not count; an apostrophe or a hyphen ends a word; 200ms is a number and a word.
@@ -23,7 +23,7 @@ _WORD = re.compile(
 
 
 class Word(NamedTuple):
-    """A word: what it is compared by, where it stands in the text, and the number of its clause."""
+    """A word: the form it is compared by, its place in the text, and the number of its clause."""
 
     key: str
     start: int
@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Case folded, accents dropped."""
+    """Return a text folded in case, without accents."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())

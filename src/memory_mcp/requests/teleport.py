@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
@@ -116,15 +116,15 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
 
 def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
     """Return what the index of a request finds. Raises InvalidQuery for a similarity outside 0 to 1."""
-    query, limit = words(request.query), RESULTS.check(request.limit)
+    query = IndexQuery(words(request.query), filters, RESULTS.check(request.limit))
     if isinstance(request, HybridSearch):
-        return app.hybrid().teleport(query, filters, limit)
+        return app.hybrid().teleport(query)
     if isinstance(request, VectorTeleport):
         least = request.min_similarity
         if not 0 <= least <= 1:
             raise InvalidQuery(f"min_similarity must be at {'least 0.0' if least < 0 else 'most 1.0'}")
-        return app.teleport(LayerName.VECTOR).teleport(query, filters, limit, least)
-    return app.teleport(LayerName.BM25).teleport(query, filters, limit)
+        return app.teleport(LayerName.VECTOR).teleport(replace(query, least=least))
+    return app.teleport(LayerName.BM25).teleport(query)
 
 
 def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:

@@ -148,7 +148,7 @@ class Service:
             # What an import brings is indexed at its end, all of it at once; so is what an earlier process left.
             self._app.accelerators.load()
             return _WATCH
-        if self._app.accelerators.tend():
+        if self._app.accelerators.maintain():
             return _TURNS
         return _REST if self._app.accelerators.at_rest else _WATCH
 

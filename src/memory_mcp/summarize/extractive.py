@@ -112,7 +112,7 @@ def _kind(text: str) -> MemoryKind:
 
 
 def _named(speaker: str, text: str, width: int) -> str:
-    """Prepend the speaker's name if there is one: "Ann: I moved to Oslo" is a fact about Ann."""
+    """Return a text with the speaker's name before it, if there is one: "Ann: I moved to Oslo" is a fact about Ann."""
     return f"{shorten(speaker, width)}: {text}" if speaker else text
 
 

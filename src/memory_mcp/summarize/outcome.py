@@ -118,7 +118,11 @@ def _reported(stretch: Stretch) -> Outcome | None:
         cues = cues_of(s.text, s.cues or ANY_CUE)
         if cues & (Cue.QUESTION | Cue.OPEN) or _EARLIER.match(s.text) or not (cues & _TOLD or _FOUND.search(s.text)):
             continue
-        short = _short(s.text)
+        bare = _SUBJECT.sub("", s.text, count=1).rstrip(" .!:")
+        if len(bare) > MAX_OUTCOME:
+            cuts = [m.start() for m in _CLAUSE.finditer(bare, 18, MAX_OUTCOME + 1)]
+            bare = bare[: cuts[-1]].rstrip(" ,;:-–—(") if cuts else ""
+        short = bare if len(bare) >= 8 else ""
         if not short:
             continue
         worth = s.information + 0.6 * (s.message > last) + 0.4 * (s.place < 3) + 0.5 * bool(cues & Cue.FIX)
@@ -129,12 +133,3 @@ def _reported(stretch: Stretch) -> Outcome | None:
         return None
     _, s, short = best
     return Outcome(short, s.text, Source(s.event.event_id, s.start, s.end), len(s.keys) >= _NAMES)
-
-
-def _short(text: str) -> str:
-    """Return a sentence without its subject, cut at a clause; "" if it does not fit."""
-    bare = _SUBJECT.sub("", text, count=1).rstrip(" .!:")
-    if len(bare) > MAX_OUTCOME:
-        cuts = [m.start() for m in _CLAUSE.finditer(bare, 18, MAX_OUTCOME + 1)]
-        bare = bare[: cuts[-1]].rstrip(" ,;:-–—(") if cuts else ""
-    return bare if len(bare) >= 8 else ""

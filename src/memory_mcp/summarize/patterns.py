@@ -4,8 +4,8 @@ import re
 
 
 def pattern(*parts: str) -> re.Pattern[str]:
-    """Compile the joined parts, for text in lower case; an apostrophe matches either form.
+    """Return the joined parts compiled, for text in lower case; an apostrophe matches either form.
 
-    Matching without case would take three times as long.
+    Matching that ignores case would take three times as long.
     """
     return re.compile("".join(parts).replace("'", "['’]"))

@@ -199,7 +199,7 @@ class Follower:
             self._purge(memory, resets)
         if not memory.is_read:
             return False
-        if accelerators.tend():
+        if accelerators.maintain():
             self._over.wait(_TURN)
             return not self._over.is_set()
         if not self._over.is_set():

@@ -214,7 +214,7 @@ class _Page:
         self._lines: list[str] = []
 
     def cost(self, *more: str) -> int:
-        """Tokens of the whole text with further lines."""
+        """Return the tokens of the whole text with further lines."""
         return estimate_tokens(self._whole([*self._lines, *more]), self._factor)
 
     def add(self, *lines: str, within: float | None = None) -> bool:

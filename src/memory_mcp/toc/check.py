@@ -78,7 +78,7 @@ def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
 
 
 def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """Each derived event is in the one segment whose span holds it, and its words are in the term set."""
+    """Check that each derived event is in the one segment whose span holds it, and that its words are in the term set."""
     derived_to = storage.outbox.checkpoint("deriver")
     waiting = _waiting(storage, derived_to)
     outdone = _outdone(storage, waiting)

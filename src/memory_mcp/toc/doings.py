@@ -244,7 +244,7 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
 
 
 def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
-    """Each event; with a result also the command it is of, and whether that ended well."""
+    """Yield each event; a result with the command that it answers and whether that succeeded."""
     calls: dict[str, str] = {}
     for event in events:
         call = event.metadata.get("tool_use_id", "")

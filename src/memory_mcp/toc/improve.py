@@ -98,7 +98,7 @@ class Improver:
         return made if made is not None and made.quotations else None
 
     def rarity(self) -> Rarity:
-        """How rare words are now."""
+        """Return how rare words are in the memory now."""
         frequencies = Frequencies(self._storage.toc.frequencies())
         segments = sum(count for _, count in self._storage.toc.segments_by_day())
         return Rarity(lambda term, project: frequencies.of(term_hash(term), project), segments)

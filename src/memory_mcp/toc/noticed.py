@@ -126,7 +126,7 @@ class Contradictions:
                     self._known.by_term[stated.project, term][held.number] = held
 
     def _meet(self, held: _Held) -> None:
-        """Which of the statements that share a rare term with this one it contradicts, or is contradicted by."""
+        """Return the statements sharing a rare term with this one that it contradicts, or that contradict it."""
         sharing: dict[int, _Held] = {}
         for term in held.claim.terms:
             others = self._known.by_term.get((held.stated.project, term), {})

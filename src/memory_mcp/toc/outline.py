@@ -16,11 +16,11 @@ class Outline:
         self._sums = [0, *accumulate(count for _, count in days)]
 
     def count(self, first_day: str, after_day: str) -> int:
-        """Segments filed under the days of a span."""
+        """Return the number of segments filed under the days of a span, the last day excluded."""
         return self._sums[bisect_left(self._days, after_day)] - self._sums[bisect_left(self._days, first_day)]
 
     def days(self, first_day: str, after_day: str) -> list[str]:
-        """Days of a span that have segments, in order."""
+        """Return the days of a span that have segments, in order."""
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
     def holds(self, node_id: NodeId) -> bool:
@@ -28,7 +28,10 @@ class Outline:
         return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
 
     def children(self, node_id: NodeId) -> list[NodeId]:
-        """Tree children of the root or of a period above days, in time order; a month has every week it intersects."""
+        """Return the children in the tree of the root or of a period above days, in time order.
+
+        A month has every week it intersects.
+        """
         if node_id == ROOT:
             return list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day in self._days))
         level = level_of(node_id)

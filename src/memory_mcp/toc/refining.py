@@ -42,7 +42,11 @@ class Refining:
     """Looks for what is due in one project, or with None in all of them."""
 
     def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
-        """`told`: nodes that an agent or a language model wrote; `settled_ms`: segments that ended before it are final."""
+        """Create the search for segments to refine.
+
+        `told` are the nodes that an agent or a language model wrote, `settled_ms` (UTC milliseconds) the time before which
+        segments must have ended to be final.
+        """
         self._storage = storage
         self._told = told
         self._project = project
@@ -59,7 +63,10 @@ class Refining:
                 worth.setdefault(cut.day, []).append(cut)
             for day in sorted(worth, reverse=True):
                 own = [c for c in worth[day] if c.node_id not in self._told]
-                yield from (_of_segment(c) for c in sorted(own, key=lambda c: c.start, reverse=True))
+                yield from (
+                    Due(c.node_id, c.events, c.tokens, c.project, c.session_id)
+                    for c in sorted(own, key=lambda c: c.start, reverse=True)
+                )
                 if not own and len(worth[day]) >= LEAST_SEGMENTS and (found := self._day(day, calendar)) is not None:
                     yield found
 
@@ -113,7 +120,3 @@ def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar:
     """
     refining = Refining(storage, storage.toc.authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)
-
-
-def _of_segment(cut: Segment) -> Due:
-    return Due(cut.node_id, cut.events, cut.tokens, cut.project, cut.session_id)

@@ -152,7 +152,10 @@ def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
-    """In our words around quoted names: with `done` commits, tests, where it went; with `place` branch and pull request."""
+    """Return facts about a session in our words around quoted names.
+
+    With `done` commits, tests, and where they went; with `place` branch and pull request.
+    """
     facts = []
     if done and doings.commits:
         facts.append(f"committed {_listed(doings.commits[-_COMMITS:][::-1])}")

@@ -87,6 +87,7 @@ def _stretch(
     cut: Segment, node: TocNode, said: tuple[Said, ...], doings: Doings, grips: Mapping[EventId, Sequence[Grip]]
 ) -> Stretch:
     def cited(words: Words | None) -> Said | None:
+        """Return words (a span of an event's text) with the grip that cites them."""
         if words is None:
             return None
         stored = covering(grips.get(words.event.event_id, ()), words.event, words.start, words.end)

@@ -90,7 +90,7 @@ class Tree:
         self._lag = lag
 
     def _statistic(self, key: object, read: Callable[[], T]) -> T:
-        """As `_fact`; while an import stores something every few milliseconds, `lag` seconds old is good enough."""
+        """Return a value as `_fact` does; while an import keeps storing, one that is `lag` seconds old will do."""
         if lag := self._lag():
             with self._lock:
                 at, value = self._statistics.get(key, (-lag, None))
@@ -136,14 +136,17 @@ class Tree:
         return next(iter(found.values()))
 
     def with_terms(self, ids: Sequence[NodeId], project: str | None = None) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
-        """Nodes and the terms below them, in one go."""
+        """Return nodes and the terms below them, in one read."""
         if project is not None:
             return self.nodes(ids, project), self.term_sets(ids, project)
         stamps = self._storage.toc.stamps(ids)
         return self._stored(stamps), self._sets(list(stamps), stamps)
 
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
-        """Those of `ids` that exist for the scope, in their order. A segment's id may carry an older day: it comes last."""
+        """Return the nodes of `ids` that exist for the scope, in their order.
+
+        A segment's id may carry an older day: such a node comes last.
+        """
         place = {node_id: at for at, node_id in enumerate(ids)}
         found = self._stored(self._storage.toc.stamps(ids))
         stored = dict(sorted(found.items(), key=lambda pair: place.get(pair[0], len(place))))
@@ -194,7 +197,7 @@ class Tree:
         return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Ids of the direct children that hold something of the scope, in time order."""
+        """Return the ids of the direct children that hold something of the scope, in time order."""
         if level_of(node_id) is TocLevel.SEGMENT:
             return []
         if level_of(node_id) is TocLevel.DAY:
@@ -266,7 +269,7 @@ class Tree:
         return TimeWindow(own.start_ms, own.end_ms + _REACH_MS).intersects(window)
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Neighbours under the same parents, nearest in time first."""
+        """Return the neighbours under the same parents, nearest in time first."""
         own = self._storage.toc.find(node_id)
         start = own.start_ms if own else 0
         around = [c for p in parents(node_id) for c in self.children(p, project) if c != node_id]
@@ -274,7 +277,7 @@ class Tree:
         return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
-        """From the year down to the node, by the months that have a node: a day's own, for a week the first of its two."""
+        """Return the ids from the year down to the node, by the months that have a node: a week's by the first of its two."""
         if node_id == ROOT:
             return []
         level = level_of(node_id)

@@ -16,7 +16,7 @@ _NEAR = 1 + 2 * sum(NEIGHBOURS)
 
 
 def highest_in(units: Units, grips: Array) -> Array:
-    """Return the highest of the scores of all `grips` in each unit, `(units,)`; 0 if none holds a term."""
+    """Return the highest score of a grip in each unit, `(units,)`; 0 if none holds a term. `grips` are all scores, `(grips,)`."""
     highest = np.zeros(len(units))
     holding = np.flatnonzero(units.grip_count)
     if len(holding):
@@ -27,7 +27,8 @@ def highest_in(units: Units, grips: Array) -> Array:
 def of_messages(units: Units, highest: Array, nodes: Array, segment: float, best: float) -> Array:
     """Return an upper bound of the message scores in each unit, `(units,)`; 0 if none holds a term.
 
-    `nodes` are the scores of all nodes; `segment` and `best` the shares of a segment's score and of its best message.
+    `highest` are the highest scores of grips, `(units,)`, `nodes` the scores of all nodes, `(nodes,)`; `segment` and `best` the
+    shares of a segment's score and of its best message.
     """
     bound: Array = (highest * (_NEAR * (1 + best)) + nodes[units.node_first] * segment) * (highest > 0) * _ROUNDING
     return bound

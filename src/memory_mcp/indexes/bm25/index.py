@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from memory_mcp import metrics
 from memory_mcp.derive.build import pieces
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.indexes.base import Filters, Matches, Unfiled
+from memory_mcp.indexes.base import IndexQuery, Matches, Unfiled
 from memory_mcp.indexes.bm25.search import candidates, holding, search, unfiled_score, weigh
 from memory_mcp.indexes.calibrate import SLACK
 from memory_mcp.indexes.candidates import Candidates
@@ -18,6 +18,7 @@ from memory_mcp.text import iter_terms, query_terms
 
 
 def _terms_of(text: str) -> list[str]:
+    """Return the terms of a query; InvalidQuery if it has none."""
     terms = query_terms(text)
     if not terms:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -30,22 +31,25 @@ class Bm25Index:
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
 
-    def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
-        """See Searcher. `least` is a raw BM25 score."""
+    def search(self, query: IndexQuery) -> Matches:
+        """See Searcher. Raises InvalidQuery and IndexUnreadable as there."""
         with span("parse_query"):
-            terms = _terms_of(text)
+            terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
-            found = search(self.keeper.index.snapshot, terms, filters, limit)
-        return Matches(tuple(m for m in found.best if m.raw >= least), found.total) if least > 0 else found
+            found = search(self.keeper.index.snapshot, terms, query.filters, query.limit)
+        return Matches(tuple(m for m in found.best if m.raw >= query.least), found.total) if query.least > 0 else found
 
-    def candidates(self, text: str, filters: Filters, limit: int, also: Array) -> Candidates:
-        """See Searcher."""
-        terms = _terms_of(text)
+    def candidates(self, query: IndexQuery, also: Array) -> Candidates:
+        """See Searcher; `also` is `(n,)` uint64."""
+        terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
-            return candidates(self.keeper.index.snapshot, terms, filters, limit, also)
+            return candidates(self.keeper.index.snapshot, terms, query.filters, query.limit, also)
 
     def holding(self, terms: Sequence[str], project: str | None) -> list[int]:
-        """Return the keys of the segments that hold every term, newest first; IndexUnreadable when it cannot tell."""
+        """Return the keys of the segments that hold every term, newest first.
+
+        `project` None means all projects. Raises IndexUnreadable when the index cannot be searched.
+        """
         return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:
@@ -53,7 +57,7 @@ class Bm25Index:
         return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
-        """See Searcher: there is no faster form."""
+        """See Searcher. There is no faster form of this index: 0 parts are rewritten."""
         del goes_on
         return 0
 

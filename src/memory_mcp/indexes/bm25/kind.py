@@ -77,7 +77,7 @@ class Bm25:
         return Body(nodes, grips, copies)
 
     def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
-        """See Kind."""
+        """See Kind; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
         nodes = Postings.joined([b.nodes for b in bodies], [rows for rows, _ in kept])
         grips = Postings.joined([b.grips for b in bodies], [rows for _, rows in kept])
         return Body(nodes, grips, Copies.joined([b.copies for b in bodies], kept))
@@ -100,6 +100,7 @@ class Bm25:
 
 
 def _counts(document: IndexDocument, known: dict[str, Counted]) -> Counted:
+    """Return the term counts of a document; those of each text are kept in `known`."""
     for text in document.words:
         if text not in known:
             known[text] = counted(text)

@@ -19,25 +19,30 @@ from memory_mcp.indexes.part import LivePart
 NEIGHBOURS = (0.17, 0.12)
 
 
-class _Lane(threading.local):
-    """Per thread: an array of zeros, which every user leaves zero again."""
+class Zeros(threading.local):
+    """Arrays of zeros that a thread uses again and again: whoever takes one leaves it zero."""
 
     def __init__(self) -> None:
-        self.kept = np.zeros(1024, dtype=np.float64)
+        self._held: dict[str, Array] = {}
 
-    def take(self, size: int) -> Array:
-        """Return at least `size` zeros."""
-        if len(self.kept) < size:
-            self.kept = np.zeros(size, dtype=np.float64)
-        return self.kept
+    def take(self, name: str, size: int) -> Array:
+        """Return the array of a name, `(size,)` float64."""
+        held = self._held.get(name)
+        if held is None or len(held) < size:
+            held = self._held[name] = np.zeros(max(size, 1024), dtype=np.float64)
+        return held[:size]
+
+    def forget(self) -> None:
+        """Drop this thread's arrays, because a user of one was interrupted and left it other than zero."""
+        self._held.clear()
 
 
-_lane = _Lane()
+ZEROS = Zeros()
 
 
 @dataclass(frozen=True, slots=True)
 class Smoothed:
-    """The messages that may be found, ascending; arrays have one row each."""
+    """The messages that may be found, ascending, with their scores; the arrays are `(messages,)` unless said otherwise."""
 
     units: Units
     #: Index of the message, row of its best grip, and its unit.
@@ -47,7 +52,7 @@ class Smoothed:
     #: Own score, and the shares of its neighbours'.
     own: Array
     near: Array
-    #: Per unit: highest score of a message with shares of its neighbours; 0 if none may be found.
+    #: `(units,)`: highest score of a message with shares of its neighbours in each unit; 0 if none may be found.
     best: Array
 
     def best_row(self, unit: int) -> int:
@@ -59,15 +64,21 @@ class Smoothed:
 
 
 def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
-    """Return the messages of some rows (ascending), and those with indices `also`, whatever they hold.
+    """Return the messages of some grips, with shares of their neighbours' scores.
 
-    `dense` are the scores of all rows; `shown` which rows may be found, `(rows,)` bool (None: all).
+    Args:
+        live: The part.
+        rows: Rows of the grips, `(n,)` int64, ascending.
+        dense: Scores of all rows of grips, `(grips,)` float64.
+        shown: Which rows may be found, `(grips,)` bool; None for all.
+        also: Indices of messages that are returned whatever they hold, `(m,)` int64.
+
     """
     messages, units = live.messages, live.part.units
     value = dense[rows] * (1 - ASKING / 255 * live.part.grips.asks[rows])
     place, own, best = by_message(messages, rows, value)
-    lane = _lane.take(len(messages))
-    lane[place] = own
+    scores = ZEROS.take("messages", len(messages))
+    scores[place] = own
     if shown is not None:
         keep = shown[rows]
         place, own, best = by_message(messages, rows[keep], value[keep])
@@ -77,23 +88,25 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
         place, own, best = (
             np.concatenate([a, b])[order] for a, b in ((place, extra), (own, np.zeros(len(extra))), (best, messages.first[extra]))
         )
-    near = _near(messages, lane, place)
-    lane[messages.of_row[rows]] = 0.0
+    near = _near(messages, scores, place)
+    scores[messages.of_row[rows]] = 0.0
     unit = messages.unit[place]
     return Smoothed(units, place, best, unit, own, near, _best(own, near, unit, len(units)))
 
 
-def _near(messages: Messages, lane: Array, place: Array) -> Array:
+def _near(messages: Messages, scores: Array, place: Array) -> Array:
+    """Return the shares of neighbours' scores for the messages at `place`; `scores` are those of all, `(messages,)`."""
     near = np.zeros(len(place))
     unit, last = messages.unit[place], len(messages) - 1
     for distance, share in enumerate(NEIGHBOURS, start=1):
         for other in (place - distance, place + distance):
             beside = np.clip(other, 0, last)
-            near += share * lane[beside] * ((other == beside) & (messages.unit[beside] == unit))
+            near += share * scores[beside] * ((other == beside) & (messages.unit[beside] == unit))
     return near
 
 
 def _best(own: Array, near: Array, unit: Array, units: int) -> Array:
+    """Return the highest sum of `own` and `near` in each of `units` units, among messages that hold a term."""
     best = np.zeros(units)
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))

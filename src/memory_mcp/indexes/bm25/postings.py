@@ -67,7 +67,10 @@ def term_key(term: str) -> int:
 
 
 def term_part(tf: Array, length: Array | float, table: DocType) -> Array:
-    """Return the score, 0..1, before IDF of a term that occurs `tf` times in a document of `length` terms."""
+    """Return scores before IDF, 0..1, `(n,)` float64, of terms that occur `tf` times, `(n,)`, in documents.
+
+    `length` is the number of all terms of each document, `(n,)`, or one number for all.
+    """
     form = FORMS[table]
     return tf / (tf + form.k1 * (1 - form.b + form.b * length / form.average))
 
@@ -107,11 +110,14 @@ class Postings:
     """
 
     table: DocType
-    #: Sorted, uint64.
+    #: Hashes of the terms, `(terms,)` uint64, sorted.
     terms: Array
+    #: `(terms + 1,)` int64.
     indptr: Array
+    #: `(postings,)` int32 and uint8.
     indices: Array
     data: Array
+    #: Number of rows of the table.
     rows: int
 
     @classmethod
@@ -127,7 +133,7 @@ class Postings:
 
     @classmethod
     def joined(cls, postings: Sequence["Postings"], kept: Sequence[Array]) -> "Postings":
-        """Return one from several: of each the kept rows, numbered consecutively."""
+        """Return one from several: of each the kept rows, `(n,)` int64, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
         for own, rows in zip(postings, kept, strict=True):
@@ -149,7 +155,7 @@ class Postings:
         return cls(table, terms, indptr, indices, data, first)
 
     def only(self, rows: Array, first: int) -> "Postings":
-        """Return the postings of some rows (ascending), numbered from `first`; terms without rows are left out."""
+        """Return the postings of some rows, `(n,)`, ascending, numbered from `first`; terms without rows are left out."""
         if len(rows) == self.rows:
             return Postings(self.table, self.terms, self.indptr, self.indices + np.int32(first), self.data, self.rows)
         moved = np.full(self.rows, -1, dtype=np.int32)
@@ -170,7 +176,7 @@ class Postings:
 
     @classmethod
     def read(cls, contents: Contents, table: DocType) -> "Postings":
-        """Return what `write` wrote; IndexUnreadable when it is inconsistent."""
+        """Return what `write` wrote; raises IndexUnreadable when it is inconsistent."""
         scores = {n: contents.array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
         terms = contents.arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
         rows = int(contents.json_of(f"{table.value}/params.index.json")["num_docs"])
@@ -180,7 +186,7 @@ class Postings:
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], rows)
 
     def slices(self, keys: Array) -> list[slice | None]:
-        """Return the slice of each term's postings; None for a term that no row holds."""
+        """Return the slice of each term's postings, by hash, `(n,)` uint64; None for a term that no row holds."""
         if not len(self.terms):
             return [None] * len(keys)
         at = np.minimum(np.searchsorted(self.terms, keys), len(self.terms) - 1)

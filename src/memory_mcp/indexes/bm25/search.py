@@ -5,7 +5,6 @@ segment's is its own with that of its best message. Only documents that hold a t
 """
 
 import math
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import bounds, lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
-from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, standing
+from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, normalized_bm25
 from memory_mcp.indexes.candidates import OWN, Candidates
 from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
-from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
+from memory_mcp.indexes.snapshot import Snapshot, findable
 from memory_mcp.model.calendar import TocLevel
 
 #: Weights in a message's score of its segment's and of the best message's in that (fitted: see `layers.score`), and in a
@@ -41,19 +40,19 @@ _LONGER = 10
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The hashes of a query's terms and their IDF."""
+    """The hashes of a query's terms, `(n,)` uint64, and their inverse document frequencies, `(n,)` float64."""
 
     keys: Array
     idf: Array
 
     @property
     def total(self) -> float:
-        """Sum of the weights, which no document's score reaches."""
+        """The sum of the weights; every document's score is below it."""
         return float(self.idf.sum())
 
 
 def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
-    """Return IDF over living segments and grips; periods repeat them and do not count."""
+    """Return the weights of terms by their frequency in living segments and grips; periods repeat these and do not count."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     df = np.zeros(len(hashes), dtype=np.int64)
     n = 0
@@ -91,35 +90,66 @@ def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None)
     return [key for _, key in sorted(found, reverse=True)]
 
 
-class _Sums(threading.local):
-    """Per thread and table: an array of zeros, which every user leaves zero again."""
-
-    def __init__(self) -> None:
-        self.kept: dict[DocType, Array] = {}
-
-    def take(self, table: DocType, size: int) -> Array:
-        """Return `size` zeros."""
-        held = self.kept.get(table)
-        if held is None or len(held) < size:
-            held = self.kept[table] = np.zeros(max(size, 1024), dtype=np.float64)
-        return held[:size]
-
-
-_sums = _Sums()
-
-
 @dataclass(slots=True)
 class _Scored:
-    """One table of one part: the rows that hold a term (None: many), and the scores of all rows."""
+    """The scores of one table of one part."""
 
+    #: Rows that hold a term, `(n,)`, ascending; None if they are many.
     rows: Array | None
+    #: Scores of all rows, `(rows,)` float64.
     dense: Array
+
+    def touched(self) -> Array:
+        """Return the rows that hold a term, `(n,)`, ascending."""
+        return np.flatnonzero(self.dense) if self.rows is None else self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _PartSearch:
+    """The search of one part: the scores of its rows, and what is wanted of them."""
+
+    live: LivePart[Body]
+    nodes: _Scored
+    grips: _Scored
+    filters: Filters
+    limit: int
+
+    @property
+    def shown(self) -> Array | None:
+        """Which rows of grips may be found, `(grips,)` bool; None for all."""
+        return findable(self.live, DocType.GRIP, self.filters)
+
+    def smoothed(self, rows: Array, also: Array | None = None) -> lifts.Smoothed:
+        """Return the messages of some rows of grips, `(n,)`, and those with indices `also`, `(m,)`, with neighbours' shares."""
+        return lifts.smoothed(self.live, rows, self.grips.dense, self.shown, also)
+
+    def segments(self, smoothed: lifts.Smoothed) -> Array:
+        """Return the score of each message's segment, `(messages,)` float64."""
+        found: Array = self.nodes.dense[smoothed.units.node_first[smoothed.unit]]
+        return found
+
+    def raw(self, smoothed: lifts.Smoothed) -> Array:
+        """Return the scores of messages, `(messages,)` float64."""
+        raw: Array = smoothed.own + smoothed.near + SEGMENT * self.segments(smoothed) + BEST * smoothed.best[smoothed.unit]
+        return raw
+
+    def holding_in(self, units: Array) -> Array:
+        """Return the rows of grips of some units, `(units,)` bool, that hold a term; ascending."""
+        places = np.flatnonzero(units)
+        rows = ranges(self.live.part.units.grip_first[places], self.live.part.units.grip_count[places])
+        return rows[self.grips.dense[rows] > 0]
+
+    def passing_nodes(self) -> Array:
+        """Return the rows of nodes, `(n,)`, that hold a term and pass the filters."""
+        rows, shown = self.nodes.touched(), findable(self.live, DocType.NODE, self.filters)
+        return rows if shown is None else rows[shown[rows]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Best(Best):
     """The best documents of one table of one part, best first."""
 
+    #: Their own scores, without shares of others.
     own: Array
     #: For nodes: the row of the best grip, -1 for none.
     grip: list[int]
@@ -131,45 +161,52 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
     best: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
     deep, total = max(limit, COMPARED), 0
     for live in snapshot:
-        with _borrowed(live, weights) as (nodes, grips):
-            chosen = _choose(live, nodes, grips, filters, deep)
+        with _scores(live, weights, filters, deep) as part:
+            chosen = _choose(part)
         for found, count in chosen:
             best[found.table].append(found)
             total += count
 
-    def stands(raw: Array) -> Array:
-        return standing(raw, weights.total, BM25_SHARPNESS)
+    def normalize(raw: Array) -> Array:
+        """Return the normalized scores of raw ones, both `(n,)`."""
+        return normalized_bm25(raw, weights.total, BM25_SHARPNESS)
 
-    found_best = merged(ranked(best[table], table, deep, stands, BM25[table]) for table in TABLES)
+    found_best = merged(ranked(best[table], table, deep, normalize, BM25[table]) for table in TABLES)
     return Matches(tuple(map(_match, found_best[:limit])), total)
 
 
 def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
-    """Return raw and calibrated score of a text not indexed yet, as a lone grip; `counts` of each term in it."""
+    """Return the raw and the calibrated score of a text that is not indexed yet, as if it were a grip.
+
+    `counts` are those of each query term in the text, `length` is the number of all its terms.
+    """
     tf = np.array(counts, dtype=np.float64)
     score = float((weights.idf * term_part(tf, length, DocType.GRIP)).sum())
-    return score, float(calibrated(BM25[DocType.GRIP], standing(np.array([score]), weights.total, BM25_SHARPNESS))[0])
+    return score, float(calibrated(BM25[DocType.GRIP], normalized_bm25(np.array([score]), weights.total, BM25_SHARPNESS))[0])
 
 
 @contextmanager
-def _borrowed(live: LivePart[Body], weights: Weights) -> Iterator[tuple[_Scored, _Scored]]:
-    """Yield the scores of both tables; the arrays they are in are zero again afterwards."""
+def _scores(live: LivePart[Body], weights: Weights, filters: Filters, limit: int) -> Iterator[_PartSearch]:
+    """Yield the scores of both tables of a part; the arrays they are in are zero again afterwards."""
     try:
         nodes = _scored(live, DocType.NODE, weights)
         grips = _scored(live, DocType.GRIP, weights)
-        yield nodes, grips
+        yield _PartSearch(live, nodes, grips, filters, limit)
         for scored in (nodes, grips):
             scored.dense[slice(None) if scored.rows is None else scored.rows] = 0.0
     except BaseException:
         # Otherwise their rest would be added to the next query's scores.
-        _sums.kept.clear()
+        lifts.ZEROS.forget()
         raise
 
 
 def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
-    """Sum the touched postings only (engine-facts: 32 times faster than dense retrieval by bm25s at 100,000)."""
+    """Return the scores of the rows of one table: the sums of the postings of the query's terms.
+
+    Only postings are touched: 32 times faster than dense retrieval by bm25s at 100,000 documents (measured).
+    """
     postings = live.part.body.table(table)
-    dense = _sums.take(table, postings.rows)
+    dense = lifts.ZEROS.take(table, postings.rows)
     touched = []
     for place, weight in zip(postings.slices(weights.keys), weights.idf.tolist(), strict=True):
         if place is not None:
@@ -185,16 +222,6 @@ def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
     return _Scored(rows[np.concatenate([[True], rows[1:] != rows[:-1]])], dense)
 
 
-def _touched(scored: _Scored) -> Array:
-    return np.flatnonzero(scored.dense) if scored.rows is None else scored.rows
-
-
-def _raw(nodes: _Scored, smoothed: lifts.Smoothed) -> Array:
-    segment = nodes.dense[smoothed.units.node_first[smoothed.unit]]
-    raw: Array = smoothed.own + smoothed.near + SEGMENT * segment + BEST * smoothed.best[smoothed.unit]
-    return raw
-
-
 def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, also: Array) -> Candidates:
     """Return the best `limit` messages for the terms, and those named in `also`, `(n,)` uint64."""
     weights = weigh(snapshot, terms)
@@ -202,7 +229,8 @@ def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters,
     found: list[Candidates] = []
     reached = np.zeros(0)
     for live in snapshot:
-        found.append(_candidates(live, weights, scale, filters, limit, also, _last_of(reached, limit)))
+        with _scores(live, weights, filters, limit) as part:
+            found.append(_candidates(part, scale, also, _last_of(reached, limit)))
         reached = np.concatenate([reached, found[-1].raw[found[-1].words[:, OWN] > 0]])
     return Candidates.joined(found).best(limit, also)
 
@@ -212,21 +240,20 @@ def _last_of(scores: Array, limit: int) -> float:
     return float(np.partition(scores, -limit)[-limit]) if 0 < limit <= len(scores) else 0.0
 
 
-def _candidates(
-    live: LivePart[Body], weights: Weights, scale: float, filters: Filters, limit: int, also: Array, least: float
-) -> Candidates:
-    """Return the candidates of one part; scores below `least` are not among the best of all parts."""
-    with _borrowed(live, weights) as (nodes, grips):
-        places = live.messages_named(also)
-        shown = findable(live, DocType.GRIP, filters)
-        if shown is not None:
-            places = places[shown[live.messages.first[places]]]
-        smoothed = lifts.smoothed(live, _worth_it(live, nodes, grips, shown, places, limit, least), grips.dense, shown, places)
-        raw = _raw(nodes, smoothed)
-        segment = nodes.dense[smoothed.units.node_first[smoothed.unit]]
+def _candidates(part: _PartSearch, scale: float, also: Array, least: float) -> Candidates:
+    """Return the candidates of one part, and the messages named in `also`, `(n,)` uint64, if they are in it.
+
+    Scores are divided by `scale`; messages that score below `least` are not among the best of all parts.
+    """
+    live, shown = part.live, part.shown
+    places = live.messages_named(also)
+    if shown is not None:
+        places = places[shown[live.messages.first[places]]]
+    smoothed = part.smoothed(_worth_it(part, places, least), places)
+    raw, segment = part.raw(smoothed), part.segments(smoothed)
     columns = live.part.grips
     chosen = np.union1d(
-        _top(raw * (smoothed.own > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], limit),
+        _top(raw * (smoothed.own > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], part.limit),
         np.flatnonzero(np.isin(smoothed.place, places)),
     )
     rows = smoothed.rows[chosen]
@@ -239,92 +266,77 @@ def _candidates(
     )
 
 
-def _worth_it(
-    live: LivePart[Body], nodes: _Scored, grips: _Scored, shown: Array | None, also: Array, limit: int, least: float
-) -> Array:
-    """Return the rows that hold a term, ascending, of every unit that may hold one of the best `limit` messages.
+def _worth_it(part: _PartSearch, also: Array, least: float) -> Array:
+    """Return the rows that hold a term, ascending, of every unit that may hold one of the best messages.
 
-    `shown` is which rows may be found (None: all); the units of the messages `also` are included.
+    The units of the messages `also`, indices `(n,)`, are included; messages that score below `least` do not count.
     """
+    grips, limit, units = part.grips, part.limit, part.live.part.units
     if grips.rows is not None and len(grips.rows) <= _FEW * limit:
         return grips.rows
-    units = live.part.units
-    bound = bounds.of_messages(units, bounds.highest_in(units, grips.dense), nodes.dense, SEGMENT, BEST)
+    bound = bounds.of_messages(units, bounds.highest_in(units, grips.dense), part.nodes.dense, SEGMENT, BEST)
     least = least if limit else math.inf
     if np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
-        likely = _holding_in(live, grips, (bound >= _last_of(bound, limit)) & (bound > 0))
-        some = lifts.smoothed(live, likely, grips.dense, shown)
-        least = max(least, _last_of(_raw(nodes, some)[some.own > 0], limit))
+        some = part.smoothed(part.holding_in((bound >= _last_of(bound, limit)) & (bound > 0)))
+        least = max(least, _last_of(part.raw(some)[some.own > 0], limit))
     kept = bound >= least
-    kept[live.messages.unit[also]] = True
-    return _holding_in(live, grips, kept & (bound > 0))
+    kept[part.live.messages.unit[also]] = True
+    return part.holding_in(kept & (bound > 0))
 
 
-def _holding_in(live: LivePart[Body], grips: _Scored, units: Array) -> Array:
-    """Return the rows of grips of some units, `(units,)` bool, that hold a term; ascending."""
-    places = np.flatnonzero(units)
-    rows = ranges(live.part.units.grip_first[places], live.part.units.grip_count[places])
-    return rows[grips.dense[rows] > 0]
-
-
-def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
-    shown, rows = findable(live, DocType.GRIP, filters), _touched(grips)
+def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
+    """Return the best documents of each wanted table, and how many of it match."""
+    live, filters, limit, shown = part.live, part.filters, part.limit, part.shown
+    rows = part.grips.touched()
     passing = rows if shown is None else rows[shown[rows]]
     if filters.window is None and len(rows) > _FEW * _LONGER * limit:
-        rows = _promising(live, nodes, grips, filters, limit)
-    smoothed = lifts.smoothed(live, rows, grips.dense, shown)
+        rows = _promising(part)
+    smoothed = part.smoothed(rows)
     found = []
     if filters.wants_grips and len(passing):
         columns, rows = live.part.grips, smoothed.rows
-        score = _raw(nodes, smoothed)
+        score = part.raw(smoothed)
         top = _top(score, columns.hi[rows], columns.lo[rows], limit)
-        best = _Best(live, DocType.GRIP, rows[top], score[top], grips.dense[rows[top]], rows[top].tolist())
+        best = _Best(live, DocType.GRIP, rows[top], score[top], part.grips.dense[rows[top]], rows[top].tolist())
         found.append((best, live.messages.count(passing)))
     if filters.wants_nodes:
-        found.append(_top_nodes(live, nodes, smoothed, filters, limit))
+        found.append(_top_nodes(part, smoothed))
     return found
 
 
-def _promising(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> Array:
-    """Return the rows of grips, ascending, of units that may hold one of the best `limit` messages or nodes."""
-    units = live.part.units
-    highest = bounds.highest_in(units, grips.dense)
-    messages = bounds.of_messages(units, highest, nodes.dense, SEGMENT, BEST)
-    rows = _passing_nodes(live, nodes, filters) if filters.wants_nodes else np.zeros(0, dtype=np.int64)
-    unit, own = live.part.nodes.unit[rows], nodes.dense[rows]
+def _promising(part: _PartSearch) -> Array:
+    """Return the rows of grips, ascending, of units that may hold one of the best messages or nodes."""
+    units, limit = part.live.part.units, part.limit
+    highest = bounds.highest_in(units, part.grips.dense)
+    messages = bounds.of_messages(units, highest, part.nodes.dense, SEGMENT, BEST)
+    rows = part.passing_nodes() if part.filters.wants_nodes else np.zeros(0, dtype=np.int64)
+    unit, own = part.live.part.nodes.unit[rows], part.nodes.dense[rows]
     reach = bounds.of_nodes(own, highest[unit], GRIP)
 
     def held(message: float, node: float) -> Array:
         kept = (messages >= message) & (highest > 0)
         kept[unit[reach >= node]] = True
-        return _holding_in(live, grips, kept)
+        return part.holding_in(kept)
 
-    likely = held(_last_of(messages, limit), _last_of(reach, limit))
-    some = lifts.smoothed(live, likely, grips.dense, findable(live, DocType.GRIP, filters))
-    least = _last_of(_raw(nodes, some)[some.own > 0], limit) if filters.wants_grips else math.inf
+    some = part.smoothed(held(_last_of(messages, limit), _last_of(reach, limit)))
+    least = _last_of(part.raw(some)[some.own > 0], limit) if part.filters.wants_grips else math.inf
     return held(least, _last_of(own + GRIP * some.best[unit], limit))
 
 
-def _passing_nodes(live: LivePart[Body], nodes: _Scored, filters: Filters) -> Array:
-    """Return the rows of nodes that hold a term and pass the filters."""
-    rows, shown = _touched(nodes), findable(live, DocType.NODE, filters)
-    return rows if shown is None else rows[shown[rows]]
-
-
-def _top_nodes(live: LivePart[Body], nodes: _Scored, smoothed: lifts.Smoothed, filters: Filters, limit: int) -> tuple[_Best, int]:
-    """Return the best nodes; a segment that crosses the window's edge needs a matching grip inside it."""
-    columns = live.part.nodes
-    rows = _passing_nodes(live, nodes, filters)
+def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]:
+    """Return the best nodes and how many match; a segment that crosses the window's edge needs a matching grip inside it."""
+    live, nodes, filters = part.live, part.nodes, part.filters
+    columns, rows = live.part.nodes, part.passing_nodes()
     if filters.window is not None:
         rows = rows[~(columns.partly(rows, filters.window) & (smoothed.best[columns.unit[rows]] <= 0))]
     score = nodes.dense[rows] + GRIP * smoothed.best[columns.unit[rows]]
-    chosen = _top(score, columns.hi[rows], columns.lo[rows], limit)
+    chosen = _top(score, columns.hi[rows], columns.lo[rows], part.limit)
     best = [smoothed.best_row(unit) for unit in columns.unit[rows[chosen]].tolist()]
     return _Best(live, DocType.NODE, rows[chosen], score[chosen], nodes.dense[rows[chosen]], best), len(rows)
 
 
 def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
-    """Return the indices of the best `limit`, best first, ties by key."""
+    """Return the indices of the best `limit` of some scores, best first, ties by the halves of the key; all are `(n,)`."""
     near = np.arange(len(score))
     if len(score) > 4 * limit:
         near = np.flatnonzero(score >= np.partition(score, len(score) - limit)[len(score) - limit])
@@ -333,18 +345,10 @@ def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
 
 def _match(found: Ranked[_Best]) -> Match:
     some, at = found.best, found.at
-    part, row, grip = some.live.part, int(some.rows[at]), some.grip[at]
-    columns = part.table(some.table)
-    own = float(some.own[at])
-    node = some.table is DocType.NODE
-    return Match(
-        doc_type=some.table,
-        node_key=int(part.units.key[columns.unit[row]]),
-        node_id=keys.node_of(found.high, found.low) if node else segment_of(part, row),
-        grip_id=None if node else keys.grip_of(found.high, found.low),
-        start_ms=int(columns.start[row]),
-        score=round(found.value, 6),
-        raw=found.raw,
-        best_grip=keys.grip_of(int(part.grips.hi[grip]), int(part.grips.lo[grip])) if node and grip >= 0 else None,
-        parts=(("own", round(own, 4)), ("lift", round(found.raw - own, 4)), ("standing", round(found.stand, 6))),
+    own, grip, grips = float(some.own[at]), some.grip[at], some.live.part.grips
+    has_best = some.table is DocType.NODE and grip >= 0
+    return found.match(
+        found.raw,
+        keys.grip_of(int(grips.hi[grip]), int(grips.lo[grip])) if has_best else None,
+        (("own", round(own, 4)), ("lift", round(found.raw - own, 4)), ("standing", round(found.normalized, 6))),
     )

@@ -89,7 +89,7 @@ def _names(
     old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
 
     def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
-        """Return names by topic and by area from some of the segments; labels are distinct."""
+        """Return names by topic and by area from some of the segments, rows `(n,)`; labels are distinct."""
         before = [{n: label(names) for n, names in own.items()} for own in old]
         large = _level(texts, whole.topic[places], places, (), before[1])
         small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])

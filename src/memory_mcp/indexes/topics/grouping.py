@@ -93,7 +93,7 @@ def _agreed(links: Links, fineness: float) -> Links:
 
 
 def _settled(rows: Rows, found: Array) -> Array:
-    """Assign segments without a topic to the nearest one."""
+    """Return the topic of each segment, `(n,)`, with those without a topic (-1) assigned to the nearest one."""
     left = np.flatnonzero(found < 0)
     if not len(left) or len(left) == len(found):
         return found

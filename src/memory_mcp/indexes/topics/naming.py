@@ -18,7 +18,7 @@ import numpy as np
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.indexes.topics.labels import folded
 from memory_mcp.indexes.topics.phrases import Item, items_of
-from memory_mcp.indexes.topics.reading import Floats, Ints, Texts, places
+from memory_mcp.indexes.topics.reading import Ints, Texts, places
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.summarize.titles import headline, without_date
 
@@ -105,7 +105,11 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
     codes, row = np.unique(of_topic * size + texts.held_keys[at], return_inverse=True)
     inside = np.bincount(row, texts.held_weights[at])
     named_by = np.bincount(row)
-    tells = _tells(texts, docs)
+    tells = texts.weights**_RARITY
+    tells[texts.code] *= _CODE
+    speakers = frozenset[int]().union(*(texts.speakers[n] for n in docs))
+    tells[list(speakers)] *= _SPEAKER
+    tells = np.asarray(tells * texts.nominal(docs))
     bounds = np.searchsorted(codes, np.arange(len(groups) + 1) * size)
     shares = inside / np.array([*(max(len(group.docs), 1) for group in groups), np.inf])[codes // size]
     common = np.maximum(np.bincount(codes[shares >= _COMMON] % size, minlength=size), 1.0)
@@ -120,15 +124,6 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
         best = np.lexsort((keys, -np.round(score, 9)))[:_CANDIDATES]
         group.scores = {int(keys[i]): float(score[i]) for i in best if score[i] > 0}
     return groups
-
-
-def _tells(texts: Texts, docs: Ints) -> Floats:
-    """Return the general score of each key, `(keys,)`: by rarity, less for speakers and identifiers."""
-    tells = texts.weights**_RARITY
-    tells[texts.code] *= _CODE
-    speakers = frozenset[int]().union(*(texts.speakers[n] for n in docs))
-    tells[list(speakers)] *= _SPEAKER
-    return np.asarray(tells * texts.nominal(docs))
 
 
 def _distinct(items: Sequence[Item], limit: int) -> list[Item]:

@@ -49,7 +49,7 @@ class Item:
 
 
 def items_of(texts: Texts, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
-    """Return the terms of a group, best first; `scores` are the scores of its telling keys."""
+    """Return the terms of a group of documents, `(n,)`, best first; `scores` are those of the keys that tell it apart."""
     at, lengths = places(texts.bounds, docs)
     units, keys = texts.units[at], texts.keys[at]
     rows = _Rows(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
@@ -66,7 +66,10 @@ class _Rows:
         self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
 
     def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Yield words, and phrases that contain one of them."""
+        """Yield words, and phrases that contain one of them.
+
+        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of documents.
+        """
         holders: defaultdict[int, set[int]] = defaultdict(set)
         shown: defaultdict[int, Counter[str]] = defaultdict(Counter)
         for place in wanted.tolist():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.base import Name, Names
+from memory_mcp.indexes.topics.base import Name
 from memory_mcp.indexes.topics.documents import Document
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.rows import Rows
@@ -35,11 +35,6 @@ def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, cha
     fresh = tables.rows(documents, vectors)
     fresh = fresh.with_topics(*graph.profiles().nearest(fresh))
     joined = Rows.joined([kept, fresh])
-    return replace(graph, rows=joined, tables=tables, names=_named(graph, fresh, tables, documents))
-
-
-def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[Document]) -> tuple[Names, ...]:
-    """Return names, with one for each project that has its first segment of a topic: that segment's title."""
     names = list(graph.names)
     by_key = {segment_key_of(document.node_id): document for document in documents}
     for row in np.flatnonzero(fresh.topic >= 0).tolist():
@@ -49,4 +44,4 @@ def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[D
         for place in (topic, len(graph.area_of) + graph.area_of[topic]):
             if project not in names[place].by_project:
                 names[place] = replace(names[place], by_project={**names[place].by_project, project: name})
-    return tuple(names)
+    return replace(graph, rows=joined, tables=tables, names=tuple(names))

@@ -146,7 +146,7 @@ def middles(rows: Rows, count: int, common: Array) -> Array:
 
 
 def less(vectors: Array, common: Array) -> Array:
-    """Return int8 rows as float32 of length 1, less the common vector; zeros stay zero."""
+    """Return rows, `(n, dimensions)` int8, less the common vector, `(dimensions,)`, as float32 of length 1; zeros stay zero."""
     known = vectors.any(axis=1, keepdims=True)
     moved = (vectors.astype(np.float32) / SCALE - common) * known
     found: Array = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)

@@ -198,7 +198,10 @@ class Texts:
 
 
 def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the places of some rows, concatenated, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
+    """Return the places of some rows, `(n,)`, concatenated, and the length of each row, `(n,)`.
+
+    Row n is `bounds[n]:bounds[n + 1]`.
+    """
     lengths = bounds[rows + 1] - bounds[rows]
     ends = np.cumsum(lengths)
     return np.arange(int(lengths.sum())) + np.repeat(bounds[rows] - ends + lengths, lengths), lengths

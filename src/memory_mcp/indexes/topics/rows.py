@@ -55,7 +55,7 @@ class Rows:
         return node_of(int(self.hi[place]), int(self.lo[place]))
 
     def taken(self, places: Array) -> "Rows":
-        """Return some of the rows, in the order of `places`."""
+        """Return the rows at `places`, `(n,)`, in that order."""
         counts = np.diff(self.ptr)[places]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         at = np.repeat(self.ptr[:-1][places] - ptr[:-1], counts) + np.arange(ptr[-1])
@@ -121,6 +121,6 @@ class Asked:
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with areas in place of topics."""
+    """Return segments with areas in place of topics; `areas`, `(topics,)`, is the area of each topic."""
     topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
     return rows.with_topics(topic, rows.relevance)

@@ -57,7 +57,10 @@ class Graph:
     turn: threading.Lock
 
     def near(self, codes: Array) -> Array | None:
-        """Return the documents of the about `NAMED` nearest rows, ascending; None if a scan is needed."""
+        """Return the documents of about `NAMED` nearest rows, `(n,)` int64, ascending; None if all rows have to be compared.
+
+        `codes` is a query, `(dimensions,)` int8.
+        """
         try:
             with self.turn:
                 found = self.index.search(codes, min(NAMED, len(self.index)), threads=1)
@@ -72,7 +75,10 @@ class Graph:
 
     @classmethod
     def viewed(cls, data: memoryview, dimensions: int, least: float, order: Array, first: Array) -> "Graph":
-        """Return the graph in a file that `save` wrote; RuntimeError if it is not one."""
+        """Return the graph in a file that `save` wrote; raises RuntimeError if it is not one.
+
+        `order` is `(documents,)` and `first` `(rows + 1,)`, both int32, as in the fields.
+        """
         index = _index(dimensions, _CONNECTIVITY, _EXPANSION_ADD, lookups=False)
         index.view(data)
         # A view does not keep the parameter of the constructor.
@@ -81,9 +87,9 @@ class Graph:
 
 
 def save(codes: Array, path: Path, with_graph: bool) -> float | None:
-    """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order; OSError when it cannot be written.
+    """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order.
 
-    Returns the similarity `Graph.least` with a graph, else None.
+    Returns the similarity `Graph.least` with a graph, else None. Raises OSError when it cannot be written.
     """
     settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
     index = _index(codes.shape[1], *settings)
@@ -100,7 +106,7 @@ def save(codes: Array, path: Path, with_graph: bool) -> float | None:
 
 
 def rows_of(data: memoryview, dimensions: int) -> Array:
-    """Return the rows of a usearch index file, `(n, dimensions)` int8, mapped; ValueError for another layout.
+    """Return the rows of a usearch index file, `(n, dimensions)` int8, mapped; raises ValueError for another layout.
 
     The file begins with their number and length, two uint32; the rows follow in order. usearch does not guarantee that: its
     metadata and some rows are compared.

@@ -8,7 +8,7 @@ import numpy as np
 from memory_mcp import metrics
 from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import IndexUnreadable, InvalidQuery
-from memory_mcp.indexes.base import Filters, Matches, Unfiled
+from memory_mcp.indexes.base import IndexQuery, Matches, Unfiled
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.candidates import NONE, Candidates
 from memory_mcp.indexes.files import Array
@@ -59,39 +59,40 @@ class VectorIndex:
                 count += int(np.count_nonzero(zeros if alive is None else zeros & alive))
         return count
 
-    def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
-        """See Searcher. `least` is a cosine similarity."""
-        if not text.strip():
+    def search(self, query: IndexQuery) -> Matches:
+        """See Searcher. Raises InvalidQuery and IndexUnreadable as there."""
+        if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
         embedder = _embedder(snapshot)
         if embedder is None:
             return Matches((), 0)
         with span("parse_query"):
-            vector = self._vector(embedder, text)
+            vector = self._vector(embedder, query.text)
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
-            return search(snapshot, vector, filters, limit, least)
+            return search(snapshot, vector, query.filters, query.limit, query.least)
 
-    def candidates(self, text: str, filters: Filters, limit: int, also: Array) -> Candidates:
-        """See Searcher."""
+    def candidates(self, query: IndexQuery, also: Array) -> Candidates:
+        """See Searcher; `also` is `(n,)` uint64."""
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
         embedder = _embedder(snapshot)
         if embedder is None:
             return NONE
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
-            vector = self._vector(embedder, text)
-            found = candidates(snapshot, vector, filters, limit) if limit else NONE
+            vector = self._vector(embedder, query.text)
+            found = candidates(snapshot, vector, query.filters, query.limit) if query.limit else NONE
             missing = also[~np.isin(also, found.message)]
             return Candidates.joined([found, rated(snapshot, vector, missing)]) if len(missing) else found
 
     def _vector(self, embedder: Embedder, text: str) -> Array:
+        """Return the unit vector of a text, `(dimensions,)` float32."""
         asked = self._asked
         if asked is None or asked[0] is not embedder or asked[1] != text:
             asked = self._asked = embedder, text, embedder.embed([text])[0]
         return asked[2]
 
     def scale(self, text: str) -> float:
-        """See Searcher: a similarity is a share already."""
+        """See Searcher. Returns 1: no cosine similarity is higher."""
         del text
         return 1.0
 
@@ -101,26 +102,23 @@ class VectorIndex:
         embedder = _embedder(self.keeper.index.snapshot) or self.serving
         if not waiting or not text.strip():
             return []
-        rows = self._rows(embedder, waiting)
-        raw = rows.similarities(Query.of(self._vector(embedder, text)))
-        scores = calibrated(SIMILARITY, raw).tolist()
-        found = zip(waiting, scores, raw.tolist(), strict=True)
-        return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
-
-    def _rows(self, embedder: Embedder, events: list[Event]) -> Rows:
         made_by, remembered = self._remembered
         if made_by is not embedder:
             remembered = {}
-        fresh = [e for e in events if e.event_id not in remembered]
+        fresh = [e for e in waiting if e.event_id not in remembered]
         vectors = embedder.embed([f"{e.speaker}: {e.text}" if e.speaker else e.text for e in fresh])
         made = {e.event_id: Rows.of(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)}
         held = {**remembered, **made}
         # Replaced, not changed: another thread may be reading it.
         self._remembered = embedder, dict(list(held.items())[-_REMEMBERED:])
-        return Rows.joined([held[e.event_id] for e in events])
+        rows = Rows.joined([held[e.event_id] for e in waiting])
+        raw = rows.similarities(Query.of(self._vector(embedder, text)))
+        scores = calibrated(SIMILARITY, raw).tolist()
+        found = zip(waiting, scores, raw.tolist(), strict=True)
+        return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """See Searcher: builds missing graphs of large parts, in a child process, for minutes."""
+        """See Searcher. Builds the missing graphs of large parts in a child process, which may take minutes."""
         built = 0
         while goes_on() and self.keeper.index.merge(improve=True):
             built += 1

@@ -101,6 +101,7 @@ class Vector:
         return Body(rows.taken(np.arange(first)), rows.taken(np.arange(first, len(rows))), self.embedder)
 
     def _rows(self, documents: Sequence[IndexDocument]) -> Rows:
+        """Embed the gists of documents, except those whose vectors an earlier index has."""
         digests = np.array([_digest(d.gist) for d in documents], dtype=np.uint64)
         if self._reuse is None:
             return Rows.of(self.embedder.embed([d.gist for d in documents]), digests)
@@ -118,7 +119,7 @@ class Vector:
         return Body(nodes, grips, self.embedder)
 
     def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
-        """See Kind."""
+        """See Kind; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
         nodes = Rows.joined([b.nodes.taken(rows) for b, (rows, _) in zip(bodies, kept, strict=True)])
         grips = Rows.joined([b.grips.taken(rows) for b, (_, rows) in zip(bodies, kept, strict=True)])
         return Body(nodes, grips, self.embedder)
@@ -130,7 +131,7 @@ class Vector:
         (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")
 
     def read(self, contents: Contents) -> Body:
-        """See Kind."""
+        """See Kind. Raises IndexUnreadable, also when another model made the vectors."""
         made = self.embedder.fingerprint()
         if contents.json_of(_MADE_BY) != identity(made):
             raise IndexUnreadable("a part of the index was made by another embedding model")
@@ -155,5 +156,6 @@ def opened(options: Mapping[str, Any]) -> Vector:
 
 
 def _digest(text: str) -> int:
+    """Return a 64-bit digest of a text."""
     raw = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(raw, "little")

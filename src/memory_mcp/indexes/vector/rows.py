@@ -67,7 +67,7 @@ class Rows:
         return cls(codes, inverse, place, digests)
 
     def taken(self, documents: Array) -> "Rows":
-        """Return the rows of some documents (ascending)."""
+        """Return the rows of some documents, `(n,)`, ascending."""
         if len(documents) == len(self):
             return self
         rows, place = np.unique(self.place[documents], return_inverse=True)
@@ -80,7 +80,10 @@ class Rows:
         return found
 
     def similarities(self, query: "Query", documents: Array | None = None) -> Array:
-        """Return cosine similarities, float32, of all documents or of some; 0 for those without a known word."""
+        """Return cosine similarities, `(n,)` float32; 0 for documents without a known word.
+
+        `documents` are rows, `(n,)`; None for all.
+        """
         if documents is None:
             return np.take(_similarities(self.codes, self.inverse, query), self.place)
         rows = self.place[documents]
@@ -101,7 +104,7 @@ class Query:
 
     @classmethod
     def of(cls, vector: Array) -> "Query":
-        """Return the query of a vector of any length, `(dimensions,)`."""
+        """Return the query of a vector, `(dimensions,)`, of any length."""
         wide = _stretched(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))
@@ -111,6 +114,7 @@ class Query:
 
 
 def _similarities(codes: Array, inverse: Array, query: Query) -> Array:
+    """Return the cosine similarities, `(n,)` float32, of rows `(n, dimensions)` int8 with these values of 1 / length, `(n,)`."""
     sums = np.asarray(nk.dots_packed(codes, query.packed))
     whole = sums[:, 0] << _FINER_BITS
     whole += sums[:, 1]
@@ -128,5 +132,6 @@ def _stretched(vectors: Array) -> Array:
 
 
 def _inverse(codes: Array) -> Array:
+    """Return 1 / length of rows `(n, dimensions)` int8: `(n,)` float32; 0 for a row of zeros."""
     lengths = np.sqrt(np.square(codes.astype(np.int32)).sum(axis=1).astype(np.float64))
     return np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0).astype(np.float32)

@@ -10,14 +10,14 @@ import numpy as np
 
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
-from memory_mcp.indexes.calibrate import COMPARED, VECTOR, share
+from memory_mcp.indexes.calibrate import COMPARED, VECTOR, normalized_similarity
 from memory_mcp.indexes.candidates import NONE, Candidates
 from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.messages import ASKING, by_message
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
-from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
+from memory_mcp.indexes.snapshot import Snapshot, findable
 from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
 from memory_mcp.model.ids import GripId
@@ -52,8 +52,9 @@ def search(
     limit: int,
     min_similarity: float = 0.0,
 ) -> Matches:
-    """Return the best `limit` documents with at least `min_similarity` (0: any), filters applied first, ties by key.
+    """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key.
 
+    At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first.
     The total is of all passing documents of that similarity; if a graph was used, of those it found.
     """
     floor = max(np.float32(min_similarity), _LEAST)
@@ -67,13 +68,13 @@ def search(
                 best, count = _search_table(live, table, asked)
                 found[table].append(best)
                 total += count
-    chosen = merged(ranked(found[table], table, asked.limit, share, VECTOR[table]) for table in TABLES)
+    chosen = merged(ranked(found[table], table, asked.limit, normalized_similarity, VECTOR[table]) for table in TABLES)
     shown = _one_per_message(r for r in chosen if r.raw >= floor)[:limit]
     return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown)), total)
 
 
 def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
-    """Return the `limit` messages nearest to a vector, with similarities of message and segment."""
+    """Return the `limit` messages nearest to a vector, `(dimensions,)` float32, with similarities of message and segment."""
     query = Query.of(query_vector)
     asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
@@ -87,7 +88,7 @@ def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, 
 
 
 def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
-    """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector."""
+    """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector, `(dimensions,)`."""
     query = Query.of(query_vector)
     found = []
     for live in snapshot:
@@ -124,6 +125,7 @@ def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
 
 
 def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
+    """Return the best documents of one table of one part, and how many have the least similarity."""
     columns = live.part.table(table)
     shown = findable(live, table, asked.filters)
     if table is DocType.NODE and asked.filters.window is not None and shown is not None:
@@ -203,21 +205,15 @@ def _top(raw: Array, floor: np.float32, limit: int) -> Array:
 
 
 def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
-    part, row = found.best.live.part, int(found.best.rows[found.at])
-    columns = part.table(found.best.table)
-    node = found.best.table is DocType.NODE
+    """Return a document as a match; of a node with its best grip if `quoted`."""
+    best = found.best
     # Rounding may exceed 1.
     similarity = min(found.raw, 1.0)
-    return Match(
-        doc_type=found.best.table,
-        node_key=int(part.units.key[columns.unit[row]]),
-        node_id=keys.node_of(found.high, found.low) if node else segment_of(part, row),
-        grip_id=None if node else keys.grip_of(found.high, found.low),
-        start_ms=int(columns.start[row]),
-        score=round(found.value, 6),
-        raw=similarity,
-        best_grip=_best_grip(found.best.live, int(columns.unit[row]), asked) if node and quoted else None,
-        parts=(("similarity", round(similarity, 6)), ("standing", round(found.stand, 6))),
+    unit = int(best.live.part.table(best.table).unit[int(best.rows[found.at])])
+    return found.match(
+        similarity,
+        _best_grip(best.live, unit, asked) if best.table is DocType.NODE and quoted else None,
+        (("similarity", round(similarity, 6)), ("standing", round(found.normalized, 6))),
     )
 
 

@@ -40,7 +40,7 @@ def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -
 
 
 def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
-    """Return what `write` wrote, mapped; IndexUnreadable when it is damaged."""
+    """Return what `write` wrote, mapped; raises IndexUnreadable when it is damaged."""
     index, texts = files_of(table)
     data, held = contents.bytes_of(index), contents.arrays(texts, _NAMES)
     try:
@@ -72,6 +72,7 @@ def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
 
 
 def _by_row(place: Array, count: int, least: float | None) -> dict[str, Array]:
+    """Return the arrays that a graph of `count` rows needs, empty without one; `place` is each document's row, `(n,)`."""
     if least is None:
         return {"least": np.zeros(0, dtype=np.float32), **dict.fromkeys(("order", "first"), np.zeros(0, dtype=np.int32))}
     order = np.argsort(place, kind="stable").astype(np.int32)

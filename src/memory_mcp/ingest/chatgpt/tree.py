@@ -62,7 +62,7 @@ def _parent(mapping: Mapping[str, object], key: str) -> str:
 
 
 def _children(mapping: Mapping[str, object]) -> dict[str, list[str]]:
-    """Children by their parents' ids, in the order the parents name them."""
+    """Return the ids of children by the id of their parent, in the order in which the parents name them."""
     found: dict[str, list[str]] = {}
     for key in mapping:
         found.setdefault(_parent(mapping, key), []).append(key)

@@ -60,17 +60,17 @@ _ERROR_OPEN, _ERROR_CLOSE = "<tool_use_error>", "</tool_use_error>"
 
 
 def as_text(value: object) -> str:
-    """`value` if it is a text, else ""."""
+    """Return `value` if it is a text, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def as_mapping(value: object) -> Mapping[str, object]:
-    """`value` if it is an object, else an empty one."""
+    """Return `value` if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def as_list(value: object) -> list[object]:
-    """`value` if it is a list, else an empty one."""
+    """Return `value` if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
@@ -80,7 +80,7 @@ def as_mappings(value: object) -> list[Mapping[str, object]]:
 
 
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
-    """Message content in any of its forms as blocks: a text, a list of texts and blocks, or one block."""
+    """Return message content as blocks, from a text, a list of texts and blocks, or one block."""
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
     if isinstance(content, Mapping):
@@ -122,7 +122,7 @@ def call_text(name: str, arguments: object) -> str:
 
 
 def call_metadata(name: str, arguments: object) -> dict[str, str]:
-    """Tool, files touched and command of a call."""
+    """Return the metadata of a tool call: tool, files touched, and command."""
     given = as_mapping(arguments)
     files = next((as_text(given[k]) for k in _FILE_KEYS if given.get(k)), "")
     return {"tool": name, "files": files, "command": as_text(given.get("command")) or as_text(given.get("cmd"))}

@@ -26,7 +26,7 @@ class ClaudeCodeImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions."""
+        """Return the folder in which the client keeps its sessions."""
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:

@@ -25,7 +25,7 @@ class CodexImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions, and those put away."""
+        """Return the folders in which the client keeps its sessions, current and archived."""
         home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         return (home / "sessions", home / "archived_sessions")
 

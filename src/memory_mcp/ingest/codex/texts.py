@@ -107,7 +107,7 @@ def _block_text(block: Mapping[str, object]) -> str:
 
 
 def _readable(given: Mapping[str, object]) -> dict[str, object]:
-    """Arguments under the names that other clients use: a command as one types it, the files of a patch, a list of steps."""
+    """Return arguments under the names that other clients use: a command as typed, the files of a patch, a list of steps."""
     readable = dict(given)
     command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)
     if command is not None:

@@ -31,7 +31,7 @@ class CopilotImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where newer and older versions keep their sessions."""
+        """Return the folders in which newer and older versions keep their sessions."""
         home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
         return (home / "session-state", home / _OLDER)
 
@@ -66,5 +66,5 @@ def _history(reading: CopilotReading, file: Path, report: ImportReport) -> Itera
 
 
 def _is_own(value: dict[str, object]) -> bool:
-    """Events of this client have their kind in two words, and their content apart."""
+    """Return whether a record is an event of this client: its kind has two words, and its content is apart."""
     return "." in as_text(value.get("type")) and isinstance(value.get("data"), dict) and {"id", "parentId"} <= value.keys()

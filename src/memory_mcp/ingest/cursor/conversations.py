@@ -138,7 +138,7 @@ def _bubbles(
 
 
 def _time_of(bubble: Mapping[str, object]) -> int | None:
-    """When a message was written; older clients keep only when it was sent, or when it ended."""
+    """Return when a message was written; older clients store only when it was sent or ended."""
     timing = as_mapping(bubble.get("timingInfo"))
     told = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
     # Some of them count from when the client was started.

@@ -34,7 +34,7 @@ class Store:
         self.tables = {str(row[0]) for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a question, fetched at once; OSError when the database cannot be read."""
+        """Return all rows of a query. Raises OSError when the database cannot be read."""
         try:
             return self._con.execute(sql, values).fetchall()
         except (UnicodeEncodeError, OverflowError):
@@ -96,7 +96,7 @@ def open_store(file: Path) -> Iterator[Store]:
 
 
 def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
-    """Where to open a database, and how."""
+    """Return the path at which a database is opened, and the options of opening it."""
     with file.open("rb") as stream:
         header = stream.read(100)
     if not header.startswith(MAGIC) or len(header) <= _JOURNAL_BYTE:

@@ -48,7 +48,10 @@ class Workspaces:
 
     def place(self, name: str, data: Mapping[str, object], store: Store) -> Place:
         """Return where a conversation took place: by its own record, else by the lists."""
-        own, listed = _place(data), self._listed(store).get(name, Place())
+        if self._lists is None:
+            # Newer lists hold more and override older ones.
+            self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
+        own, listed = _place(data), self._lists.get(name, Place())
         cwd = own.cwd or listed.cwd
         return Place(
             cwd, own.branch or listed.branch, own.parent or listed.parent, own.title or listed.title, own.kind or listed.kind
@@ -58,14 +61,8 @@ class Workspaces:
         """The folder that a transcript's place is named after; "" when none of those the editor knows is."""
         return next((folder for _, folder in self._folders() if slug_of(folder) == slug), "")
 
-    def _listed(self, store: Store) -> dict[str, Place]:
-        if self._lists is None:
-            # Newer lists hold more and override older ones.
-            self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
-        return self._lists
-
     def _from_workspaces(self) -> dict[str, Place]:
-        """Older clients list a workspace's conversations in its own database."""
+        """Return the conversations that older clients list in the database of each workspace."""
         found: dict[str, Place] = {}
         for database, folder in self._folders():
             try:
@@ -77,7 +74,7 @@ class Workspaces:
         return found
 
     def _folders(self) -> list[tuple[Path, str]]:
-        """Each workspace's database, and the folder it is of."""
+        """Yield the database of each workspace, and the workspace's folder."""
         if self._found is None:
             told = sorted((self.user / "workspaceStorage").glob("*/workspace.json"))
             self._found = [(t.with_name(DATABASE), folder) for t in told if (folder := folder_in(t))]

@@ -27,7 +27,7 @@ class GeminiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Where the client keeps its sessions, a folder for each project."""
+        """Return the folder in which the client keeps its sessions, one folder for each project."""
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -44,7 +44,7 @@ class GeminiImporter(ClientImporter):
 
 
 def session_files(path: Path) -> Iterator[Path]:
-    """Session files below `path`, or `path` itself when it is a file."""
+    """Return the session files below `path`, or `path` itself when it is a file."""
     found = find_files(path, (".jsonl", ".json"))
     return (f for f in found if f.suffix != ".json" or is_session(f, _beginning(f))) if path.is_dir() else found
 

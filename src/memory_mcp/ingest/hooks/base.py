@@ -15,7 +15,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is known of a payload without parsing it."""
+    """Facts about a payload that are known without parsing it."""
 
     #: The spool file's name: no other payload has it.
     name: str
@@ -57,7 +57,10 @@ class Hooks(Protocol):
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Drafts of one payload, in the order things happened; Malformed when it cannot be read."""
+        """Return the drafts of one payload in the order in which things happened.
+
+        Raises Malformed when the payload cannot be read.
+        """
         ...
 
 

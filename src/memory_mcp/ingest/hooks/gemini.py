@@ -40,19 +40,14 @@ class GeminiHooks:
         event = as_text(told.get("hook_event_name"))
         if event and event not in EVENTS:
             return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
-        return heard({**told, **_as_claude_code(event, told)}, at_time(envelope, told.get("timestamp")), AGENT)
-
-
-def _as_claude_code(event: str, told: Mapping[str, object]) -> dict[str, object]:
-    """The fields that go by another name."""
-    named: dict[str, object] = {"hook_event_name": EVENTS.get(event, event)}
-    if event == "BeforeAgent":
-        named["prompt"] = _ADDED.sub("", as_text(told.get("prompt")))
-    elif event == "AfterAgent":
-        named["last_assistant_message"] = told.get("prompt_response")
-    elif event == "AfterTool":
-        named |= _answer(as_mapping(told.get("tool_response")))
-    return named
+        named: dict[str, object] = {"hook_event_name": EVENTS.get(event, event)}
+        if event == "BeforeAgent":
+            named["prompt"] = _ADDED.sub("", as_text(told.get("prompt")))
+        elif event == "AfterAgent":
+            named["last_assistant_message"] = told.get("prompt_response")
+        elif event == "AfterTool":
+            named |= _answer(as_mapping(told.get("tool_response")))
+        return heard({**told, **named}, at_time(envelope, told.get("timestamp")), AGENT)
 
 
 def _answer(told: Mapping[str, object]) -> dict[str, object]:

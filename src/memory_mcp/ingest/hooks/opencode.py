@@ -59,7 +59,7 @@ def _words(part: Mapping[str, object]) -> str:
 
 
 def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
-    """Each part of an answer as a payload, with its id and its time."""
+    """Yield each part of an answer as a payload, with its id and its time."""
     for part in parts:
         name = as_text(part.get("id"))
         if part.get("type") == "tool":

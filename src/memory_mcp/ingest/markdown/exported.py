@@ -77,7 +77,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """One line that shows `text` and does nothing."""
+    """Return one line of Markdown that shows `text` literally."""
     line = " ".join(_UNSEEN.sub(" ", text).split())
     line = _MEANS.sub(r"\\\1", line).replace("<", "&lt;").replace(">", "&gt;")
     return _LIST.sub(lambda found: found[1][:-1] + "\\" + found[1][-1], line, count=1) if _LIST.match(line) else line

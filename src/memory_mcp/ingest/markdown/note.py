@@ -38,7 +38,7 @@ class Section:
 
     @property
     def text(self) -> str:
-        """Its heading and its words."""
+        """The heading and the words of the note."""
         return "\n".join(self.lines).strip()
 
     @property

@@ -66,11 +66,14 @@ class MarkdownImporter:
         del settings  # notes leave nothing to choose
 
     def default_paths(self) -> tuple[Path, ...]:
-        """None: notes have no usual place."""
+        """Return no path: notes have no usual place."""
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; hidden folders and those of packages are passed over."""
+        """Return the files below a folder, without hidden folders and those of packages, or the file itself.
+
+        Raises SourceUnreadable when there is nothing at `path`.
+        """
         if path.is_dir():
             return _below(path)
         if not path.exists():

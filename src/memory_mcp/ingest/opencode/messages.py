@@ -133,7 +133,7 @@ def is_finished(info: Mapping[str, object]) -> bool:
 
 
 def _apart(told: list[Told]) -> Iterator[Told]:
-    """In the order of their parts; none at the same millisecond as the one before it, so that the order stays."""
+    """Yield the items in the order of their parts, each at least a millisecond after the one before it."""
     last: int | None = None
     for one in told:
         time = one.time
@@ -144,6 +144,7 @@ def _apart(told: list[Told]) -> Iterator[Told]:
 
 
 def _problem(info: Mapping[str, object]) -> str:
+    """Return the name and the text of the error that ended an answer; "" for none."""
     error = as_mapping(info.get("error"))
     name, text = as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))
     return f"{name}: {text}" if name and text else name or text

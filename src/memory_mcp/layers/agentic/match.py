@@ -70,7 +70,7 @@ class Weighted:
 
     @property
     def total(self) -> float:
-        """Sum of the weights."""
+        """The sum of the weights of all terms."""
         return sum(self.weights.values())
 
     def share(self, found: Iterable[str]) -> float:
@@ -110,7 +110,10 @@ def weigh(text: str, frequencies: Frequencies, project: str | None, segments: in
 
 
 def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
-    """Return for each term set the share of the query's weight it holds; as `below`, for thousands of sets."""
+    """Return the share of the query's weight that each term set holds; as `below`, but fast for thousands of sets.
+
+    A set is `(n,)` uint32, sorted; one that is None holds nothing.
+    """
     wanted = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
     weights = np.fromiter((query.weights[t] for t in query.hashes), dtype="f8", count=len(query.hashes))
     total = query.total or 1.0

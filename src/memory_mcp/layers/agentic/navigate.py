@@ -24,7 +24,7 @@ from memory_mcp.derive.terms import EMPTY
 from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.calibrate import calibrated
 from memory_mcp.layers.agentic.match import Weighted, below
-from memory_mcp.layers.agentic.read import Found, Message, Reader, best_messages, may_show
+from memory_mcp.layers.agentic.read import Found, Reader, best_messages, may_show
 from memory_mcp.layers.agentic.search import NodeSearch
 from memory_mcp.layers.agentic.sift import LARGE_SLICE, SLICE, Sift
 from memory_mcp.layers.agentic.steps import descended, label, swept
@@ -94,7 +94,7 @@ class AgenticLayer:
     contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
-        """`is_indexed` returns whether a keyword index holds the words of everything that has a node."""
+        """Create the layer; `is_indexed` returns whether a keyword index holds the words of everything that has a node."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
@@ -319,7 +319,15 @@ class AgenticLayer:
         walk.budget = whole
 
     def _collect(self, walk: _Walk) -> list[Hit]:
-        hits = self._quoted(walk, best_messages(walk.found, walk.query.limit))
+        ranked = best_messages(walk.found, walk.query.limit)
+        hits: list[Hit] = []
+        clock, took = walk.budget.clock, 0.0
+        for place in range(0, len(ranked), _QUOTED_AT_ONCE):
+            if place and (walk.budget.is_cancelled() or walk.budget.is_short_of(2 * took)):
+                break
+            began = clock.monotonic()
+            hits += self._reader.hits(ranked[place : place + _QUOTED_AT_ONCE], walk.weighted)
+            took = (clock.monotonic() - began) * 1000
         # An event without a node may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
         unread = (e for e in self._waiting(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
@@ -330,18 +338,6 @@ class AgenticLayer:
         question, now_ms = walk.query.question, self._clock.now_ms()
         # The question itself would score so high that all other scores would be calibrated to nothing.
         return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
-
-    def _quoted(self, walk: _Walk, ranked: Sequence[tuple[Found, Message]]) -> list[Hit]:
-        """Return hits for what was found, best first, as far as the time allows."""
-        hits: list[Hit] = []
-        clock, took = walk.budget.clock, 0.0
-        for place in range(0, len(ranked), _QUOTED_AT_ONCE):
-            if place and (walk.budget.is_cancelled() or walk.budget.is_short_of(2 * took)):
-                break
-            began = clock.monotonic()
-            hits += self._reader.hits(ranked[place : place + _QUOTED_AT_ONCE], walk.weighted)
-            took = (clock.monotonic() - began) * 1000
-        return hits
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
         """Return the events of the scope that have no node yet."""

@@ -19,7 +19,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.text import term_set
+from memory_mcp.text import densest, term_set
 from memory_mcp.toc.tree import Tree
 
 #: Most messages of one segment that become hits.
@@ -293,12 +293,7 @@ def _span_of(text: str, query: Weighted) -> tuple[int, int]:
     """Return start and end of the window that holds most of the query, cut at white space."""
     if len(text) <= _SPAN:
         return 0, len(text)
-    best, best_share = 0, -1.0
-    step = _SPAN // 2
-    for start in range(0, len(text), step):
-        share = query.share(query.wanted & term_set(text[start : start + _SPAN]))
-        if share > best_share:
-            best, best_share = start, share
+    best = densest(text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
     start = text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0
     start = start or best
     end = min(len(text), best + _SPAN)

@@ -37,7 +37,7 @@ class Scan:
     """See Scanner."""
 
     def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
-        """`holding` returns the segments that hold some terms; None if it cannot tell."""
+        """Create the scanner; `holding` returns the segments that hold some terms, or None if it cannot tell."""
         self._storage = storage
         self._tree = tree
         self._holding = holding
@@ -81,7 +81,7 @@ class Scan:
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:
-        """Search these segments and what was stored since, as `EventStore.holding` does all events."""
+        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events."""
         scope = _scope(query)
         last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
         waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []

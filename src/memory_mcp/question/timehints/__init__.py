@@ -1,4 +1,4 @@
-"""A question in, the window of time it names out: "what broke last week" is a week and "what broke". Pure.
+"""Find the window of time that a question names: "what broke last week" is a week and "what broke". Pure.
 
 Invariants
 1. Exact rather than broad: what may be an ordinary word (may, march, a bare 2025) is no time without a word that says so.

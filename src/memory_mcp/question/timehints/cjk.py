@@ -76,7 +76,7 @@ def _compiled(template: str) -> re.Pattern[str]:
 
 
 def _number(text: str) -> int:
-    """12, 十二, 二十三 or 二〇二三 as a number."""
+    """Return the number that 12, 十二, 二十三 or 二〇二三 stands for."""
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:
@@ -90,7 +90,7 @@ def _year(m: re.Match[str], on: Windows) -> int | None:
 
 
 def _date(m: re.Match[str], on: Windows) -> TimeWindow:
-    """2023年10月28日, 10月28日: the latest such day when no year is said."""
+    """Return the day of 2023年10月28日 or 10月28日; without a year the latest such day."""
     month, day = _number(m["m"]), _number(m["d"])
     return on.day(dt.date(_year(m, on) or on.begun(month, day), month, day), _hours(m))
 
@@ -119,7 +119,7 @@ def _whole_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _week(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """上周, 上周六, 先週の土曜日, 先週末."""
+    """Return the time of 上周, 上周六, 先週の土曜日, 先週末."""
     week = on.period("week", _BACK[m["back"]])
     if m["end"]:
         return on.weekend(_BACK[m["back"]])
@@ -142,7 +142,7 @@ def _hours(m: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """三天前, 2週間前; 3日前 is "before the 3rd" in Chinese."""
+    """Return the time of 三天前 or 2週間前; None for 3日前 in a text without kana, in which it is "before the 3rd"."""
     unit = _UNITS[m["u"] or m["mu"]]
     if m["u"] == "日" and not _KANA.search(m.string):
         return None
@@ -204,7 +204,7 @@ def read(query: str, on: Windows) -> Phrase | None:
 
 
 def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
-    """Return the first point in time from a place on, and where it stands."""
+    """Return the first point in time at or after a place, and where it is."""
     found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
     for start, number, m in sorted(found, key=lambda f: f[:2]):
         try:
@@ -238,7 +238,7 @@ def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) 
 
 
 def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase | None:
-    """从3月到5月, 3月から5月まで: a year that only the first names counts for both."""
+    """Return the time of 从3月到5月 or 3月から5月まで; a year that only the first names counts for both."""
     joint = _JOINT.match(text, end)
     other = _next(text, joint.end(), on) if joint else None
     if not joint or not other or other[1] != joint.end():

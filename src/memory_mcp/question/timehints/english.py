@@ -2,7 +2,7 @@
 
 import re
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, by_head, compiled, form
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, compiled
 
 _MONTH_NAMES = "january february march april may june july august september october november december".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)}
@@ -58,60 +58,55 @@ _PIECES = {
 _YEAR, _ANY_MONTH, _COUNTS = ["0000"], [*_MONTHS, *_SHORT_MONTHS], ["0", *_NUMBERS]
 _THIRD = any_of(word for word in _THIRDS if word not in {"early", "mid", "late"})
 
-_FORMS = [
-    form(resolver, heads, template, _PIECES)
-    for resolver, heads, template in (
-        ("instant", _YEAR, rf"(?P<stamp>{DATE}(?:t| ){CLOCK}(?::[0-5]\d)?)(?:[.,]\d{{1,9}})?(?P<zone>{OFFSET})?"),
-        (
-            "iso",
-            ["0000", *_WEEKDAYS, *_SHIFTS],
-            r"{named}(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|w\d\d(?:-[1-7])?|(?:0[1-9]|1[0-2])(?!-))",
-        ),
-        (
-            "numeric",
-            ["0", "0000"],
-            r"(?P<y>{yyyy})/(?P<b>\d\d)/(?P<a>\d\d)|(?P<d>\d\d?)(?P<by>[./-])(?P<m>\d\d?)(?P=by)(?P<year>{yyyy})",
-        ),
-        ("clocked", ["0", "noon", "around", "about"], "(?:(?P<around>around|about) )?{clock}"),
-        ("days", [*_ANY_MONTH, *_WEEKDAYS, *_SHIFTS], "{named}(?P<m>{month}) (?P<d>{day}){to_day}{of_year}(?! {counted})"),
-        (
-            "days",
-            ["0", *_WEEKDAYS, *_SHIFTS],
-            "{named}(?P<d>{day})(?:(?:{joint}| and )(?:the )?(?P<e>{day}))? (?:of )?(?P<m>{month}){of_year}",
-        ),
-        ("nth", ["0", *_ORDINALS], f"(?P<n>{any_of(_ORDINALS)}) (?P<u>day|week|half|quarter|{{weekday}}) of"),
-        ("nth_day", ["0"], r"(?P<d>\d\d?(?:st|nd|rd|th))(?! (?:and|or) \d){goes_on}"),
-        ("third", _THIRDS, f"(?P<third>early|mid|late)(?: in)?|(?P<of>{_THIRD}) of"),
-        ("month", _ANY_MONTH, "(?P<m>{month}){of_year}"),
-        ("quarter", _YEAR, r"(?P<fixed>{yyyy})[-\s]q(?P<q>[1-4])"),
-        ("quarter", ["q"], "q(?P<q>[1-4]){of_year}"),
-        ("half", ["h"], "h(?P<h>[12]){in_year}"),
-        ("week_of", ["week", "weekend"], "week(?P<end>end)? of"),
-        ("part_of", _DAY_PARTS, f"(?P<part>{any_of(_DAY_PARTS)}) of"),
-        (
-            "beside",
-            ["0", *_NUMBERS, *_ORDINALS, *_WEEKDAYS, *_UNITS, "weekend"],
-            f"(?:(?P<n>{{number}}|{any_of(_ORDINALS)}) )?(?P<u>{{weekday}}|{{units}}|weekend) (?P<side>{any_of(_SIDES)})",
-        ),
-        ("week", ["week"], r"week (?P<k>\d\d?),?(?: of)? (?P<y>{year})"),
-        ("year", ["0000", "year"], "(?P<word>year )?(?P<fixed>{year})"),
-        ("season", _SEASONS, "(?P<s>{season}){in_year}|(?P<bare>{season}){goes_on}"),
-        ("shifted_season", _SHIFTS, "(?P<w>{shift}) (?P<s>{season}){goes_on}"),
-        ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}),?(?: of| in)?(?= (?:the )?(?:{shift}|{number}|week) )"),
-        ("weekday", _WEEKDAYS, "(?P<fixed>)(?P<part>)(?P<name>{weekday})(?P<before> before last){goes_on}"),
-        ("weekday", [*_WEEKDAYS, *_SHIFTS], "(?:(?P<fixed>{shift}) )?(?P<name>{weekday}){part}{not_of}{not_beside}(?P<before>)?"),
-        ("weekend", [*_SHIFTS, "weekend"], "(?P<w>{shift}) weekend{not_of}|weekend{goes_on}"),
-        ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)}){{part}}{{not_of}}"),
-        ("ago", _COUNTS, "{counting} ago"),
-        ("ago", _UNIT_NAMES, "(?P<n>)(?P<u>week|month|quarter|year) before last(?: (?P=u))?{goes_on}"),
-        ("shifted", _SHIFTS, "(?P<w>{shift}) {counting}{not_of}"),
-        ("shifted", _SHIFTS, "(?P<w>{shift})(?P<n>) (?P<u>{unit}){not_of}"),
-        ("shifted_month", _SHIFTS, f"(?P<w>this|last|previous) (?P<m>{any_of(_MONTHS)})(?! {{yyyy}}){{not_of}}"),
-        ("inside_unit", _UNIT_NAMES, r"(?<=the\s)(?P<u>week|month|quarter|year)"),
-    )
-]
-_BY_HEAD = by_head(_FORMS)
-_OPENERS = frozenset(words.split()[0] for words in (*_LEADS, *_BOUNDS, *_PAIRS))
+_PHRASES = (
+    ("instant", _YEAR, rf"(?P<stamp>{DATE}(?:t| ){CLOCK}(?::[0-5]\d)?)(?:[.,]\d{{1,9}})?(?P<zone>{OFFSET})?"),
+    (
+        "iso",
+        ["0000", *_WEEKDAYS, *_SHIFTS],
+        r"{named}(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|w\d\d(?:-[1-7])?|(?:0[1-9]|1[0-2])(?!-))",
+    ),
+    (
+        "numeric",
+        ["0", "0000"],
+        r"(?P<y>{yyyy})/(?P<b>\d\d)/(?P<a>\d\d)|(?P<d>\d\d?)(?P<by>[./-])(?P<m>\d\d?)(?P=by)(?P<year>{yyyy})",
+    ),
+    ("clocked", ["0", "noon", "around", "about"], "(?:(?P<around>around|about) )?{clock}"),
+    ("days", [*_ANY_MONTH, *_WEEKDAYS, *_SHIFTS], "{named}(?P<m>{month}) (?P<d>{day}){to_day}{of_year}(?! {counted})"),
+    (
+        "days",
+        ["0", *_WEEKDAYS, *_SHIFTS],
+        "{named}(?P<d>{day})(?:(?:{joint}| and )(?:the )?(?P<e>{day}))? (?:of )?(?P<m>{month}){of_year}",
+    ),
+    ("nth", ["0", *_ORDINALS], f"(?P<n>{any_of(_ORDINALS)}) (?P<u>day|week|half|quarter|{{weekday}}) of"),
+    ("nth_day", ["0"], r"(?P<d>\d\d?(?:st|nd|rd|th))(?! (?:and|or) \d){goes_on}"),
+    ("third", _THIRDS, f"(?P<third>early|mid|late)(?: in)?|(?P<of>{_THIRD}) of"),
+    ("month", _ANY_MONTH, "(?P<m>{month}){of_year}"),
+    ("quarter", _YEAR, r"(?P<fixed>{yyyy})[-\s]q(?P<q>[1-4])"),
+    ("quarter", ["q"], "q(?P<q>[1-4]){of_year}"),
+    ("half", ["h"], "h(?P<h>[12]){in_year}"),
+    ("week_of", ["week", "weekend"], "week(?P<end>end)? of"),
+    ("part_of", _DAY_PARTS, f"(?P<part>{any_of(_DAY_PARTS)}) of"),
+    (
+        "beside",
+        ["0", *_NUMBERS, *_ORDINALS, *_WEEKDAYS, *_UNITS, "weekend"],
+        f"(?:(?P<n>{{number}}|{any_of(_ORDINALS)}) )?(?P<u>{{weekday}}|{{units}}|weekend) (?P<side>{any_of(_SIDES)})",
+    ),
+    ("week", ["week"], r"week (?P<k>\d\d?),?(?: of)? (?P<y>{year})"),
+    ("year", ["0000", "year"], "(?P<word>year )?(?P<fixed>{year})"),
+    ("season", _SEASONS, "(?P<s>{season}){in_year}|(?P<bare>{season}){goes_on}"),
+    ("shifted_season", _SHIFTS, "(?P<w>{shift}) (?P<s>{season}){goes_on}"),
+    ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}),?(?: of| in)?(?= (?:the )?(?:{shift}|{number}|week) )"),
+    ("weekday", _WEEKDAYS, "(?P<fixed>)(?P<part>)(?P<name>{weekday})(?P<before> before last){goes_on}"),
+    ("weekday", [*_WEEKDAYS, *_SHIFTS], "(?:(?P<fixed>{shift}) )?(?P<name>{weekday}){part}{not_of}{not_beside}(?P<before>)?"),
+    ("weekend", [*_SHIFTS, "weekend"], "(?P<w>{shift}) weekend{not_of}|weekend{goes_on}"),
+    ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)}){{part}}{{not_of}}"),
+    ("ago", _COUNTS, "{counting} ago"),
+    ("ago", _UNIT_NAMES, "(?P<n>)(?P<u>week|month|quarter|year) before last(?: (?P=u))?{goes_on}"),
+    ("shifted", _SHIFTS, "(?P<w>{shift}) {counting}{not_of}"),
+    ("shifted", _SHIFTS, "(?P<w>{shift})(?P<n>) (?P<u>{unit}){not_of}"),
+    ("shifted_month", _SHIFTS, f"(?P<w>this|last|previous) (?P<m>{any_of(_MONTHS)})(?! {{yyyy}}){{not_of}}"),
+    ("inside_unit", _UNIT_NAMES, r"(?<=the\s)(?P<u>week|month|quarter|year)"),
+)
 
 ENGLISH = Language(
     months=_MONTHS,
@@ -136,16 +131,12 @@ ENGLISH = Language(
     negations=frozenset("by not except excluding than half".split()),
     blockers=frozenset("next every each over within black version revision since before after until till".split()),
     articles=compiled("(?:the )?"),
-    side=compiled(f" {any_of(_SIDES)}" + r"(?!\w)"),
     the_before=compiled(r"\bthe \Z"),
     unit_before=compiled(rf"\b(?:{any_of(_UNIT_NAMES)}s?|{any_of(_DAY_PARTS)}) \Z"),
-    lead=compiled(f"({any_of(_LEADS)}) "),
-    bound=compiled(f"({any_of(_BOUNDS)}) "),
-    pair=compiled(f"({any_of(_PAIRS)}) "),
     joint=re.compile(compiled("{joint}", _PIECES).pattern + rf"|(?<=\d)/(?={DATE})", re.I),
     conjunction=compiled(" and "),
     clock=compiled(",? (?:(?P<around>around|about) |at )?{clock}" + r"(?!\w)", _PIECES),
-    forms=_BY_HEAD,
-    openers=_OPENERS,
-    begins=_OPENERS.union(_BY_HEAD, ["the"]),
+    phrases=_PHRASES,
+    pieces=_PIECES,
+    article_words="the",
 )

@@ -1,4 +1,4 @@
-"""A question in; its first phrase that is a time, the window of it, and the question without it."""
+"""Find the first phrase of a question that is a time, its window, and the question without it."""
 
 import datetime as dt
 import re

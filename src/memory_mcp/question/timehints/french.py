@@ -1,6 +1,6 @@
 """French: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, by_head, compiled, form
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compiled
 
 _MONTH_NAMES = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"fevrier": 2, "aout": 8, "decembre": 12}
@@ -58,39 +58,34 @@ _PIECES = {
 }
 _COUNTS = ["0", *_NUMBERS]
 
-_FORMS = [
-    form(resolver, heads, template, _PIECES)
-    for resolver, heads, template in (
-        ("iso", ["0000"], r"(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|(?:0[1-9]|1[0-2])(?!-))"),
-        (
-            "beside",
-            [*_COUNTS, *_WEEKDAYS, *_UNITS],
-            f"(?:(?P<n>{{number}}) )?(?P<u>{{weekday}}|{any_of(_UNITS)}) (?P<side>{any_of(_SIDES)})",
-        ),
-        (
-            "days",
-            ["0", *_WEEKDAYS],
-            "(?P<n>{weekday} )?(?P<d>{day})(?:(?:{joint}| et )(?:le )?(?P<e>{day}))? (?P<m>{month}){of_year}{to_come}",
-        ),
-        ("third", _THIRDS, f"(?P<third>)(?P<of>{any_of(_THIRDS)})(?: du| de)?"),
-        ("month", [*_MONTHS, "mois"], "(?:mois de )?(?P<m>{month}){of_year}(?! derni){to_come}"),
-        ("year", ["0000", "année"], "(?P<word>année )?(?P<fixed>{year})"),
-        ("season", _SEASONS, "(?P<bare>)(?P<s>{season}){in_year}"),
-        ("shifted_season", _SEASONS, "(?P<s>{season}) (?P<w>{shift})"),
-        ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}) de(?= la semaine {shift})"),
-        ("weekday", _WEEKDAYS, "(?P<before>)(?P<part>)(?P<name>{weekday})(?: (?P<fixed>{shift}))?{to_come}"),
-        ("weekend", ["week", "weekend"], "week-?end (?P<w>{shift})"),
-        ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?P<part>matin|soir|après-midi))?"),
-        ("ago", ["il"], "il y a {counting}"),
-        ("lasting", _COUNTS, "{counting}"),
-        ("shifted", _COUNTS, f"(?P<n>{{number}}) (?P<w>{{shift}}) (?P<u>{any_of(_UNITS)})"),
-        ("shifted", _PERIODS, f"(?P<n>)(?P<u>{any_of(_PERIODS)}) (?P<w>{{shift}})"),
-        ("shifted", ["ce", "cette"], f"(?P<w>cette|ce)(?P<n>) (?P<u>{any_of(_PERIODS)})(?:-ci)?"),
-        ("shifted_month", _MONTHS, "(?P<m>{month}) (?P<w>{shift})"),
-    )
-]
-_BY_HEAD = by_head(_FORMS)
-_OPENERS = frozenset(words.replace("’", "'").split()[0].split("'")[0] for words in (*_LEADS, *_BOUNDS, *_PAIRS))
+_PHRASES = (
+    ("iso", ["0000"], r"(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|(?:0[1-9]|1[0-2])(?!-))"),
+    (
+        "beside",
+        [*_COUNTS, *_WEEKDAYS, *_UNITS],
+        f"(?:(?P<n>{{number}}) )?(?P<u>{{weekday}}|{any_of(_UNITS)}) (?P<side>{any_of(_SIDES)})",
+    ),
+    (
+        "days",
+        ["0", *_WEEKDAYS],
+        "(?P<n>{weekday} )?(?P<d>{day})(?:(?:{joint}| et )(?:le )?(?P<e>{day}))? (?P<m>{month}){of_year}{to_come}",
+    ),
+    ("third", _THIRDS, f"(?P<third>)(?P<of>{any_of(_THIRDS)})(?: du| de)?"),
+    ("month", [*_MONTHS, "mois"], "(?:mois de )?(?P<m>{month}){of_year}(?! derni){to_come}"),
+    ("year", ["0000", "année"], "(?P<word>année )?(?P<fixed>{year})"),
+    ("season", _SEASONS, "(?P<bare>)(?P<s>{season}){in_year}"),
+    ("shifted_season", _SEASONS, "(?P<s>{season}) (?P<w>{shift})"),
+    ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}) de(?= la semaine {shift})"),
+    ("weekday", _WEEKDAYS, "(?P<before>)(?P<part>)(?P<name>{weekday})(?: (?P<fixed>{shift}))?{to_come}"),
+    ("weekend", ["week", "weekend"], "week-?end (?P<w>{shift})"),
+    ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?P<part>matin|soir|après-midi))?"),
+    ("ago", ["il"], "il y a {counting}"),
+    ("lasting", _COUNTS, "{counting}"),
+    ("shifted", _COUNTS, f"(?P<n>{{number}}) (?P<w>{{shift}}) (?P<u>{any_of(_UNITS)})"),
+    ("shifted", _PERIODS, f"(?P<n>)(?P<u>{any_of(_PERIODS)}) (?P<w>{{shift}})"),
+    ("shifted", ["ce", "cette"], f"(?P<w>cette|ce)(?P<n>) (?P<u>{any_of(_PERIODS)})(?:-ci)?"),
+    ("shifted_month", _MONTHS, "(?P<m>{month}) (?P<w>{shift})"),
+)
 
 FRENCH = Language(
     months=_MONTHS,
@@ -113,16 +108,11 @@ FRENCH = Language(
     negations=frozenset("pas sauf hors".split()),
     blockers=frozenset("chaque tous toutes prochain prochaine".split()),
     articles=compiled("(?:(?:la|les?|ces) |l['’])?"),
-    side=compiled(f" {any_of(_SIDES)}" + r"(?!\w)"),
     the_before=compiled(r"\b(?:la|les?|ces) \Z"),
-    unit_before=compiled(rf"\b{any_of(_UNITS)} \Z"),
-    lead=compiled(f"({any_of(_LEADS)}) "),
-    bound=compiled(f"({any_of(_BOUNDS)}) "),
-    pair=compiled(f"({any_of(_PAIRS)}) "),
     joint=compiled("{joint}", _PIECES),
     conjunction=compiled(" et "),
     clock=compiled(" à (?P<around>(?!))?(?:(?P<clock>" + CLOCK + r")|(?P<hour>(?:2[0-3]|1\d|\d) ?h(?:eures)?))(?!\w)"),
-    forms=_BY_HEAD,
-    openers=_OPENERS,
-    begins=_OPENERS.union(_BY_HEAD, "la le les ces l".split()),
+    phrases=_PHRASES,
+    pieces=_PIECES,
+    article_words="la le les ces l",
 )

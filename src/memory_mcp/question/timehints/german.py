@@ -1,6 +1,6 @@
 """German: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, by_head, compiled, form
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compiled
 
 _MONTH_NAMES = "januar februar märz april mai juni juli august september oktober november dezember".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"jänner": 1}
@@ -66,47 +66,42 @@ _PIECES = {
     "clock": rf"(?:(?P<clock>{CLOCK})(?: uhr)?|(?P<hour>(?:2[0-3]|1\d|\d) uhr))",
 }
 
-_FORMS = [
-    form(resolver, heads, template, _PIECES)
-    for resolver, heads, template in (
-        ("iso", ["0000"], r"(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|w\d\d(?:-[1-7])?|(?:0[1-9]|1[0-2])(?!-))"),
-        ("numeric", ["0"], r"(?P<y>)(?P<d>\d\d?)(?P<by>\.)(?P<m>\d\d?)\.(?P<year>{yyyy})"),
-        (
-            "beside",
-            ["0", *_NUMBERS, *_ORDINALS, *_WEEKDAYS, *_UNITS, "wochenende"],
-            f"(?:(?P<n>{{number}}) )?(?P<u>{{weekday}}|{any_of(_UNITS)}|wochenende) (?P<side>{any_of(_SIDES)})",
-        ),
-        (
-            "days",
-            ["0", *_WEEKDAYS],
-            "(?P<n>{weekday},? (?:de[nm] )?)?(?P<d>{day})(?:(?:{joint}| und )(?:dem )?(?P<e>{day}))? (?P<m>{month}){of_year}",
-        ),
-        ("third", _THIRDS, "(?P<third>)(?P<of>anfang|mitte|ende)"),
-        ("month", _MONTHS, "(?P<m>{month}){of_year}"),
-        ("quarter", ["q"], "q(?P<q>[1-4]){of_year}"),
-        ("quarter", _ORDINALS, f"(?P<q>{any_of(_ORDINALS)}) quartal{{of_year}}"),
-        ("week", ["kw"], r"kw (?P<k>\d\d?)(?: (?P<y>{year}))?"),
-        ("year", ["0000", "jahr"], "(?P<word>jahr )?(?P<fixed>{year})"),
-        ("season", _SEASONS, f"(?P<bare>)(?P<s>{any_of(_SEASONS)}){{in_year}}"),
-        ("shifted_season", _SHIFTS, f"(?P<w>{{shift}}) (?P<s>{any_of(_SEASONS)})"),
-        ("week_and_day", _WEEKDAYS, "(?P<name>{weekday})(?= {shift} woche)"),
-        (
-            "weekday",
-            [*_SHIFTS, *_WEEKDAYS, *(day + part for day in _WEEKDAYS for part in _DAY_PARTS)],
-            f"(?P<before>)(?:(?P<fixed>{{shift}}) )?(?P<name>{{weekday}})(?: ?(?P<part>{any_of(_DAY_PARTS)}))?",
-        ),
-        ("weekend", [*_SHIFTS, "wochenende"], "(?:(?P<w>{shift}) )?wochenende"),
-        ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?P<part>{any_of(_DAY_PARTS)}))?"),
-        ("ago", ["vor"], "vor {counting}"),
-        ("lasting", ["0", *_NUMBERS], "{counting}"),
-        ("shifted", _SHIFTS, "(?P<w>{shift}) {counting}"),
-        ("shifted", _SHIFTS, "(?P<w>{shift})(?P<n>) (?P<u>{unit})"),
-        ("shifted_month", _SHIFTS, f"(?P<w>{{shift}}) (?P<m>{any_of(_MONTHS)})(?! {{yyyy}})"),
-        ("inside_unit", _UNITS, r"(?<=des\s)(?P<u>monats|quartals|jahres)"),
-    )
-]
-_BY_HEAD = by_head(_FORMS)
-_OPENERS = frozenset(words.split()[0] for words in (*_LEADS, *_BOUNDS, *_PAIRS))
+_PHRASES = (
+    ("iso", ["0000"], r"(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|w\d\d(?:-[1-7])?|(?:0[1-9]|1[0-2])(?!-))"),
+    ("numeric", ["0"], r"(?P<y>)(?P<d>\d\d?)(?P<by>\.)(?P<m>\d\d?)\.(?P<year>{yyyy})"),
+    (
+        "beside",
+        ["0", *_NUMBERS, *_ORDINALS, *_WEEKDAYS, *_UNITS, "wochenende"],
+        f"(?:(?P<n>{{number}}) )?(?P<u>{{weekday}}|{any_of(_UNITS)}|wochenende) (?P<side>{any_of(_SIDES)})",
+    ),
+    (
+        "days",
+        ["0", *_WEEKDAYS],
+        "(?P<n>{weekday},? (?:de[nm] )?)?(?P<d>{day})(?:(?:{joint}| und )(?:dem )?(?P<e>{day}))? (?P<m>{month}){of_year}",
+    ),
+    ("third", _THIRDS, "(?P<third>)(?P<of>anfang|mitte|ende)"),
+    ("month", _MONTHS, "(?P<m>{month}){of_year}"),
+    ("quarter", ["q"], "q(?P<q>[1-4]){of_year}"),
+    ("quarter", _ORDINALS, f"(?P<q>{any_of(_ORDINALS)}) quartal{{of_year}}"),
+    ("week", ["kw"], r"kw (?P<k>\d\d?)(?: (?P<y>{year}))?"),
+    ("year", ["0000", "jahr"], "(?P<word>jahr )?(?P<fixed>{year})"),
+    ("season", _SEASONS, f"(?P<bare>)(?P<s>{any_of(_SEASONS)}){{in_year}}"),
+    ("shifted_season", _SHIFTS, f"(?P<w>{{shift}}) (?P<s>{any_of(_SEASONS)})"),
+    ("week_and_day", _WEEKDAYS, "(?P<name>{weekday})(?= {shift} woche)"),
+    (
+        "weekday",
+        [*_SHIFTS, *_WEEKDAYS, *(day + part for day in _WEEKDAYS for part in _DAY_PARTS)],
+        f"(?P<before>)(?:(?P<fixed>{{shift}}) )?(?P<name>{{weekday}})(?: ?(?P<part>{any_of(_DAY_PARTS)}))?",
+    ),
+    ("weekend", [*_SHIFTS, "wochenende"], "(?:(?P<w>{shift}) )?wochenende"),
+    ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?P<part>{any_of(_DAY_PARTS)}))?"),
+    ("ago", ["vor"], "vor {counting}"),
+    ("lasting", ["0", *_NUMBERS], "{counting}"),
+    ("shifted", _SHIFTS, "(?P<w>{shift}) {counting}"),
+    ("shifted", _SHIFTS, "(?P<w>{shift})(?P<n>) (?P<u>{unit})"),
+    ("shifted_month", _SHIFTS, f"(?P<w>{{shift}}) (?P<m>{any_of(_MONTHS)})(?! {{yyyy}})"),
+    ("inside_unit", _UNITS, r"(?<=des\s)(?P<u>monats|quartals|jahres)"),
+)
 
 GERMAN = Language(
     months=_MONTHS,
@@ -128,15 +123,10 @@ GERMAN = Language(
         "jeden jede jedes nächsten nächste nächster nächstes kommenden kommende kommendes alle seit vor nach bis".split()
     ),
     articles=compiled("(?:(?:de[mnrs]|die|das) )?"),
-    side=compiled(f" {any_of(_SIDES)}" + r"(?!\w)"),
-    unit_before=compiled(rf"\b{any_of(_UNITS)} \Z"),
-    lead=compiled(f"({any_of(_LEADS)}) "),
-    bound=compiled(f"({any_of(_BOUNDS)}) "),
-    pair=compiled(f"({any_of(_PAIRS)}) "),
     joint=compiled("{joint}", _PIECES),
     conjunction=compiled(" und "),
     clock=compiled(",? (?P<around>gegen )?(?:um )?{clock}" + r"(?!\w)", _PIECES),
-    forms=_BY_HEAD,
-    openers=_OPENERS,
-    begins=_OPENERS.union(_BY_HEAD, [*"dem der den die das des".split()]),
+    phrases=_PHRASES,
+    pieces=_PIECES,
+    article_words="dem der den die das des",
 )

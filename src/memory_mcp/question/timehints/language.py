@@ -1,7 +1,7 @@
-"""What a language must say about its words for times; the forms of its phrases are patterns over these tables."""
+"""The tables of a language's words for times; the forms of its phrases are patterns over these tables."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -46,20 +46,19 @@ _NEVER = compiled("(?!)")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A phrase that is a point in time.
+    """A form of phrases that are points in time."""
 
-    heads: the words it may begin with, as `head_of` gives them. resolver: a method of the reader, which is given the match.
-    What stands in the group `fixed` (a year, "last") says which Friday or January is meant.
-    """
-
+    #: The words that a phrase may begin with, as `head_of` returns them.
     heads: frozenset[str]
+    #: The pattern; its group `fixed` (a year, "last") tells which Friday or January is meant.
     text: str
+    #: The method of `Points` that computes the window from a match.
     resolver: str
 
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Matches a form at a place. Compiled when it is first wanted: all of them take a tenth of a second."""
+    """Return a function that matches a form at a place; compiled on first use, as all of them take a tenth of a second."""
     return re.compile(text, re.I).match
 
 
@@ -67,7 +66,7 @@ _HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
 
 
 def head_of(text: str, i: int = 0) -> str:
-    """Return the letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
+    """Return the letters at a place of a text, in lower case; "0000" for four digits or more, "0" for fewer, "" for neither."""
     m = _HEAD.match(text, i)
     return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
 
@@ -122,23 +121,52 @@ class Language:
     #: Right before a time these make it another thing.
     blockers: frozenset[str]
     articles: re.Pattern[str]
-    #: A side of `sides`, after a space.
-    side: re.Pattern[str]
     #: An article that makes the latest of "the last" one of many.
     the_before: re.Pattern[str] = _NEVER
-    #: A unit of time, at the end.
-    unit_before: re.Pattern[str]
-    lead: re.Pattern[str]
-    bound: re.Pattern[str]
-    pair: re.Pattern[str]
+    #: A unit of time, at the end; by default any of `units`.
+    unit_before: re.Pattern[str] = field(default=_NEVER)
+    #: A pattern of what no bound may begin with.
+    no_bound: str = ""
     joint: re.Pattern[str]
     conjunction: re.Pattern[str]
     #: A clock time behind a day.
     clock: re.Pattern[str]
-    forms: Mapping[str, tuple[Form, ...]]
+    #: Resolver, heads and template of each form, see `form`; `pieces` are what the templates are made of.
+    phrases: Sequence[tuple[str, Iterable[str], str]]
+    pieces: Mapping[str, str]
+    #: Articles that a phrase may begin with.
+    article_words: str = ""
+    # What follows is computed from the fields above.
+    #: The forms by the words that they may begin with.
+    forms: Mapping[str, tuple[Form, ...]] = field(init=False)
+    #: A side of `sides`, after a space.
+    side: re.Pattern[str] = field(init=False)
+    lead: re.Pattern[str] = field(init=False)
+    bound: re.Pattern[str] = field(init=False)
+    pair: re.Pattern[str] = field(init=False)
     #: Words of leads, bounds and pairs that a phrase may begin with; the heads of the forms and the articles are the others.
-    openers: frozenset[str]
-    begins: frozenset[str]
+    openers: frozenset[str] = field(init=False)
+    begins: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compute the patterns and sets that follow from the tables."""
+        openers = frozenset(
+            words.replace("’", "'").split()[0].split("'")[0] for words in (*self.leads, *self.bounds, *self.pairs)
+        )
+        forms = by_head(form(resolver, heads, template, self.pieces) for resolver, heads, template in self.phrases)
+        computed: dict[str, object] = {
+            "forms": forms,
+            "side": compiled(f" {any_of(self.sides)}" + r"(?!\w)"),
+            "lead": compiled(f"({any_of(self.leads)}) "),
+            "bound": compiled(f"{self.no_bound}({any_of(self.bounds)}) "),
+            "pair": compiled(f"({any_of(self.pairs)}) "),
+            "openers": openers,
+            "begins": openers.union(forms, self.article_words.split()),
+        }
+        if self.unit_before is _NEVER:
+            computed["unit_before"] = compiled(rf"\b{any_of(self.units)} \Z")
+        for name, value in computed.items():
+            object.__setattr__(self, name, value)
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:

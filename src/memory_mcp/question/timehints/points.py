@@ -1,4 +1,4 @@
-"""The points in time of a language: what each form of one means on a calendar."""
+"""Compute the window on a calendar of each form of a point in time."""
 
 import datetime as dt
 import re
@@ -42,17 +42,17 @@ class Found:
 
     @property
     def first_ms(self) -> int:
-        """Where a range begins that begins with this."""
+        """Beginning of a range that begins with this, UTC milliseconds."""
         return self.window.start_ms if self.at_ms is None else self.at_ms
 
     @property
     def last_ms(self) -> int:
-        """Where a range ends that ends with this."""
+        """End of a range that ends with this, UTC milliseconds."""
         return self.window.end_ms if self.at_ms is None else self.at_ms
 
 
 class Points(ABC):
-    """What a match of a form means. Every method gives None where it is no time after that lead."""
+    """Resolves matches of forms. Every method returns None if the match is no time after that leading word."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         self.begins = language.begins
@@ -62,7 +62,7 @@ class Points(ABC):
 
     @abstractmethod
     def point(self, i: int, lead: str) -> Found | None:
-        """One day or period, after a leading word ("" for none); an impossible date is no time."""
+        """Return one day or period after a leading word ("" for none); None for an impossible date."""
 
     def _inner(self, i: int, lead: str) -> Found | None:
         """The period that a part of it is said about: the end of (last month)."""
@@ -93,7 +93,7 @@ class Points(ABC):
         return replace(day, window=alone, end=m.end(), at_ms=at)
 
     def _clocked(self, m: re.Match[str], lead: str) -> Found | None:
-        """Noon yesterday, around 3pm on Tuesday; since 9am, the latest."""
+        """Return the time of "noon yesterday", "around 3pm on Tuesday"; of "since 9am" the latest."""
         if lead in INSIDE:
             return None
         place = self._words.lead.match(self._text, m.end() + 1)
@@ -109,7 +109,7 @@ class Points(ABC):
         return found if found.first_ms <= self._on.now_ms else self._clock(m, self._on.today - DAY, whole)
 
     def _instant(self, m: re.Match[str], lead: str) -> Found | None:
-        """2026-01-30T14:00, with or without a zone: a minute, or a second where one is given."""
+        """Return the minute, or the second if given, of 2026-01-30T14:00 with or without a zone."""
         local = dt.datetime.fromisoformat(m["stamp"].upper().replace(" ", "T"))
         zone = (m["zone"] or "").upper()
         offset = dt.datetime.fromisoformat(f"2000-01-01T00:00{zone.replace('Z', '+00:00')}").tzinfo
@@ -120,7 +120,7 @@ class Points(ABC):
         return Found(TimeWindow(at, at + length), m.start(), m.end(), at_ms=at)
 
     def _iso(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """2026-01-30, 2026-W04, 2026-W04-2, 2026-01."""
+        """Return the window of 2026-01-30, 2026-W04, 2026-W04-2 or 2026-01."""
         year, part = int(m["iso"]), m["part"]
         if part[:1] in "wW":
             week = self._on.week(year, int(part[1:3]))
@@ -130,7 +130,7 @@ class Points(ABC):
         return self._on.day(dt.date.fromisoformat(f"{year}-{part}"))
 
     def _numeric(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """2026/01/30; 30.1.2026; 30/1/2026 and 1/30/2026, where only one of the two can be meant."""
+        """Return the day of 2026/01/30, 30.1.2026, or of 30/1/2026 and 1/30/2026 if only one order is possible."""
         if m["y"]:
             return self._on.day(dt.date(int(m["y"]), int(m["b"]), int(m["a"])))
         day, month = int(m["d"]), int(m["m"])
@@ -140,7 +140,7 @@ class Points(ABC):
         return self._on.day(dt.date(int(m["year"]), month, day))
 
     def _days(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Jan 30, January 30th, 2026, 30 January, the 3rd to the 5th of January: the latest such day when no year is said."""
+        """Return the days of "Jan 30", "January 30th, 2026", "the 3rd to the 5th of January"; without a year the latest."""
         month = self._month_number(m["m"], is_sure=bool(lead or m["n"] or (m["fixed"] and m["m"].lower() in self._words.months)))
         first, last = (int(re.sub(r"\D", "", text)) for text in (m["d"], m["e"] or m["d"]))
         if not month or last < first:
@@ -157,11 +157,11 @@ class Points(ABC):
         return replace(whole, window=window) if whole and window else None
 
     def _nth_day(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """On the 3rd: the latest."""
+        """Return the day of "on the 3rd", the latest."""
         return self._on.nth_day(int(re.sub(r"\D", "", m["d"]))) if lead in {"on", "since"} else None
 
     def _third(self, m: re.Match[str], lead: str) -> Found | None:
-        """Early 2025, the end of last month; before the end, up to its last day."""
+        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day."""
         whole, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
         window = self._on.third(whole.window, which) if whole else None
         dates = self._on.dates(window) if window else None
@@ -170,7 +170,7 @@ class Points(ABC):
         return replace(whole, window=window) if whole and window else None
 
     def _month(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """January 2026, in January, March last year: the latest begun when no year is said."""
+        """Return the month of "January 2026", "in January", "March last year"; without a year the latest begun."""
         name = m["m"].lower()
         is_led = lead in _PERIOD_LEADS and not (lead == "from" and name in self._words.named_months)
         is_sure = lead in PLAIN_LEADS
@@ -184,7 +184,7 @@ class Points(ABC):
         return self._on.months(self._year_number(m["fixed"]) if m["fixed"] else self._on.begun(number), number, 1)
 
     def _month_number(self, name: str, *, is_sure: bool) -> int:
-        """Nought for an ordinary word, written as one, that nothing makes a month."""
+        """Return the number of a month; 0 for an ordinary word in lower case that nothing makes a month."""
         word = name.lower()
         is_doubtful = word in self._words.doubtful_months and not is_sure and not name.istitle()
         return 0 if is_doubtful else self._words.months.get(word) or self._words.short_months[word]
@@ -193,7 +193,7 @@ class Points(ABC):
         return int(text) if text.isdigit() else self._on.today.year - self._words.shifts[text.lower().split()[0]]
 
     def _quarter(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Q3 2025, 2025-Q3; in Q3: the latest begun."""
+        """Return the quarter of "Q3 2025" or "2025-Q3"; of "in Q3" the latest begun."""
         if not m["fixed"] and lead not in _PERIOD_LEADS:
             return None
         text = m["q"].lower()
@@ -202,11 +202,11 @@ class Points(ABC):
         return self._on.months(year, month, 3)
 
     def _half(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """H1 2025."""
+        """Return the half year of "H1 2025"."""
         return self._on.months(self._year_number(m["fixed"]), int(m["h"]) * 6 - 5, 6)
 
     def _week(self, m: re.Match[str], _lead: str) -> TimeWindow:
-        """Week 4 of 2026; without a year the latest begun."""
+        """Return the week of "week 4 of 2026"; without a year the latest begun."""
         year = self._on.today.isocalendar().year
         if not m["y"] and self._on.week(year, int(m["k"])).start_ms > self._on.now_ms:
             year -= 1
@@ -242,16 +242,16 @@ class Points(ABC):
         return replace(beside, window=window) if window else None
 
     def _lasting(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Seit zwei Wochen, where other languages say since two weeks ago."""
+        """Return the time of "seit zwei Wochen", for which other languages say "since two weeks ago"."""
         return self._on.rolling(self._words.units[m["u"].lower()], self._count(m["n"])) if lead == "since" else None
 
     def _year(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """In 2025, the year 2025; a year to come is a number."""
+        """Return the year of "in 2025" or "the year 2025"; None for a future year, which is a number."""
         year, is_led = int(m["fixed"]), lead in _PERIOD_LEADS or bool(m["word"])
         return self._on.months(year, 1, 12) if is_led and year <= self._on.today.year else None
 
     def _season(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Summer 2025, in summer: the latest begun when no year is said; a winter has the year it begins in."""
+        """Return the season of "summer 2025"; without a year the latest begun. A winter has the year it begins in."""
         name = (m["s"] or m["bare"]).lower()
         month = self._words.seasons[name]
         if m["s"]:
@@ -259,11 +259,11 @@ class Points(ABC):
         return self._on.season(month, None) if lead in PLAIN_LEADS and name not in self._words.doubtful_seasons else None
 
     def _shifted_season(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Last summer: the latest that is over."""
+        """Return the season of "last summer", the latest that is over."""
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Today, yesterday evening, last night."""
+        """Return the time of "today", "yesterday evening", "last night"."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
         if words in self._words.doubtful_days and not (m["part"] or self._words.speaks.search(self._text)):
@@ -275,7 +275,7 @@ class Points(ABC):
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Three weeks ago, the week before last: the whole week; two hours ago: about then."""
+        """Return the whole week of "three weeks ago" or "the week before last"; about the time of "two hours ago"."""
         unit, count = self._words.units[m["u"].lower()], self._count(m["n"]) if m["n"] else 2
         if lead in {"over", "within"}:
             return None
@@ -285,7 +285,7 @@ class Points(ABC):
         return Found(self._on.ago(unit, count), m.start(), m.end(), at_ms=at) if lead not in INSIDE else None
 
     def _shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Last week, this week; the last three weeks, the past week, "in the last week": the days up to now."""
+        """Return the week of "last week" or "this week"; the days up to now of "the last three weeks" or "the past week"."""
         shift, unit = self._shift(m["w"]), self._words.units[m["u"].lower()]
         if m["n"]:
             return self._on.rolling(unit, self._count(m["n"])) if shift == 1 else None
@@ -296,13 +296,13 @@ class Points(ABC):
         return self._on.period(unit, shift) if unit not in SECONDS and unit != "fortnight" else None
 
     def _shifted_month(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Last March: the latest that is over."""
+        """Return the month of "last March", the latest that is over."""
         number = self._month_number(m["m"], is_sure=False)
         is_before = self._shift(m["w"]) > 0 and number >= self._on.today.month
         return self._on.months(self._on.today.year - is_before, number, 1) if number else None
 
     def _weekday(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """On Tuesday, last Tuesday: the latest past one; this Tuesday: the one of this week."""
+        """Return the latest past day of "on Tuesday" or "last Tuesday"; of "this Tuesday" the one of this week."""
         number, word = self._words.weekdays[m["name"].lower()], m["fixed"] or ""
         has_sign = word or m["part"] or m["before"] or self._text.startswith(POSSESSIVES, m.end())
         if not (has_sign or lead in _WEEKDAY_LEADS) or (not m["before"] and self._is_beside(m)):
@@ -312,13 +312,13 @@ class Points(ABC):
         return self._on.day(self._on.today + dt.timedelta(days=days), self._hours(m["part"]))
 
     def _week_and_day(self, m: re.Match[str], lead: str) -> Found | None:
-        """Tuesday of last week, Friday two weeks ago."""
+        """Return the day of "Tuesday of last week" or "Friday two weeks ago"."""
         week, number = self._inner(m.end(), lead), self._words.weekdays[m["name"].lower()]
         window = self._on.nth(week.window, "day", number + 1) if week and self._on.unit(week.window) == "week" else None
         return replace(week, window=window) if week and window else None
 
     def _weekend(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Last weekend, over the weekend: the latest begun when no word says which."""
+        """Return the days of "last weekend" or "over the weekend"; the latest begun if no word says which."""
         if m["w"] and not self._is_the_last(m):
             return self._on.weekend(self._shift(m["w"]))
         return self._on.weekend(None) if not m["w"] and lead in _WEEKEND_LEADS else None
@@ -338,7 +338,7 @@ class Points(ABC):
         return m["w"].lower() == "last" and self._has_the(m)
 
     def _is_beside(self, m: re.Match[str]) -> bool:
-        """Whether a day is told by something unknown: the Saturday after the release."""
+        """Return whether a day is relative to something unknown: "the Saturday after the release"."""
         side = self._words.side.match(self._text, m.end())
         return bool(side) and self._has_the(m)
 

@@ -1,4 +1,4 @@
-"""Reads a phrase at a place in a text: a range, a bound, or a point in time."""
+"""Read a phrase at a place of a text: a range, a bound, or a point in time."""
 
 import re
 from dataclasses import replace
@@ -23,7 +23,7 @@ RESOLVING = 15
 
 
 class Reader(Points):
-    """Reads phrases of one language at a place in the text. Every method gives None where its form does not stand."""
+    """Reads phrases of one language at places of a text. Every method returns None if there is no such phrase at the place."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         super().__init__(text, windows, language)
@@ -50,7 +50,7 @@ class Reader(Points):
         return (a and b and self._joined(a, b, lead)) or a
 
     def _range(self, i: int) -> Found | None:
-        """Between A and B; from A to B; A to B, where one of them must be a time by itself."""
+        """Return the range "between A and B", "from A to B" or "A to B", in which one of them must be a time by itself."""
         m = self._words.pair.match(self._text, i)
         kind = self._words.pairs[m[1].lower()] if m else ""
         begin, lead = (m.end(), "between") if m else (i, "to")
@@ -63,13 +63,14 @@ class Reader(Points):
         return replace(both, start=i) if both else None
 
     def _joined(self, a: Found, b: Found, lead: str) -> Found | None:
+        """Return the range from the beginning of one point to the end of the other; None if it is empty."""
         if a.floating and (lead in PAIR_LEADS or not b.floating):  # the Friday before that Monday, the January of that year
             a = Reader(self._text, self._on.seen_from(b.window.start_ms), self._words).point(a.start, lead) or a
         start, end = min(a.first_ms, b.first_ms), max(a.last_ms, b.last_ms)
         return Found(TimeWindow(start, end), a.start, b.end) if start < end else None
 
     def _bound(self, i: int) -> Found | None:
-        """Since, before, after, until a point."""
+        """Return the time since, before, after or until a point."""
         m = self._words.bound.match(self._text, i)
         kind = self._words.bounds[" ".join(m[1].lower().split())] if m else ""
         if kind in {"before", "after"} and self._words.unit_before.search(self._text[max(0, i - BACK) : i]):
@@ -89,6 +90,7 @@ class Reader(Points):
         return self._read[i, lead]
 
     def _resolved(self, i: int, lead: str) -> Found | None:
+        """Return the first point that a form at a place stands for, after a leading word ("" for none)."""
         for resolve, m in self._matches(self._behind_article(i)):
             self.effort += 3
             try:
@@ -113,5 +115,6 @@ class Reader(Points):
         return known
 
     def _behind_article(self, i: int) -> int:
+        """Return the place after an article at a place, or the place itself."""
         article = self._words.articles.match(self._text, i)
         return article.end() if article else i

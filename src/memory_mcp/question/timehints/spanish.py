@@ -1,6 +1,6 @@
 """Spanish: its words for times, and the forms of its phrases."""
 
-from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, by_head, compiled, form
+from memory_mcp.question.timehints.language import CLOCK, COUNTED, YEAR, Language, any_of, compiled
 
 _MONTH_NAMES = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)} | {"setiembre": 9}
@@ -51,38 +51,33 @@ _PIECES = {
 }
 _COUNTS = ["0", *_NUMBERS]
 
-_FORMS = [
-    form(resolver, heads, template, _PIECES)
-    for resolver, heads, template in (
-        ("iso", ["0000"], r"(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|(?:0[1-9]|1[0-2])(?!-))"),
-        (
-            "beside",
-            [*_COUNTS, *_WEEKDAYS, *_UNITS],
-            f"(?:(?P<n>{{number}}) )?(?P<u>{{weekday}}|{any_of(_UNITS)}) (?P<side>{any_of(_SIDES)}) (?:del?|al?)",
-        ),
-        (
-            "days",
-            ["0", *_WEEKDAYS],
-            "(?P<n>{weekday},? )?(?P<d>{day})(?:(?:{joint}| y )(?:el )?(?P<e>{day}))? de (?P<m>{month}){of_year}{to_come}",
-        ),
-        ("third", _THIRDS, f"(?P<third>)(?P<of>{any_of(_THIRDS)}) del?"),
-        ("month", [*_MONTHS, "mes"], "(?:mes de )?(?P<m>{month}){of_year}(?! pasado){to_come}"),
-        ("year", ["0000", "año"], "(?P<word>año )?(?P<fixed>{year})"),
-        ("season", _SEASONS, "(?P<bare>)(?P<s>{season}){in_year}"),
-        ("shifted_season", _SEASONS, "(?P<s>{season}) (?P<w>pasad[oa])"),
-        ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}) de(?= la semana {back})"),
-        ("weekday", _WEEKDAYS, "(?P<before>)(?P<part>)(?P<name>{weekday})(?: (?P<fixed>pasado))?{to_come}"),
-        ("weekend", ["fin"], "fin de semana (?P<w>{back})"),
-        ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?:por|en) la (?P<part>mañana|tarde|noche))?"),
-        ("ago", ["hace"], "hace {counting}"),
-        ("shifted", ["últimos", "últimas"], "(?P<w>últim[oa]s) {counting}"),
-        ("shifted", _PERIODS, f"(?P<n>)(?P<u>{any_of(_PERIODS)}) (?P<w>{{back}})"),
-        ("shifted", ["este", "esta"], f"(?P<w>esta|este)(?P<n>) (?P<u>{any_of(_PERIODS)})"),
-        ("shifted_month", _MONTHS, "(?P<m>{month}) (?P<w>pasado)"),
-    )
-]
-_BY_HEAD = by_head(_FORMS)
-_OPENERS = frozenset(words.split()[0] for words in (*_LEADS, *_BOUNDS, *_PAIRS))
+_PHRASES = (
+    ("iso", ["0000"], r"(?P<iso>{yyyy})-(?P<part>\d\d-\d\d|(?:0[1-9]|1[0-2])(?!-))"),
+    (
+        "beside",
+        [*_COUNTS, *_WEEKDAYS, *_UNITS],
+        f"(?:(?P<n>{{number}}) )?(?P<u>{{weekday}}|{any_of(_UNITS)}) (?P<side>{any_of(_SIDES)}) (?:del?|al?)",
+    ),
+    (
+        "days",
+        ["0", *_WEEKDAYS],
+        "(?P<n>{weekday},? )?(?P<d>{day})(?:(?:{joint}| y )(?:el )?(?P<e>{day}))? de (?P<m>{month}){of_year}{to_come}",
+    ),
+    ("third", _THIRDS, f"(?P<third>)(?P<of>{any_of(_THIRDS)}) del?"),
+    ("month", [*_MONTHS, "mes"], "(?:mes de )?(?P<m>{month}){of_year}(?! pasado){to_come}"),
+    ("year", ["0000", "año"], "(?P<word>año )?(?P<fixed>{year})"),
+    ("season", _SEASONS, "(?P<bare>)(?P<s>{season}){in_year}"),
+    ("shifted_season", _SEASONS, "(?P<s>{season}) (?P<w>pasad[oa])"),
+    ("week_and_day", _WEEKDAYS, "(?P<name>{weekday}) de(?= la semana {back})"),
+    ("weekday", _WEEKDAYS, "(?P<before>)(?P<part>)(?P<name>{weekday})(?: (?P<fixed>pasado))?{to_come}"),
+    ("weekend", ["fin"], "fin de semana (?P<w>{back})"),
+    ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?:por|en) la (?P<part>mañana|tarde|noche))?"),
+    ("ago", ["hace"], "hace {counting}"),
+    ("shifted", ["últimos", "últimas"], "(?P<w>últim[oa]s) {counting}"),
+    ("shifted", _PERIODS, f"(?P<n>)(?P<u>{any_of(_PERIODS)}) (?P<w>{{back}})"),
+    ("shifted", ["este", "esta"], f"(?P<w>esta|este)(?P<n>) (?P<u>{any_of(_PERIODS)})"),
+    ("shifted_month", _MONTHS, "(?P<m>{month}) (?P<w>pasado)"),
+)
 
 SPANISH = Language(
     months=_MONTHS,
@@ -101,16 +96,12 @@ SPANISH = Language(
     negations=frozenset("no excepto salvo".split()),
     blockers=frozenset("cada todos todas próximo próxima".split()),
     articles=compiled("(?:(?:el|la|los|las) )?"),
-    side=compiled(f" {any_of(_SIDES)}" + r"(?!\w)"),
     the_before=compiled(r"\b(?:el|la|los|las) \Z"),
-    unit_before=compiled(rf"\b{any_of(_UNITS)} \Z"),
-    lead=compiled(f"({any_of(_LEADS)}) "),
-    bound=compiled(f"(?!antes de ayer)({any_of(_BOUNDS)}) "),
-    pair=compiled(f"({any_of(_PAIRS)}) "),
+    no_bound="(?!antes de ayer)",
     joint=compiled("{joint}", _PIECES),
     conjunction=compiled(" y "),
     clock=compiled(rf" a las? (?P<around>(?!))?(?:(?P<clock>{CLOCK})|(?P<hour>(?!)))" + r"(?!\w)"),
-    forms=_BY_HEAD,
-    openers=_OPENERS,
-    begins=_OPENERS.union(_BY_HEAD, "el la los las".split()),
+    phrases=_PHRASES,
+    pieces=_PIECES,
+    article_words="el la los las",
 )

@@ -16,7 +16,7 @@ _DAYS_OF = {"day": 1, "week": 7, "fortnight": 14}
 
 
 def month_of(year: int, month: int) -> dt.date:
-    """First day of a month; months beyond a year's end or beginning count on."""
+    """Return the first day of a month; months below 1 or above 12 are of other years."""
     index = year * 12 + month - 1
     return dt.date(index // 12, index % 12 + 1, 1)
 
@@ -41,12 +41,12 @@ class Windows:
         return window
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
-        """First date and the one after the last of a window of whole days; None for any other."""
+        """Return the first date and the one after the last of a window of whole days; None for any other."""
         first, after = (self.calendar.local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
-        """So many whole months."""
+        """Return the window of `count` whole months."""
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
@@ -76,7 +76,7 @@ class Windows:
         return self.months(day.year, (day.month - 1) // count * count + 1 - back * count, count)
 
     def rolling(self, unit: str, count: int) -> TimeWindow:
-        """From so long ago up to and with today; up to and with this millisecond for hours and less."""
+        """Return the window of the last `count` units, with today, or up to this millisecond for hours and less."""
         day = self.today
         if unit in SECONDS:
             start = self.now_ms - count * SECONDS[unit] * 1000
@@ -89,7 +89,7 @@ class Windows:
         return self.days(first, day + DAY)
 
     def ago(self, unit: str, count: int) -> TimeWindow:
-        """About so many hours, minutes or seconds ago: give or take a quarter."""
+        """Return the window around `count` hours, minutes or seconds ago, a quarter to each side."""
         length = count * SECONDS[unit] * 1000
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
@@ -112,7 +112,7 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which that date exists and has come."""
+        """Return the latest year in which a date exists and has come. Raises ValueError for a date that no recent year has."""
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -120,7 +120,7 @@ class Windows:
         raise ValueError(day)
 
     def nth_day(self, day: int) -> TimeWindow:
-        """Return the latest day of that number that has come."""
+        """Return the latest day of that number in a month that has come. Raises ValueError for a number that no month has."""
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -129,7 +129,7 @@ class Windows:
         raise ValueError(day)
 
     def third(self, window: TimeWindow, which: int) -> TimeWindow | None:
-        """Beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for another window."""
+        """Return the beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for another window."""
         dates, unit = self.dates(window), self.unit(window)
         if not dates or not unit:
             return None
