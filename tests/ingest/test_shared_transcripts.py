@@ -16,7 +16,7 @@ import pytest
 
 from memory_mcp.clock import SystemClock
 from memory_mcp.events.log import EventLog
-from memory_mcp.ingest.base import BEGINNING, Growth
+from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
@@ -180,7 +180,9 @@ class Imported:
         self.importer = IMPORTERS[kind](IngestSettings())
         self._storage = open_storage(None, timezone="UTC")
         self._pipeline = Pipeline(EventLog(self._storage.events, SystemClock()), self._storage.outbox, Gate())
-        self.run = lambda file: self._pipeline.run(self.importer, file)
+
+    def run(self, file: Path) -> ImportReport:
+        return self._pipeline.run(self.importer, file)
 
     def events(self) -> list[Event]:
         return list(self._storage.events.window(Scope(), limit=100_000))

@@ -13,11 +13,12 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventType, Role
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.factories import draft
 from tests.ingest.suite import write

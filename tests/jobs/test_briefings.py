@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.ingest.ours import without_ours
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
@@ -22,6 +22,7 @@ from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import of_session, of_week
 from memory_mcp.requests.scope import Scoped
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
 from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
 from memory_mcp.toc.statements import Said, Stretch, label_of

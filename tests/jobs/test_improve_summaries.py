@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.llm.settings import SummarizerSettings
@@ -21,6 +21,7 @@ from memory_mcp.model.spending import Outcome
 from memory_mcp.model.toc import TocNode, shown_author
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
 from memory_mcp.toc.tree import share_of
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
+from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.llm.settings import SummarizerSettings
-from memory_mcp.model.ids import is_topic_id
+from memory_mcp.model.ids import TopicId, is_topic_id
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.model.toc import AGENT
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock
 from tests.llm.scripted import USED, Asked, Script, label_of, scripted, truthful
@@ -211,19 +213,22 @@ def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app:
     all_due = [one for one in labeller.due("small") if one.topic_id == shared]
     assert {one.scopes for one in all_due} == {(None,), (SHOP,), (BILLING,)}
     whole = next(one for one in all_due if one.scopes == (None,))
-    spent = (app.clock.now_ms(), shared, whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1)
-    app.storage.spending.record(Spent(*spent))
+    spent = Spent(
+        app.clock.now_ms(), TopicId(shared), whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1
+    )
+    app.storage.spending.record(spent)
     assert {one.scopes for one in labeller.due("small") if one.topic_id == shared} == {(SHOP,), (BILLING,)}
     assert {one.scopes for one in labeller.due("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
 
 
-def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(app: App, script: Script) -> None:
+def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
+    app: App, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(app.settings.storage.data_dir) / "indexes" / "topics"
-    keeper = app.topics().keeper
 
     def lose(asked: Asked) -> str:
         shutil.rmtree(folder)
-        keeper._looked = 0.0
+        monkeypatch.setattr(keeping, "_LOOK", -1.0)
         return label_of(asked.data)
 
     script.steps.extend([*([of_node] * NODES), lose])
@@ -240,7 +245,9 @@ def test_no_two_topics_of_a_scope_get_one_label(app: App, script: Script) -> Non
     assert all(labeller.is_taken(one, taken.upper()) for one in rest)
 
 
-def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(app: App, script: Script) -> None:
+def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
+    app: App, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = labels(app, None)
     run(app)
     named, asked = labels(app, None), len(asked_for(script))
@@ -258,7 +265,7 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     place = next(n for n, names in enumerate(graph.names) if names.topic_id == topic)
     changed = list(graph.names)
     changed[place] = replace(changed[place], whole=Name("something else", ("turned", "into")))
-    keeper._graph = replace(graph, names=tuple(changed))
+    monkeypatch.setattr(keeper, "graph", lambda: replace(graph, names=tuple(changed)))
     assert labels(app, None)[topic] == ("something else", "")
     assert (None,) in due(app)
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from memory_mcp.toc.noticed import Contradictions
 from memory_mcp.toc.statements import line_of, rules_of
