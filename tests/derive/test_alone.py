@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.clock import SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.deriver import Patience
@@ -20,6 +21,7 @@ from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
+from tests.filled import filled
 from tests.toc.helpers import findings
 from tests.waiting import until
 
@@ -95,11 +97,8 @@ def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     def serve(events: Patience, periods: Patience) -> Service:
         monkeypatch.setattr(services, "_EVENTS", events)
         monkeypatch.setattr(services, "_PERIODS", periods)
-        app = App(settings(data_dir))
-        app.write([*a_small_history(3), draft("The first thought.", at="2026-10-30 15:00", session="alone")], "test")
-        app.derivation.run()
-        app.close()
-        found = Service(settings(data_dir))
+        drafts = [*a_small_history(3), draft("The first thought.", at="2026-10-30 15:00", session="alone")]
+        found = Service(filled(data_dir, drafts, SystemClock()))
         made.append(found)
         found.host.app()
         until(lambda: not found.deriving and not found.indexing)

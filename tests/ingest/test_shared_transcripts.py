@@ -159,14 +159,6 @@ KINDS: dict[str, tuple[tuple[str, ...], Counter]] = {
 }
 
 
-@pytest.fixture
-def transcripts(request: pytest.FixtureRequest) -> Path:
-    data = request.config.getoption("--data")
-    if data is None or not (data / "transcripts").is_dir():
-        pytest.skip("--data DIR with transcripts/ is not there")
-    return Path(data) / "transcripts"
-
-
 def files_of(kind: str, transcripts: Path) -> list[Path]:
     found = sorted({file for pattern in KINDS[kind][0] for file in transcripts.glob(pattern)})
     assert found, f"no files of {kind}"

@@ -1,6 +1,7 @@
 """The summarizer's job: what it asks about, what it publishes, what it may cost, and what of it lasts."""
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -159,7 +160,8 @@ def test_it_is_off_by_default_and_asks_nobody(script: Script, monkeypatch: pytes
 def test_a_command_may_say_it(tmp_path: Path) -> None:
     program = tmp_path / "model"
     program.write_text(
-        "#!/usr/bin/env python3\nimport json, re, sys\n"
+        # Without what is installed, which would be looked through at every start.
+        f"#!{sys.executable} -IS\nimport json, re, sys\n"
         "found = re.findall(r'- \\[(.*?)\\] \\w+: (.*?)(?: \\(project|$)', sys.stdin.read(), re.M)\n"
         "bullets = [{'text': t, 'grip_ids': g.split(',')} for g, t in found[:2]]\n"
         "print(json.dumps({'title': 'Said by a command', 'bullets': bullets}))\n",

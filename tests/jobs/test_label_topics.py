@@ -35,22 +35,34 @@ def opened(place: Path, url: str, clock: FakeClock | None = None, **more: Any) -
     return App(Settings(storage=StorageSettings(str(place), "Europe/Berlin"), summarizer=summarizer), clock or FakeClock())
 
 
-def grouped(app: App) -> App:
-    app.write(themed(), "test")
-    app.derivation.run()
-    app.topics().rebuild()
-    return app
-
-
 @pytest.fixture
 def script() -> Iterator[Script]:
     with scripted() as made:
         yield made
 
 
+@pytest.fixture(scope="module")
+def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose topics have been looked for; nobody was asked about them."""
+    place = tmp_path_factory.mktemp("grouped") / "data"
+    app = opened(place, "http://127.0.0.1:9")
+    app.write(themed(), "test")
+    app.derivation.run()
+    app.topics().rebuild()
+    app.close()
+    return place
+
+
 @pytest.fixture
-def app(tmp_path: Path, script: Script) -> Iterator[App]:
-    made = grouped(opened(tmp_path / "data", script.url))
+def place(at_rest: Path, data_dir: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(at_rest, data_dir))
+
+
+@pytest.fixture
+def app(place: Path, script: Script) -> Iterator[App]:
+    """That copy, open."""
+    made = opened(place, script.url)
     yield made
     made.close()
 
@@ -164,9 +176,9 @@ def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, scri
     assert rows(app)[0].reason == "what it is of changed meanwhile"
 
 
-def test_the_budget_is_one_and_nodes_come_first(tmp_path: Path, script: Script) -> None:
+def test_the_budget_is_one_and_nodes_come_first(place: Path, script: Script) -> None:
     clock = FakeClock()
-    app = grouped(opened(tmp_path / "data", script.url, clock, daily_tokens=NODES * sum(USED) + 5000))
+    app = opened(place, script.url, clock, daily_tokens=NODES * sum(USED) + 5000)
     report = run(app)
     assert report.words.endswith("stopped: the budget of the day does not bear another question")
     told = get_spend(app, GetSpend(), Caller())
@@ -270,12 +282,12 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     assert (None,) in due(app)
 
 
-def test_labels_outlive_a_restart_and_a_regrouping(tmp_path: Path, script: Script) -> None:
-    first = grouped(opened(tmp_path / "data", script.url))
+def test_labels_outlive_a_restart_and_a_regrouping(place: Path, script: Script) -> None:
+    first = opened(place, script.url)
     run(first)
     named = {project: labels(first, project) for project in (None, SHOP, BILLING)}
     first.close()
-    second = opened(tmp_path / "data", script.url)
+    second = opened(place, script.url)
     assert {project: labels(second, project) for project in named} == named
     second.topics().rebuild()
     assert {project: labels(second, project) for project in named} == named
@@ -283,8 +295,8 @@ def test_labels_outlive_a_restart_and_a_regrouping(tmp_path: Path, script: Scrip
     second.close()
 
 
-def test_nothing_is_asked_or_loaded_where_no_model_is_named_or_topics_are_off(tmp_path: Path, script: Script) -> None:
-    app = grouped(opened(tmp_path / "data", "", provider="extractive", model=""))
+def test_nothing_is_asked_or_loaded_where_no_model_is_named_or_topics_are_off(place: Path, script: Script) -> None:
+    app = opened(place, "", provider="extractive", model="")
     assert run(app).words == 'off: summarizer.provider = "extractive"'
     assert {by for _, by in labels(app, None).values()} == {""}
     assert get_spend(app, GetSpend(), Caller()).due == []
