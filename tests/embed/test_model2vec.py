@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.static import Static
 from memory_mcp.errors import LayerUnavailable
 from tests.indexes.models import WORDS, static_model
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, together
 
 
 @pytest.fixture
@@ -114,22 +113,12 @@ def test_a_model_that_changes_before_it_is_loaded_is_refused(folder: Path, tmp_p
 def test_threads_may_embed_at_once(folder: Path) -> None:
     embedder = Model2Vec(folder)
     expected = Model2Vec(folder).embed(WORDS)
-    wrong: list[object] = []
 
     def work() -> None:
-        try:
-            for _ in range(30):
-                if not np.array_equal(embedder.embed(WORDS), expected):
-                    wrong.append("another vector")
-        except Exception as error:
-            wrong.append(error)
+        for _ in range(30):
+            assert np.array_equal(embedder.embed(WORDS), expected)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert wrong == []
+    together(*[work] * 4)
 
 
 def test_nothing_heavy_is_loaded_before_the_first_text(folder: Path) -> None:

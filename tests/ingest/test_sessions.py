@@ -45,10 +45,16 @@ def drafts_of(name: str, path: Path, thinking: bool = False) -> list[EventDraft]
     return [d for file in one.files(path) for step in read(one, file)[0] for d in step.drafts]
 
 
+def spelled(draft: EventDraft) -> dict[str, Any]:
+    """A draft as the expectations spell it: without empty fields."""
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    return {name: value for name, value in told.items() if value not in ("", {}, None)}
+
+
 def told_of(name: str, sample: Path) -> dict[str, Any]:
     """What a sample gives, as the expectations spell it: without empty fields."""
     one, report = importer(name), ImportReport()
-    return outcome([step for file in one.files(sample) for step in one.read(file, 0, report)], report)
+    return outcome([step for file in one.files(sample) for step in one.read(file, 0, report)], report, spelled)
 
 
 @pytest.mark.parametrize(("name", "sample"), samples(), ids=lambda value: getattr(value, "name", value))
