@@ -1,7 +1,6 @@
 """The tokenizer and the snippets: code stays whole and is split, languages work, and no input is an error."""
 
 import re
-import threading
 import unicodedata
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.text import MAX_TOKEN, STOPWORDS, hashes_in, iter_terms, query_terms, snippet, term_hash, terms
 from tests.requirements import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import together
 
 WORDS = ["parse", "getHTTPResponse", "my_func", "src/auth/tokenStore.ts", "v1.2.3", "a1b2c3d4e5", "日本語", "café", "C++"]
 CODE = st.lists(st.sampled_from([*WORDS, "self.parseConfig", "x_y.zW2", "E0308", "don't", "é", "10.0.0.1", "--flag"]), max_size=6)
@@ -129,12 +128,9 @@ def test_taking_apart_twice_gives_the_same_as_once(text: str) -> None:
 
 def test_many_threads_take_apart_the_same_text_alike() -> None:
     text = "getHTTPResponse in src/auth/tokenStore.ts failed with café naïve running tests " * 20
-    expected, found = terms(text), []
-    threads = [threading.Thread(target=lambda: found.append(terms(text))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    expected = terms(text)
+    found: list[list[str]] = []
+    together(*[lambda: found.append(terms(text))] * 8)
     assert found == [expected] * 8
 
 

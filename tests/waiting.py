@@ -5,8 +5,11 @@ that is slow, or busy with something else, is no defect.
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 #: How long anything is waited for at most (seconds): more than ten times what the slowest of it takes on a quiet machine.
 PATIENCE = 90.0
@@ -27,3 +30,24 @@ async def until_async(done: Callable[[], Awaitable[object]], what: object = "") 
     while not await done():
         assert time.monotonic() < end, f"waited in vain {what}"
         await asyncio.sleep(_TICK)
+
+
+def together(*works: Callable[[], object]) -> None:
+    """Run each in a thread of its own and wait for their end; raises what one of them raised."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        for running in [threads.submit(work) for work in works]:
+            running.result(PATIENCE)
+
+
+@contextmanager
+def beside(*works: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Run each in a thread of its own beside the body, whose end sets the event they are given; raises as `together`."""
+    ended = threading.Event()
+    with ThreadPoolExecutor(len(works)) as threads:
+        running = [threads.submit(work, ended) for work in works]
+        try:
+            yield
+        finally:
+            ended.set()
+        for one in running:
+            one.result(PATIENCE)

@@ -18,8 +18,9 @@ from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.config import Settings
 from memory_mcp.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable, StorageError
 from memory_mcp.storage.settings import StorageSettings
-from tests.factories import a_small_history, draft
+from tests.factories import SHOP, a_day_of_drafts, a_small_history, draft
 from tests.fakes import FakeClock
+from tests.filled import filled
 
 DAY = 86_400_000
 
@@ -27,9 +28,7 @@ DAY = 86_400_000
 @pytest.fixture
 def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
     """A memory on disk with two weeks in it."""
-    made = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), clock)
-    made.write(a_small_history(2), "test")
-    made.derivation.run()
+    made = App(filled(data_dir, a_small_history(2)), clock)
     yield made
     made.close()
 
@@ -265,7 +264,8 @@ def test_quotations_that_are_filed_otherwise_are_written_anew(app: App, clock: F
     assert one != two
 
 
-def test_a_year_of_backups_with_a_clock_that_jumps(app: App, clock: FakeClock) -> None:
+def test_a_year_of_backups_with_a_clock_that_jumps(data_dir: Path, clock: FakeClock) -> None:
+    app = App(filled(data_dir, a_day_of_drafts(projects=(SHOP,))), clock)
     folder, jumps = app.backups.folder, {60: 400, 75: -400, 140: -2000, 150: 2000, 200: 30, 230: -30}
     assert folder is not None
     for day in range(365):
@@ -283,6 +283,7 @@ def test_a_year_of_backups_with_a_clock_that_jumps(app: App, clock: FakeClock) -
     assert {p.name for p in folder.iterdir()} == named | {b.path.name for b in left}
     for backup in left:
         assert verify(backup).missing == []
+    app.close()
 
 
 def test_a_link_in_the_place_of_the_folder_is_not_followed(app: App, data_dir: Path, tmp_path: Path) -> None:

@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import duckdb
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.clock import SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.deriver import Patience
-from memory_mcp.jobs.schedule import Every
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId
 from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
-from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import a_small_history, draft
+from tests.filled import filled
 from tests.toc.helpers import findings
 from tests.waiting import until
 
@@ -51,8 +52,8 @@ class Counting:
 @pytest.fixture
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
-    usual = Connection._open
-    monkeypatch.setattr(Connection, "_open", lambda self: Counting(usual(self), found))
+    usual = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda *given: Counting(usual(*given), found))
     return found
 
 
@@ -96,11 +97,8 @@ def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     def serve(events: Patience, periods: Patience) -> Service:
         monkeypatch.setattr(services, "_EVENTS", events)
         monkeypatch.setattr(services, "_PERIODS", periods)
-        app = App(settings(data_dir))
-        app.write([*a_small_history(3), draft("The first thought.", at="2026-10-30 15:00", session="alone")], "test")
-        app.derivation.run()
-        app.close()
-        found = Service(settings(data_dir))
+        drafts = [*a_small_history(3), draft("The first thought.", at="2026-10-30 15:00", session="alone")]
+        found = Service(filled(data_dir, drafts, SystemClock()))
         made.append(found)
         found.host.app()
         until(lambda: not found.deriving and not found.indexing)
@@ -162,7 +160,8 @@ def test_whoever_reads_has_what_was_written_derived_at_once(served: Callable[[Pa
 def test_jobs_that_find_nothing_to_do_write_nothing(served: Callable[[Patience, Patience], Service], data_dir: Path) -> None:
     service = served(Patience(), Patience())
     app = service.host.app()
-    often = [job.name for job in app.scheduler._jobs if isinstance(job.schedule, Every)]
+    often = [job.name for job in app.scheduler.statuses() if job.schedule.startswith("every ")]
+    assert len(often) > 5
 
     def round_of_jobs() -> None:
         for name in often:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -26,6 +27,14 @@ from tests.factories import node as made_node
 from tests.requirements import requirement
 from tests.toc.helpers import findings, memory, one, term_sets, texts
 from tests.waiting import PATIENCE
+
+
+@pytest.fixture(scope="module")
+def history() -> Iterator[App]:
+    """Four weeks of three projects over a month's end; read only."""
+    app = memory(a_small_history(4))
+    yield app
+    app.close()
 
 
 def test_a_healthy_history_has_no_findings(history: App) -> None:

@@ -199,7 +199,7 @@ def test_new_events_are_filed_right_after_a_rebuild(app: App) -> None:
     rebuild(app)
     again = memory(DRAFTS)
     for each in (app, again):
-        each.derivation._segments._terms.forget()
+        each.derivation.reread()
         each.write([draft("one more thing about zirconium", at="2026-02-02 09:00", session="z")], "test")
         each.derivation.run()
     assert findings(app) == []

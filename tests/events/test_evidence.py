@@ -63,7 +63,7 @@ def test_words_that_changed_in_the_store_are_not_verified(storage: DuckStorage) 
     own = run_of(3)
     mine, untouched = grip(own[1]), grip(own[0])
     evidence = store(storage, own, mine, untouched)
-    with storage._con.writing() as con:
+    with storage.connection.writing() as con:
         con.execute("UPDATE event SET text = 'quite other words, much longer than before' WHERE seq = 2")
     storage.reread()
     assert evidence.expand(mine.grip_id).verified is False
@@ -114,7 +114,7 @@ def test_a_grip_whose_event_is_gone_is_not_found(storage: DuckStorage) -> None:
     own = run_of(2)
     mine = grip(own[1])
     evidence = store(storage, own, mine)
-    with storage._con.writing() as con:
+    with storage.connection.writing() as con:
         con.execute("DELETE FROM event WHERE seq = 2")
     storage.reread()
     with pytest.raises(NotFound):

@@ -1,6 +1,7 @@
 """Forgetting in one open memory: what is left equals a memory that never had it, and only what it touches is made anew."""
 
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -43,12 +44,27 @@ def life(seed: int, sessions: int = 9) -> list[EventDraft]:
     return drafts
 
 
+def over(place: Path) -> App:
+    """The memory in a folder."""
+    storage = StorageSettings(data_dir=str(place), timezone="Europe/Berlin")
+    return App(Settings(storage=storage, embedder=EmbedderSettings(model="")), FakeClock())
+
+
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[App]:
-    storage = StorageSettings(data_dir=str(tmp_path / "data"), timezone="Europe/Berlin")
-    opened = App(Settings(storage=storage, embedder=EmbedderSettings(model="")), FakeClock())
+def app(data_dir: Path) -> Iterator[App]:
+    opened = over(data_dir)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[EventDraft]]:
+    """A data directory at rest after a life, and what was said in it."""
+    place, drafts = tmp_path_factory.mktemp("lived") / "data", life(request.param)
+    app = over(place)
+    told(app, drafts)
+    app.close()
+    return place, drafts
 
 
 def told(app: App, drafts: list[EventDraft]) -> None:
@@ -81,11 +97,10 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("which", WANTED)
-def test_what_is_left_equals_a_memory_that_never_had_it(app: App, which: str, seed: int) -> None:
-    drafts = life(seed)
-    told(app, drafts)
+def test_what_is_left_equals_a_memory_that_never_had_it(lived: tuple[Path, list[EventDraft]], data_dir: Path, which: str) -> None:
+    place, drafts = lived
+    app = over(shutil.copytree(place, data_dir))
     Forgetting(app).carry_out(WANTED[which], "person", "test")
     tombstones = Tombstones.tried(WANTED[which])
     left = [replace(d, text=tombstones.clean(d.text)) for d in drafts if not tombstones.covers(d)]
@@ -94,6 +109,7 @@ def test_what_is_left_equals_a_memory_that_never_had_it(app: App, which: str, se
     assert units(app) == {node.key for node in never.storage.toc.iter_cuts()} | _periods(never)
     assert findings(app) == []
     assert app.storage.events.last_seq() == len(left)
+    app.close()
     never.close()
 
 
@@ -133,14 +149,14 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     assert counts["derived"] == 1
 
 
-def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, tmp_path: Path) -> None:
+def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, data_dir: Path) -> None:
     told(app, life(7))
     place, who = "/home/quillfeather/pier", "Quillfeather"
     days = [f"2026-01-0{n} 09:00" for n in (1, 2, 3)]
     said = [draft(f"The pier of {who} is {n}.", day, f"q{n}", project=place, speaker=who) for n, day in enumerate(days)]
     told(app, said)
     app.accelerators.commit()
-    folder = tmp_path / "data" / "indexes"
+    folder = data_dir / "indexes"
     assert any(b"uillfeather" in p.read_bytes() for p in folder.rglob("*") if p.is_file())
     Forgetting(app).carry_out(Wanted(ranges=[Range(0, 2**50, project="/home/quillfeather/pier")]), "person", "test")
     assert not [p for p in folder.rglob("*") if p.is_file() and b"uillfeather" in p.read_bytes()]

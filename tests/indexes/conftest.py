@@ -14,11 +14,11 @@ from tests.fakes import FakeClock
 @pytest.fixture
 def kept(data_dir: Path, clock: FakeClock) -> Iterator[App]:
     """Two working days on disk, derived; the keyword index is switched on and not built yet."""
+    from tests.filled import filled
     from tests.indexes.helpers import opened
 
+    filled(data_dir, [d for day in ("2026-01-12", "2026-01-13") for d in a_day_of_drafts(day)])
     app = opened(data_dir, clock)
-    app.write([d for day in ("2026-01-12", "2026-01-13") for d in a_day_of_drafts(day)], "test")
-    app.derivation.run()
     yield app
     app.close()
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from memory_mcp.app import ALONE, App, Callbacks
 from memory_mcp.children import Child, Packed
 from memory_mcp.clock import Clock
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.indexes import units as units_of_store
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visible
 from memory_mcp.indexes.bm25.index import Bm25Index
@@ -38,6 +38,7 @@ from memory_mcp.model.grip import Said, quote_hash
 from memory_mcp.model.ids import NodeId, digest, event_id_from, grip_id_from, key_of, node_key, segment_id
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.text import query_terms
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
@@ -146,7 +147,7 @@ def keeper_of(
 
 def followed(keeper: Keeper, storage: Storage) -> None:
     """Every change taken in."""
-    while follow(storage, Member(keeper.index, keeper._workshop)):
+    while follow(storage, Member(keeper.index, keeper.workshop)):
         continue
 
 

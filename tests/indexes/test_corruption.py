@@ -73,10 +73,17 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("other") / "data", 1, 2)
 
 
-@pytest.fixture
-def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}) as made:
-        shutil.copytree(origin, made.directory)
+def copy_of(origin: Path, root: Path) -> Place:
+    """A place with a copy of a memory, not served yet."""
+    made = Place(root, idle=60, more={**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"})
+    shutil.copytree(origin, made.directory)
+    return made
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
+    """One daemon for all damages: every test waits until it has healed its index."""
+    with copy_of(origin, tmp_path_factory.mktemp("served")) as made:
         yield made
 
 
@@ -231,7 +238,8 @@ def test_the_folder_of_another_memory_put_in_its_place_is_never_believed(place: 
     asked(place, work)
 
 
-def test_a_memory_that_is_served_with_the_folder_of_another_builds_its_own(place: Place, other: Path, origin: Path) -> None:
+def test_a_memory_that_is_served_with_the_folder_of_another_builds_its_own(tmp_path: Path, other: Path, origin: Path) -> None:
+    place = copy_of(origin, tmp_path)
     shutil.rmtree(home(place).directory)
     shutil.copytree(other / "indexes" / "bm25", home(place).directory)
 
@@ -243,4 +251,5 @@ def test_a_memory_that_is_served_with_the_folder_of_another_builds_its_own(place
         app.close()
         assert ids <= grips | nodes
 
-    asked(place, work)
+    with place:
+        asked(place, work)

@@ -12,7 +12,7 @@ import pytest
 from bench import material
 from bench.sentences import Language, Question
 from memory_mcp.indexes.base import Filters, Position
-from memory_mcp.indexes.bm25.kind import Bm25
+from memory_mcp.indexes.bm25.kind import Bm25, Prepared
 from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.document import Unit, unit_of
 from memory_mcp.indexes.live import LiveIndex
@@ -95,7 +95,12 @@ def test_a_commit_writes_what_changed_whatever_else_the_index_holds(sizes: dict[
 def test_a_change_is_tokenized_once_however_many_wait_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[int] = []
     whole = Bm25.prepared
-    monkeypatch.setattr(Bm25, "prepared", lambda self, unit: texts.append(unit.key) or whole(self, unit))
+
+    def noted(self: Bm25, of: Unit) -> Prepared:
+        texts.append(of.key)
+        return whole(self, of)
+
+    monkeypatch.setattr(Bm25, "prepared", noted)
     material.write(Language.of(None), 250, 5, tmp_path)
     units = [unit_of(material.source(stretch)) for stretch in material.read(tmp_path)]
     index = index_at(tmp_path / "index")

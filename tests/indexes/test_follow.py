@@ -219,7 +219,7 @@ class Life:
 
     def _follow(self, rng: random.Random) -> None:
         for _ in range(rng.randrange(1, 6)):
-            follow(self.app.storage, Member(self.index, self.keeper._workshop))
+            follow(self.app.storage, Member(self.index, self.keeper.workshop))
 
     def _follow_in_bulk(self, rng: random.Random) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -341,7 +341,8 @@ def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, keeper: Kee
     kept.derivation.run()
     followed(keeper, kept.storage)
     after, counts = keeper.index.position, keeper.index.snapshot.counts
-    keeper.index._snapshot = replace(keeper.index.snapshot, position=before)
+    keeper.index.apply([], [], before)
+    assert keeper.index.position == before
     followed(keeper, kept.storage)
     assert (keeper.index.position, keeper.index.snapshot.counts) == (after, counts)
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
@@ -350,7 +351,7 @@ def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, keeper: Kee
 def test_following_again_without_news_changes_nothing(kept: App, keeper: Keeper) -> None:
     followed(keeper, kept.storage)
     snapshot = keeper.index.snapshot
-    assert not follow(kept.storage, Member(keeper.index, keeper._workshop))
+    assert not follow(kept.storage, Member(keeper.index, keeper.workshop))
     assert keeper.index.snapshot is snapshot
     assert not keeper.index.commit()
 
@@ -374,9 +375,9 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
         if day < 18:
             kept.write(a_day_of_drafts(f"2026-01-{day}"), "test")
             kept.derivation.run()
-            follow(kept.storage, Member(keeper.index, keeper._workshop))
+            follow(kept.storage, Member(keeper.index, keeper.workshop))
 
-    rebuild(kept.storage, keeper.index, keeper._workshop, meanwhile)
+    rebuild(kept.storage, keeper.index, keeper.workshop, meanwhile)
     followed(keeper, kept.storage)
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
 
@@ -385,7 +386,7 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
     kept: App, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = Position(kept.storage.toc.version(), kept.storage.outbox.checkpoint("deriver"))
-    building = keeper._workshop.building(units.everything(kept.storage), True, lambda _: None)
+    building = keeper.workshop.building(units.everything(kept.storage), True, lambda _: None)
     built = building.__enter__()
     kept.write(a_day_of_drafts("2026-01-14"), "test")
     kept.derivation.run()
@@ -437,4 +438,4 @@ def test_an_index_of_another_store_is_never_followed(kept: App, keeper: Keeper, 
     other = index_at(tmp_path / "index", "another")
     other.load(10**9)
     assert (other.health, other.status().reason) == (Health.UNHEALTHY, "it belongs to another store")
-    assert not follow(kept.storage, Member(other, keeper._workshop)) or other.health is Health.UNHEALTHY
+    assert not follow(kept.storage, Member(other, keeper.workshop)) or other.health is Health.UNHEALTHY

@@ -31,6 +31,8 @@ from tests.requirements import requirement
 from tests.toc.helpers import run_sql
 from tests.waiting import PATIENCE
 
+#: Seconds after which whatever failed, however often, is tried again.
+LONGEST_WAIT = 60
 QUERIES = ("ticket cause", "test failed", "Decimal", "rhodium")
 
 
@@ -46,8 +48,8 @@ def time_stands(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
 def healed(keeper: Keeper) -> bool:
     """A round and the build it begins, if any; whether the index is healthy then."""
     keeper.maintain()
-    if keeper._thread is not None:
-        keeper._thread.join(PATIENCE)
+    if keeper.builder is not None:
+        keeper.builder.join(PATIENCE)
     return keeper.status().ready
 
 
@@ -107,7 +109,7 @@ def test_an_index_on_disk_is_read_and_followed_instead_of_built(kept: App, keepe
     more_said(kept)
     again = keeper_of(kept.storage, tmp_path / "index")
     assert healed(again)
-    assert again._workshop.built == 0  # type: ignore[attr-defined]
+    assert again.workshop.built == 0  # type: ignore[attr-defined]
     assert found(again.index, "rhodium")[0] > 0
     assert again.status().behind == 0
 
@@ -215,7 +217,7 @@ def test_a_build_that_fails_is_told_and_tried_again_later_each_time(
 
     shutil.rmtree(keeper.index.home.directory)
     with monkeypatch.context() as broken:
-        broken.setattr(keeper._workshop, "building", failing)
+        broken.setattr(keeper.workshop, "building", failing)
         assert not healed(keeper)
         assert keeper.status().last_error == "the child ran out of memory"
         assert "could not be built" in caplog.text
@@ -241,23 +243,25 @@ class Mortal(Child):
             yield answer
 
 
-def test_a_child_that_dies_costs_a_try_and_nothing_else(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_dies_costs_a_try_and_nothing_else(
+    kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock
+) -> None:
     keeper = kept.accelerators.keeper("bm25")
     with monkeypatch.context() as broken:
         broken.setattr(build, "Child", Mortal)
         broken.setattr(build, "_FEW", 0)
         assert not healed(keeper)
-    keeper._wait_until = keeper._build_from = 0.0
+    time_stands.advance(LONGEST_WAIT)
     assert healed(keeper)
     same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
 
 
-def test_a_child_that_died_is_told_in_words(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_died_is_told_in_words(kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock) -> None:
     keeper = kept.accelerators.keeper("bm25")
     monkeypatch.setattr(build, "Child", Mortal)
     monkeypatch.setattr(build, "_FEW", 0)
     for _ in range(5):
-        keeper._wait_until = keeper._build_from = 0.0
+        time_stands.advance(LONGEST_WAIT)
         healed(keeper)
         assert keeper.status().last_error
 
@@ -370,7 +374,9 @@ def test_a_store_that_went_back_and_grew_another_way_has_its_index_built_again(k
     assert healed(keeper)
 
 
-def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(kept: App, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(
+    kept: App, tmp_path: Path, time_stands: FakeClock
+) -> None:
     (tmp_path / "index").write_text("a file")
     keeper = keeper_of(kept.storage, tmp_path / "index")
     keeper.load()
@@ -378,7 +384,7 @@ def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(kept: Ap
     assert not healed(keeper)
     assert keeper.status().last_error
     (tmp_path / "index").unlink()
-    keeper._wait_until = keeper._build_from = 0.0
+    time_stands.advance(LONGEST_WAIT)
     assert healed(keeper)
 
 
@@ -406,7 +412,7 @@ def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path
     from memory_mcp.indexes import follow
 
     keeper = kept.accelerators.keeper("bm25")
-    assert isinstance(keeper._workshop, Workshop)
+    assert isinstance(keeper.workshop, Workshop)
     keeper.settle()
     monkeypatch.setattr(follow, "BULK", 3)
     kept.write(a_day_of_drafts("2026-01-20"), "test")

@@ -16,7 +16,7 @@ from memory_mcp.indexes.live import FEW, LiveIndex
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
 from tests.requirements import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import beside
 
 QUERIES = ("retry queue", "invoice", "tokenStore", "osmium")
 
@@ -181,26 +181,16 @@ def _asked(snapshot: Any) -> list[Any]:
 
 def test_readers_and_one_writer_at_once_see_whole_states_only(tmp_path: Path) -> None:
     index = filled(tmp_path, [[unit(n, "state0 retry", "state0") for n in range(20)]])
-    ended, wrong = threading.Event(), []
 
-    def read() -> None:
+    def read(ended: threading.Event) -> None:
         while not ended.is_set():
             total, best = found(index, "retry")
-            states = [found_state for found_state in range(9) if found(index, f"state{found_state}")[0]]
-            if total != 20 or len(best) != 20 or not states:
-                wrong.append((total, len(best), states))
+            assert (total, len(best)) == (20, 20)
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    for state in range(1, 9):
-        index.apply([unit(n, f"state{state} retry", f"state{state}") for n in range(20)], [], Position(state, state))
-        index.commit()
-    ended.set()
-    for reader in readers:
-        reader.join(PATIENCE)
-    # Between two looks the state may have moved on: then no single state was seen, and nothing is wrong.
-    assert [w for w in wrong if w[:2] != (20, 20)] == []
+    with beside(*[read] * 3):
+        for state in range(1, 9):
+            index.apply([unit(n, f"state{state} retry", f"state{state}") for n in range(20)], [], Position(state, state))
+            index.commit()
     same(
         index, filled(tmp_path / "other", [[unit(n, "state8 retry", "state8") for n in range(20)]]), ("retry", "state8", "state7")
     )

@@ -78,7 +78,7 @@ def test_documents_that_come_in_small_commits_are_rewritten_a_logarithmic_number
 
 
 def test_a_part_too_large_for_a_child_is_merged_with_no_other() -> None:
-    most = merges._MOST
+    most = merges.MOST
     assert plan([Size(most + 1, most + 1)] * 8) == []
     assert plan([Size(most, most)] * 4) == [[0, 1], [2, 3]]
     assert plan([Size(most + 1, 2 * most + 2)]) == [[0]]
@@ -89,8 +89,8 @@ def test_after_a_bulk_only_large_parts_and_a_rest_are_left(sizes: list[Size]) ->
     groups = merges.whole(sizes)
     taken = [i for group in groups for i in group]
     assert len(taken) == len(set(taken))
-    assert all(sum(sizes[i].living for i in group) <= 2 * merges._MOST for group in groups)
-    left = [s for i, s in enumerate(sizes) if i not in taken and s.living <= merges._MOST]
+    assert all(sum(sizes[i].living for i in group) <= 2 * merges.MOST for group in groups)
+    left = [s for i, s in enumerate(sizes) if i not in taken and s.living <= merges.MOST]
     assert len(left) <= 2 + len(groups)
 
 

@@ -42,8 +42,8 @@ def equal(one: Part[Body], other: Part[Body]) -> bool:
         a, b = one.body.table(t), other.body.table(t)
         arrays += [(getattr(a, n), getattr(b, n)) for n in ("terms", "indptr", "indices", "data")]
         arrays.append((np.array(a.rows), np.array(b.rows)))
-    for t in ("nodes", "quotes"):
-        assert bytes(getattr(one.body.copies, t).data) == bytes(getattr(other.body.copies, t).data)
+    for name in ("nodes", "quotes"):
+        assert bytes(getattr(one.body.copies, name).data) == bytes(getattr(other.body.copies, name).data)
     arrays += [(getattr(one.body.copies, n), getattr(other.body.copies, n)) for n in ("event_hi", "event_lo", "hash", "codes")]
     return one.strings == other.strings and all(np.array_equal(a, b) for a, b in arrays)
 

@@ -73,7 +73,7 @@ def test_it_is_the_same_after_changes_merges_and_a_restart(kept: App, keeper: Ke
     for n in range(4):
         kept.write([draft(f"rhodium {n} is what we decided on", at=f"2026-03-0{n + 1} 09:00", session=f"s{n}")], "test")
         kept.derivation.run()
-        while follow(kept.storage, Member(keeper.index, keeper._workshop)):
+        while follow(kept.storage, Member(keeper.index, keeper.workshop)):
             continue
         keeper.index.commit()
     merged(keeper.index)
@@ -129,7 +129,7 @@ def test_changes_are_told_from_memory(kept: App) -> None:
     (first, *_) = kept.storage.toc.iter_cuts()
     assert outbox.changed_since(last) == frozenset()
     kept.storage.toc.drop_nodes([first.node_id])
-    assert outbox.changed_since(last) == {first.node_id}
+    assert outbox.changed_since(last) == frozenset([first.node_id])
     assert outbox.changed_since(last + 1) == frozenset()
 
 
@@ -141,7 +141,7 @@ def test_changes_of_a_transaction_that_failed_are_not_told(kept: App, monkeypatc
         kept.write([draft("never stored", at="2026-03-01 09:00")], "test")
     monkeypatch.undo()
     kept.storage.toc.drop_nodes([first.node_id])
-    assert kept.storage.outbox.changed_since(last) == {first.node_id}
+    assert kept.storage.outbox.changed_since(last) == frozenset([first.node_id])
 
 
 def fail(name: str) -> None:

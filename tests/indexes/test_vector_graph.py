@@ -2,6 +2,7 @@
 
 import ast
 import sysconfig
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -34,7 +35,7 @@ from tests.factories import SHOP, a_day_of_drafts
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened
 from tests.indexes.models import made_up, static_model, unit
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 QUERIES = (
     "fix the login timeout",
@@ -254,9 +255,7 @@ def test_the_job_improves_the_index_of_a_store(data_dir: Path, monkeypatch: pyte
     wanted = ask(cast("Vector", index.keeper.index.kind), index.keeper.index.snapshot, QUERIES[0], Filters(project=SHOP))
     assert not any(graphs(index))
     assert app.scheduler.run_now("improve_indexes").counts == {"begun": 1}
-    thread = app.accelerators._improving
-    assert thread is not None
-    thread.join(PATIENCE)
+    until(lambda: not any(thread.name == "improving" for thread in threading.enumerate()))
     assert any(graphs(index))
     kind = cast("Vector", index.keeper.index.kind)
     assert ask(kind, index.keeper.index.snapshot, QUERIES[0], Filters(project=SHOP)) == wanted

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from usearch.compiled import MetricKind
 from usearch.index import Index
 
 from memory_mcp.errors import IndexUnreadable
@@ -49,8 +50,8 @@ def test_a_file_is_a_usearch_index_that_begins_with_its_rows_in_the_documents_or
     assert data[8 : 8 + made.codes.size] == made.codes.tobytes()
     index = Index.restore(tmp_path / "part" / INDEX, view=True)
     assert index is not None
-    assert (len(index), str(index.dtype), index.metric_kind.name) == (500, "ScalarKind.I8", "Cos")
-    assert np.array_equal(index.get(77), made.codes[77])
+    assert (len(index), str(index.dtype), index.metric_kind) == (500, "ScalarKind.I8", MetricKind.Cos)
+    assert np.array_equal(np.asarray(index.get(77)), made.codes[77])
 
 
 @pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])

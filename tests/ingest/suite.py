@@ -11,8 +11,10 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from memory_mcp.ingest.base import Importer, ImportReport, Read
+from memory_mcp.model.event import FILE_TIME, EventDraft
 from tests.ingest.suite_sessions import (
     amp_session,
     chatgpt_session,
@@ -209,6 +211,24 @@ def read(importer: Importer, file: Path, offset: int = 0) -> tuple[list[Read], I
     steps = list(importer.read(file, offset, report))
     assert report.lines == report.lines_used + report.skipped.total()
     return steps, report
+
+
+def plain(draft: EventDraft) -> dict[str, Any]:
+    """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
+    told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
+    return {name: value for name, value in told.items() if value not in ("", {})}
+
+
+def outcome(steps: list[Read], report: ImportReport, spelled: Callable[[EventDraft], dict[str, Any]] = plain) -> dict[str, Any]:
+    """What was read of a file, as the expectations spell it."""
+    return {
+        "lines": report.lines,
+        "lines_used": report.lines_used,
+        "skipped": dict(sorted(report.skipped.items())),
+        "left_out": dict(sorted(report.left_out.items())),
+        "events": [spelled(draft) for step in steps for draft in step.drafts],
+    }
 
 
 def texts(steps: list[Read]) -> list[str]:

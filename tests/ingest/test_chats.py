@@ -16,8 +16,8 @@ from memory_mcp.ingest.base import BEGINNING, Growth, Importer
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
-from tests.ingest.suite import goose_session, ids, pi_line, read, texts
+from memory_mcp.model.event import EventDraft, EventType, Role
+from tests.ingest.suite import goose_session, ids, outcome, pi_line, plain, read, texts
 
 SAMPLES = Path(__file__).parent / "samples"
 KINDS = ("antigravity", "cline", "deepseek", "goose", "grok", "kimi", "kimi-cli", "pi")
@@ -26,25 +26,6 @@ CASES = sorted(path.relative_to(SAMPLES).as_posix() for kind in KINDS for path i
 
 def importer_of(case: str, include_thinking: bool = False) -> Importer:
     return IMPORTERS[case.split("/", maxsplit=1)[0]](IngestSettings(include_thinking=include_thinking))
-
-
-def plain(draft: EventDraft) -> dict[str, Any]:
-    """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
-    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
-    told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
-    return {name: value for name, value in told.items() if value not in ("", {})}
-
-
-def outcome(importer: Importer, file: Path) -> dict[str, Any]:
-    """What a file gives, as the expectations spell it."""
-    steps, report = read(importer, file)
-    return {
-        "lines": report.lines,
-        "lines_used": report.lines_used,
-        "skipped": dict(sorted(report.skipped.items())),
-        "left_out": dict(sorted(report.left_out.items())),
-        "events": [plain(draft) for step in steps for draft in step.drafts],
-    }
 
 
 def files_of(case: str) -> list[Path]:
@@ -59,7 +40,7 @@ def drafts_of(case: str) -> list[EventDraft]:
 def test_a_sample_gives_its_expected_events(case: str) -> None:
     expected = json.loads((SAMPLES / f"{case}.expected.json").read_text(encoding="utf-8"))
     folder = SAMPLES / case
-    assert {f.relative_to(folder).as_posix(): outcome(importer_of(case), f) for f in files_of(case)} == expected
+    assert {f.relative_to(folder).as_posix(): outcome(*read(importer_of(case), f)) for f in files_of(case)} == expected
 
 
 @pytest.mark.parametrize("case", CASES)

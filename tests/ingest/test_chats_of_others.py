@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 from memory_mcp.ingest.base import BEGINNING, ImportReport
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import FILE_TIME, EventDraft
+from memory_mcp.model.event import EventDraft
 from tests.examples import examples
+from tests.ingest.suite import outcome, plain, read
 from tests.ingest.suite_sessions import chatgpt_conversation, claude_ai_conversation
+
+pytestmark = pytest.mark.usefixtures("home")
 
 SAMPLES = Path(__file__).parent / "samples"
 #: A member's samples; of a database its rows, of an export what lies in it.
@@ -36,14 +39,6 @@ FILES = {
     "markdown": ("Harbour.md", "2026-03-05 log.md", "plain.md"),
 }
 PAIRS = [(name, file) for name, files in FILES.items() for file in files]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without any client in it."""
-    for variable in ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "APPDATA"):
-        monkeypatch.setenv(variable, str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def folder_of(name: str) -> Path:
@@ -79,41 +74,31 @@ def laid_out(name: str, file: str, folder: Path) -> Path:
     return made
 
 
-def plain(draft: EventDraft) -> dict[str, Any]:
-    """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
-    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
-    told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
+def spelled(draft: EventDraft) -> dict[str, Any]:
+    """As `plain`; of a note also without the place of its file."""
+    told = plain(draft)
     if draft.agent == "markdown":
         told["session_id"] = Path(draft.session_id).name
         told["source_id"] = draft.source_id.split(":")[-2]
         told["metadata"].pop("files")
-        del told["project"]
+        told.pop("project", None)
     return {name: value for name, value in told.items() if value not in ("", {})}
 
 
-def outcome(name: str, file: Path, settings: IngestSettings | None = None) -> dict[str, Any]:
-    report = ImportReport()
-    steps = list(IMPORTERS[name](settings or IngestSettings()).read(file, 0, report))
-    assert report.lines == report.lines_used + report.skipped.total()
-    return {
-        "lines": report.lines,
-        "lines_used": report.lines_used,
-        "skipped": dict(sorted(report.skipped.items())),
-        "left_out": dict(sorted(report.left_out.items())),
-        "events": [plain(draft) for step in steps for draft in step.drafts],
-    }
+def outcome_of(name: str, file: Path, settings: IngestSettings | None = None) -> dict[str, Any]:
+    return outcome(*read(IMPORTERS[name](settings or IngestSettings()), file), spelled)
 
 
 @pytest.mark.parametrize(("name", "file"), PAIRS)
 def test_a_sample_gives_its_expected_events(name: str, file: str, tmp_path: Path) -> None:
     expected = (folder_of(name) / file).with_suffix(".expected.json")
-    assert outcome(name, laid_out(name, file, tmp_path)) == json.loads(expected.read_text(encoding="utf-8"))
+    assert outcome_of(name, laid_out(name, file, tmp_path)) == json.loads(expected.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("name", "file"), PAIRS)
 def test_thinking_is_kept_on_request_and_moves_no_id_and_no_time(name: str, file: str, tmp_path: Path) -> None:
     place = laid_out(name, file, tmp_path)
-    without, with_it = (outcome(name, place, IngestSettings(include_thinking=keep)) for keep in (False, True))
+    without, with_it = (outcome_of(name, place, IngestSettings(include_thinking=keep)) for keep in (False, True))
     added = [event for event in with_it["events"] if event not in without["events"]]
     assert [event for event in with_it["events"] if event not in added] == without["events"]
     assert all(event["metadata"]["record"] == "thinking" for event in added)
@@ -124,14 +109,14 @@ def test_thinking_is_kept_on_request_and_moves_no_id_and_no_time(name: str, file
 
 @pytest.mark.parametrize(("name", "file"), PAIRS)
 def test_no_picture_and_no_injected_file_reaches_a_draft(name: str, file: str, tmp_path: Path) -> None:
-    told = json.dumps(outcome(name, laid_out(name, file, tmp_path)))
+    told = json.dumps(outcome_of(name, laid_out(name, file, tmp_path)))
     assert not any(words in told for words in ("AAAA", "secret file body", "def total(): ...", "Preferred name"))
 
 
 @pytest.mark.parametrize(("name", "file"), PAIRS)
 def test_every_event_of_a_session_has_a_time_of_its_own(name: str, file: str, tmp_path: Path) -> None:
     """Events are ordered by their time: equal ones would lose their order."""
-    events = outcome(name, laid_out(name, file, tmp_path))["events"]
+    events = outcome_of(name, laid_out(name, file, tmp_path))["events"]
     places = [(e["session_id"], e["timestamp"]) for e in events if e.get("timestamp")]
     assert len(set(places)) == len(places)
 
@@ -145,7 +130,7 @@ def test_an_export_is_read_from_its_archive(name: str, packed: int, tmp_path: Pa
         made.writestr("data/user.json", "[]" * 500)
         made.write(source, "data/conversations-000.json")
     importer = IMPORTERS[name](IngestSettings())
-    assert outcome(name, archive) == outcome(name, source)
+    assert outcome_of(name, archive) == outcome_of(name, source)
     assert list(importer.files(tmp_path)) == [archive]
     assert importer.recognises(archive, archive.read_bytes()[:BEGINNING])
     other = IMPORTERS["claude-ai" if name == "chatgpt" else "chatgpt"](IngestSettings())
@@ -211,7 +196,7 @@ def test_nothing_that_a_conversation_holds_raises(
     held: Any = {f"{n}": {"parent": f"{n - 1}", **(v if isinstance(v, dict) else {"message": v})} for n, v in enumerate(values)}
     file = tmp_path_factory.getbasetemp() / f"{name}.json"
     file.write_text(json.dumps({**rest, _TOPS[name]: held if name == "chatgpt" else values}))
-    assert outcome(name, file) == outcome(name, file)
+    assert outcome_of(name, file) == outcome_of(name, file)
 
 
 @pytest.mark.parametrize("packed", [False, True])

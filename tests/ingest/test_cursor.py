@@ -20,12 +20,7 @@ from tests.examples import examples
 from tests.ingest.suite import read, texts, write
 from tests.ingest.suite_sessions import BEGAN_MS, cursor_bubble, cursor_session, put_cursor
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "APPDATA"):
-        monkeypatch.setenv(variable, str(tmp_path / "home"))
-    return tmp_path / "home"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def importer() -> CursorImporter:

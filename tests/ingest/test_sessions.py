@@ -24,7 +24,7 @@ from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
 from memory_mcp.storage.duckdb import open_storage
-from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, read, texts, write
+from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, outcome, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"
 NAMES = ("codex", "gemini", "qwen", "copilot", "copilot-chat", "opencode")
@@ -45,19 +45,16 @@ def drafts_of(name: str, path: Path, thinking: bool = False) -> list[EventDraft]
     return [d for file in one.files(path) for step in read(one, file)[0] for d in step.drafts]
 
 
+def spelled(draft: EventDraft) -> dict[str, Any]:
+    """A draft as the expectations spell it: without empty fields."""
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    return {name: value for name, value in told.items() if value not in ("", {}, None)}
+
+
 def told_of(name: str, sample: Path) -> dict[str, Any]:
     """What a sample gives, as the expectations spell it: without empty fields."""
-    one, report, drafts = importer(name), ImportReport(), []
-    for file in one.files(sample):
-        drafts += [draft for step in one.read(file, 0, report) for draft in step.drafts]
-    fields = [{key: getattr(d, key) for key in EventDraft.__dataclass_fields__} for d in drafts]
-    return {
-        "lines": report.lines,
-        "lines_used": report.lines_used,
-        "skipped": dict(sorted(report.skipped.items())),
-        "left_out": dict(sorted(report.left_out.items())),
-        "events": [{key: value for key, value in told.items() if value not in ("", {}, None)} for told in fields],
-    }
+    one, report = importer(name), ImportReport()
+    return outcome([step for file in one.files(sample) for step in one.read(file, 0, report)], report, spelled)
 
 
 @pytest.mark.parametrize(("name", "sample"), samples(), ids=lambda value: getattr(value, "name", value))

@@ -147,14 +147,6 @@ NOT_TRANSCRIPTS = (
 )
 
 
-@pytest.fixture
-def transcripts(request: pytest.FixtureRequest) -> Path:
-    data = request.config.getoption("--data")
-    if data is None or not (data / "transcripts").is_dir():
-        pytest.skip("--data DIR with transcripts/ is not there")
-    return Path(data) / "transcripts"
-
-
 def files_of(pattern: str, transcripts: Path) -> list[Path]:
     found = sorted(transcripts.glob(pattern))
     assert found, f"no files of {pattern}"

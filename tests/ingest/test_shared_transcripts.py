@@ -16,7 +16,7 @@ import pytest
 
 from memory_mcp.clock import SystemClock
 from memory_mcp.events.log import EventLog
-from memory_mcp.ingest.base import BEGINNING, Growth
+from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
@@ -159,14 +159,6 @@ KINDS: dict[str, tuple[tuple[str, ...], Counter]] = {
 }
 
 
-@pytest.fixture
-def transcripts(request: pytest.FixtureRequest) -> Path:
-    data = request.config.getoption("--data")
-    if data is None or not (data / "transcripts").is_dir():
-        pytest.skip("--data DIR with transcripts/ is not there")
-    return Path(data) / "transcripts"
-
-
 def files_of(kind: str, transcripts: Path) -> list[Path]:
     found = sorted({file for pattern in KINDS[kind][0] for file in transcripts.glob(pattern)})
     assert found, f"no files of {kind}"
@@ -180,7 +172,9 @@ class Imported:
         self.importer = IMPORTERS[kind](IngestSettings())
         self._storage = open_storage(None, timezone="UTC")
         self._pipeline = Pipeline(EventLog(self._storage.events, SystemClock()), self._storage.outbox, Gate())
-        self.run = lambda file: self._pipeline.run(self.importer, file)
+
+    def run(self, file: Path) -> ImportReport:
+        return self._pipeline.run(self.importer, file)
 
     def events(self) -> list[Event]:
         return list(self._storage.events.window(Scope(), limit=100_000))

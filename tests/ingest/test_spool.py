@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +12,18 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import StorageError
-from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS
+from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS, DrainReport
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventType, Role
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.factories import draft
 from tests.ingest.suite import write
 from tests.spooled import left
 from tests.toc.helpers import findings, rebuild
+from tests.waiting import together
 
 SESSION = "0c9a5f0e-1111-4222-8333-444455556666"
 
@@ -170,12 +171,8 @@ def test_whoever_waits_for_writes_hears_of_them_and_of_nothing_else(data_dir: Pa
 def test_two_that_drain_at_once_store_everything_once(app: App, spool: Path) -> None:
     for n in range(60):
         keep(spool, prompt(f"prompt {n}"))
-    reports = []
-    threads = [threading.Thread(target=lambda: reports.append(app.drain())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    reports: list[DrainReport] = []
+    together(*[lambda: reports.append(app.drain())] * 4)
     assert sum(r.new for r in reports) == 60
     assert sum(r.known + r.files_failed for r in reports) == 0
     assert len(told(app)) == 60

@@ -23,11 +23,15 @@ def test_a_file_that_is_moved_in_is_told_of_and_what_is_aside_is_not(tmp_path: P
     told: list[int] = []
     watch = watching(tmp_path / "spool" / "new", told)
     aside = tmp_path / "aside"
+
+    def move_in(name: str) -> None:
+        before = len(told)
+        aside.rename(tmp_path / "spool" / "new" / name)
+        until(lambda: len(told) > before)
+
     for number in range(3):
         aside.write_text("whole")
-        before = len(told)
-        aside.rename(tmp_path / "spool" / "new" / f"{number}")
-        until(lambda before=before: len(told) > before)
+        move_in(str(number))
     watch.close()
     done = len(told)
     aside.write_text("late")

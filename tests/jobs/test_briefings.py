@@ -1,6 +1,5 @@
 """What a new session is told: the right things, of the right project, within the budget, as data; and when it is written anew."""
 
-import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.ingest.ours import without_ours
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
@@ -27,24 +25,13 @@ from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinne
 from memory_mcp.toc.statements import Said, Stretch, label_of
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
 from tests.fakes import FakeClock
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store on disk with two weeks of work on three projects."""
-    place = tmp_path_factory.mktemp("built") / "data"
-    app = App(Settings(storage=StorageSettings(str(place), "Europe/Berlin")), FakeClock())
-    app.write(a_small_history(2), "test")
-    app.derivation.run()
-    app.close()
-    return place
+from tests.filled import filled
 
 
 @pytest.fixture
-def memory(built: Path, data_dir: Path, clock: FakeClock) -> Iterator[App]:
-    """A copy of it, open."""
-    shutil.copytree(built, data_dir)
-    app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), clock)
+def memory(data_dir: Path, clock: FakeClock) -> Iterator[App]:
+    """A memory on disk with two weeks of work on three projects."""
+    app = App(filled(data_dir, a_small_history(2)), clock)
     yield app
     app.close()
 

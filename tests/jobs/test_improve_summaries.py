@@ -1,6 +1,7 @@
 """The summarizer's job: what it asks about, what it publishes, what it may cost, and what of it lasts."""
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.llm.settings import SummarizerSettings
@@ -21,6 +22,7 @@ from memory_mcp.model.spending import Outcome
 from memory_mcp.model.toc import TocNode, shown_author
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
 from memory_mcp.toc.tree import share_of
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
@@ -158,7 +160,8 @@ def test_it_is_off_by_default_and_asks_nobody(script: Script, monkeypatch: pytes
 def test_a_command_may_say_it(tmp_path: Path) -> None:
     program = tmp_path / "model"
     program.write_text(
-        "#!/usr/bin/env python3\nimport json, re, sys\n"
+        # Without what is installed, which would be looked through at every start.
+        f"#!{sys.executable} -IS\nimport json, re, sys\n"
         "found = re.findall(r'- \\[(.*?)\\] \\w+: (.*?)(?: \\(project|$)', sys.stdin.read(), re.M)\n"
         "bullets = [{'text': t, 'grip_ids': g.split(',')} for g, t in found[:2]]\n"
         "print(json.dumps({'title': 'Said by a command', 'bullets': bullets}))\n",

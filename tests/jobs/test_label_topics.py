@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
+from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.llm.settings import SummarizerSettings
-from memory_mcp.model.ids import is_topic_id
+from memory_mcp.model.ids import TopicId, is_topic_id
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.model.toc import AGENT
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock
 from tests.llm.scripted import USED, Asked, Script, label_of, scripted, truthful
@@ -33,22 +35,34 @@ def opened(place: Path, url: str, clock: FakeClock | None = None, **more: Any) -
     return App(Settings(storage=StorageSettings(str(place), "Europe/Berlin"), summarizer=summarizer), clock or FakeClock())
 
 
-def grouped(app: App) -> App:
-    app.write(themed(), "test")
-    app.derivation.run()
-    app.topics().rebuild()
-    return app
-
-
 @pytest.fixture
 def script() -> Iterator[Script]:
     with scripted() as made:
         yield made
 
 
+@pytest.fixture(scope="module")
+def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose topics have been looked for; nobody was asked about them."""
+    place = tmp_path_factory.mktemp("grouped") / "data"
+    app = opened(place, "http://127.0.0.1:9")
+    app.write(themed(), "test")
+    app.derivation.run()
+    app.topics().rebuild()
+    app.close()
+    return place
+
+
 @pytest.fixture
-def app(tmp_path: Path, script: Script) -> Iterator[App]:
-    made = grouped(opened(tmp_path / "data", script.url))
+def place(at_rest: Path, data_dir: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(at_rest, data_dir))
+
+
+@pytest.fixture
+def app(place: Path, script: Script) -> Iterator[App]:
+    """That copy, open."""
+    made = opened(place, script.url)
     yield made
     made.close()
 
@@ -162,9 +176,9 @@ def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, scri
     assert rows(app)[0].reason == "what it is of changed meanwhile"
 
 
-def test_the_budget_is_one_and_nodes_come_first(tmp_path: Path, script: Script) -> None:
+def test_the_budget_is_one_and_nodes_come_first(place: Path, script: Script) -> None:
     clock = FakeClock()
-    app = grouped(opened(tmp_path / "data", script.url, clock, daily_tokens=NODES * sum(USED) + 5000))
+    app = opened(place, script.url, clock, daily_tokens=NODES * sum(USED) + 5000)
     report = run(app)
     assert report.words.endswith("stopped: the budget of the day does not bear another question")
     told = get_spend(app, GetSpend(), Caller())
@@ -211,19 +225,22 @@ def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app:
     all_due = [one for one in labeller.due("small") if one.topic_id == shared]
     assert {one.scopes for one in all_due} == {(None,), (SHOP,), (BILLING,)}
     whole = next(one for one in all_due if one.scopes == (None,))
-    spent = (app.clock.now_ms(), shared, whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1)
-    app.storage.spending.record(Spent(*spent))
+    spent = Spent(
+        app.clock.now_ms(), TopicId(shared), whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1
+    )
+    app.storage.spending.record(spent)
     assert {one.scopes for one in labeller.due("small") if one.topic_id == shared} == {(SHOP,), (BILLING,)}
     assert {one.scopes for one in labeller.due("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
 
 
-def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(app: App, script: Script) -> None:
+def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
+    app: App, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(app.settings.storage.data_dir) / "indexes" / "topics"
-    keeper = app.topics().keeper
 
     def lose(asked: Asked) -> str:
         shutil.rmtree(folder)
-        keeper._looked = 0.0
+        monkeypatch.setattr(keeping, "_LOOK", -1.0)
         return label_of(asked.data)
 
     script.steps.extend([*([of_node] * NODES), lose])
@@ -240,7 +257,9 @@ def test_no_two_topics_of_a_scope_get_one_label(app: App, script: Script) -> Non
     assert all(labeller.is_taken(one, taken.upper()) for one in rest)
 
 
-def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(app: App, script: Script) -> None:
+def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
+    app: App, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = labels(app, None)
     run(app)
     named, asked = labels(app, None), len(asked_for(script))
@@ -258,17 +277,17 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     place = next(n for n, names in enumerate(graph.names) if names.topic_id == topic)
     changed = list(graph.names)
     changed[place] = replace(changed[place], whole=Name("something else", ("turned", "into")))
-    keeper._graph = replace(graph, names=tuple(changed))
+    monkeypatch.setattr(keeper, "graph", lambda: replace(graph, names=tuple(changed)))
     assert labels(app, None)[topic] == ("something else", "")
     assert (None,) in due(app)
 
 
-def test_labels_outlive_a_restart_and_a_regrouping(tmp_path: Path, script: Script) -> None:
-    first = grouped(opened(tmp_path / "data", script.url))
+def test_labels_outlive_a_restart_and_a_regrouping(place: Path, script: Script) -> None:
+    first = opened(place, script.url)
     run(first)
     named = {project: labels(first, project) for project in (None, SHOP, BILLING)}
     first.close()
-    second = opened(tmp_path / "data", script.url)
+    second = opened(place, script.url)
     assert {project: labels(second, project) for project in named} == named
     second.topics().rebuild()
     assert {project: labels(second, project) for project in named} == named
@@ -276,8 +295,8 @@ def test_labels_outlive_a_restart_and_a_regrouping(tmp_path: Path, script: Scrip
     second.close()
 
 
-def test_nothing_is_asked_or_loaded_where_no_model_is_named_or_topics_are_off(tmp_path: Path, script: Script) -> None:
-    app = grouped(opened(tmp_path / "data", "", provider="extractive", model=""))
+def test_nothing_is_asked_or_loaded_where_no_model_is_named_or_topics_are_off(place: Path, script: Script) -> None:
+    app = opened(place, "", provider="extractive", model="")
     assert run(app).words == 'off: summarizer.provider = "extractive"'
     assert {by for _, by in labels(app, None).values()} == {""}
     assert get_spend(app, GetSpend(), Caller()).due == []

@@ -5,6 +5,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from tests.examples import examples
 from tests.fakes import NOON, FakeClock
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, together, until
 
 BERLIN = Calendar("Europe/Berlin")
 #: NOON is 13:00 in Berlin.
@@ -574,15 +575,12 @@ def test_never_two_jobs_at_once_whoever_asks(storage: Storage) -> None:
         job.during = during
     scheduler = Scheduler(jobs, storage.outbox, BERLIN, clock)
     scheduler.start()
-    asking = [
-        threading.Thread(target=lambda name=job.name: [scheduler.run_now(name) for _ in range(20)])
-        for job in jobs
-        for _ in range(2)
-    ]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join(PATIENCE)
+
+    def ask(name: str) -> None:
+        for _ in range(20):
+            scheduler.run_now(name)
+
+    together(*[partial(ask, job.name) for job in jobs for _ in range(2)])
     until(lambda: all(len(job.ran) > 41 for job in jobs))
     assert scheduler.stop()
     assert most == 1

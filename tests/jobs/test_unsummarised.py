@@ -7,9 +7,10 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.toc.refining import request
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock

@@ -12,7 +12,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.clock import SystemClock
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.drain_spool import DrainSpool
@@ -21,6 +21,7 @@ from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.model.event import Trust
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Request
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -162,10 +163,10 @@ def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int
 def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
     app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), FakeClock())
     assert isinstance(app.storage, DuckStorage)
-    with app.storage._con.writing() as con:
+    with app.storage.connection.writing() as con:
         con.execute("CREATE TABLE gone AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(500000) r(i)")
     app.storage.checkpoint()
-    with app.storage._con.writing() as con:
+    with app.storage.connection.writing() as con:
         con.execute("DROP TABLE gone")
     before = (data_dir / "memory.duckdb").stat().st_size
     report = app.scheduler.run_now("housekeeping")

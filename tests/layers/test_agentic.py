@@ -11,6 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import ConfigError, InvalidQuery, NotFound
 from memory_mcp.layers.agentic import search
 from memory_mcp.layers.agentic.match import FIELDS, SearchField, match_node
+from memory_mcp.layers.agentic.read import Reader
 from memory_mcp.layers.agentic.search import NodeResult, fit
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
 from memory_mcp.layers.budget import Budget, StopConditions
@@ -486,17 +487,16 @@ def test_the_time_is_looked_at_between_any_dozen_segments(monkeypatch: pytest.Mo
     """Sixty sessions of one day: reading a dozen of them takes a second here, and there is a second and a half."""
     app = memory(draft(f"The otter {n} sleeps.", at="2026-02-02 09:00", session=f"s{n}", source_id=str(n)) for n in range(60))
     clock, read = FakeClock(), list[int]()
-    layer = app.agentic
-    whole = layer._reader.verify
+    whole = Reader.verify
 
-    def slowly(segments: Sequence[Segment], *rest: Any) -> Any:
+    def slowly(self: Reader, segments: Sequence[Segment], *rest: Any) -> Any:
         read.append(len(segments))
         clock.advance(1.0)
-        return whole(segments, *rest)
+        return whole(self, segments, *rest)
 
-    monkeypatch.setattr(layer._reader, "verify", slowly)
+    monkeypatch.setattr(Reader, "verify", slowly)
     spent = Budget(StopConditions(timeout_ms=1500, max_nodes_visited=10_000, max_rpc_calls=1000), clock)
-    assert layer.navigate(Query("otter", 50), spent).hits
+    assert app.agentic.navigate(Query("otter", 50), spent).hits
     assert read == [12]
     app.close()
 

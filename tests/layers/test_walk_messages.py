@@ -9,6 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.event import Role
+from memory_mcp.model.ids import NodeId
 from memory_mcp.policy.plan import How
 from tests.factories import draft, ms
 from tests.fakes import FakeClock
@@ -79,12 +80,11 @@ def test_a_message_is_lifted_by_what_stands_beside_it(talk: App) -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "said"), [({"role": "user"}, TALK[0][0]), ({"role": "tool"}, TALK[4][0]), ({"speaker": "BO"}, TALK[1][0])]
+    ("role", "speaker", "said"), [("user", None, TALK[0][0]), ("tool", None, TALK[4][0]), (None, "BO", TALK[1][0])]
 )
-def test_only_what_the_named_one_said_is_found(talk: App, who: dict[str, str], said: str) -> None:
-    assert ask(talk, "backup tapes harbour", window=talk.calendar.window(talk.tree.children("toc:week:2026-W06")[0]), **who) == [
-        said
-    ]  # type: ignore[arg-type]
+def test_only_what_the_named_one_said_is_found(talk: App, role: str | None, speaker: str | None, said: str) -> None:
+    first_day = talk.calendar.window(talk.tree.children(NodeId("toc:week:2026-W06"))[0])
+    assert ask(talk, "backup tapes harbour", window=first_day, role=role, speaker=speaker) == [said]
 
 
 def test_what_is_not_filed_yet_is_narrowed_by_who_said_it_too(app: App) -> None:

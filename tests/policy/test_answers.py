@@ -1,6 +1,7 @@
 """Whole answers: nothing is withheld, how sure they are is said, a time is preferred, and the question is no hit of itself."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,10 @@ SAID = [
 ]
 
 
-@pytest.fixture(params=[True, False], ids=["words", "tree"])
-def app(request: pytest.FixtureRequest, data_dir: Path, clock: FakeClock) -> Iterator[App]:
-    """A few messages, and beside them many of no matter; found by the keyword index or by the tree alone."""
-    found = opened(data_dir, clock)
+@contextmanager
+def told_in(place: Path, indexed: bool) -> Iterator[App]:
+    """A few messages, and beside them many of no matter."""
+    found = opened(place, FakeClock())
     other = [
         draft(
             f"Parcel {n} went to the harbour office in crate {n * 7 % 31}.",
@@ -46,10 +47,30 @@ def app(request: pytest.FixtureRequest, data_dir: Path, clock: FakeClock) -> Ite
     told = [draft(text, at=at, session=session, role=role, source_id=session) for text, at, session, role in SAID]
     found.write([*told, *other], "test")
     found.derivation.run()
-    if request.param:
+    if indexed:
         found.accelerators.settle()
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["words", "tree"])
+def indexed(request: pytest.FixtureRequest) -> bool:
+    """Whether there is a keyword index, or the tree alone."""
+    return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def app(indexed: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """For tests that only ask."""
+    with told_in(tmp_path_factory.mktemp("told") / "data", indexed) as found:
+        yield found
+
+
+@pytest.fixture
+def own(indexed: bool, data_dir: Path) -> Iterator[App]:
+    """For tests that tell it more."""
+    with told_in(data_dir, indexed) as found:
+        yield found
 
 
 def test_an_answer_of_weak_evidence_is_shown_and_marked_weak(app: App) -> None:
@@ -130,16 +151,16 @@ def test_words_come_before_what_a_tool_put_out(app: App) -> None:
 
 
 @pytest.mark.parametrize("derived", [True, False], ids=["filed", "not filed yet"])
-def test_a_role_is_what_a_jump_finds_alone_filed_or_not(app: App, derived: bool) -> None:
+def test_a_role_is_what_a_jump_finds_alone_filed_or_not(own: App, derived: bool) -> None:
     """However many messages of others would come before."""
     late = [
         draft(f"zirconium gateway {n}", at=NOON - n, session="late", role=Role.ASSISTANT, source_id=f"l{n}") for n in range(1, 30)
     ]
-    app.write([*late, draft("about the zirconium gateway", at=NOON, session="me", source_id="me")], "test")
+    own.write([*late, draft("about the zirconium gateway", at=NOON, session="me", source_id="me")], "test")
     if derived:
-        app.derivation.run()
-    app.accelerators.settle()
-    layer, budget = app.teleport(LayerName.BM25), Budget(StopConditions(), app.clock)
+        own.derivation.run()
+    own.accelerators.settle()
+    layer, budget = own.teleport(LayerName.BM25), Budget(StopConditions(), own.clock)
 
     def sessions(role: str) -> set[str]:
         return {h.session_id for h in layer.search(Query("zirconium gateway", role=role, limit=3), budget).hits}
@@ -162,23 +183,23 @@ def test_a_role_is_kept_to_whatever_layers_answer(app: App, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("derived", [True, False], ids=["filed", "not filed yet"])
-def test_the_question_just_asked_is_not_a_hit(app: App, derived: bool) -> None:
+def test_the_question_just_asked_is_not_a_hit(own: App, derived: bool) -> None:
     question = "tell me where we keep the osmium key"
-    app.write([draft(question, at=NOON - 2000, session="now", source_id="now")], "test")
+    own.write([draft(question, at=NOON - 2000, session="now", source_id="now")], "test")
     if derived:
-        app.derivation.run()
-    found = app.ask(Query(question))
+        own.derivation.run()
+    found = own.ask(Query(question))
     assert found.hits[0].session_id == "key"
     assert "now" not in [h.session_id for h in found.hits]
 
 
-def test_a_question_that_was_asked_before_does_not_answer_itself(app: App) -> None:
+def test_a_question_that_was_asked_before_does_not_answer_itself(own: App) -> None:
     question = "Where do we keep the osmium key?"
-    app.write([draft(question, at="2026-02-01 09:00", session="before", source_id="before")], "test")
-    app.derivation.run()
+    own.write([draft(question, at="2026-02-01 09:00", session="before", source_id="before")], "test")
+    own.derivation.run()
     for asked in (question, "where do we keep the OSMIUM key"):
-        assert [h.session_id for h in app.ask(Query(asked)).hits][:1] == ["key"]
-        assert "before" not in [h.session_id for h in app.ask(Query(asked)).hits]
+        assert [h.session_id for h in own.ask(Query(asked)).hits][:1] == ["key"]
+        assert "before" not in [h.session_id for h in own.ask(Query(asked)).hits]
 
 
 @pytest.mark.parametrize("asked", [STATEMENT, STATEMENT.lower() + ".", f'"{STATEMENT}"'])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.superseded import Superseded
@@ -21,6 +21,7 @@ from memory_mcp.requests.expand import ExpandRequest, expand
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock
 from tests.requirements import requirement

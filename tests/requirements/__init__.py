@@ -8,32 +8,16 @@ The ids stand literally in the mark: `claims.py` reads them from the source, run
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
-from tests.requirements.bm25 import BM25
-from tests.requirements.bm25_index import BM25_INDEX
-from tests.requirements.contracts import CONTRACTS
-from tests.requirements.errors import ERRORS
-from tests.requirements.execution import EXECUTION
-from tests.requirements.goals import GOALS
-from tests.requirements.plan import PLAN
-from tests.requirements.policy import POLICY
-from tests.requirements.record import Requirement
+from tests.requirements.record import Requirement, read
 
 __all__ = ["ALL", "REQUIREMENTS", "Requirement", "requirement"]
 
-ALL: tuple[Requirement, ...] = (
-    *POLICY,
-    *EXECUTION,
-    *ERRORS,
-    *BM25,
-    *BM25_INDEX,
-    *GOALS,
-    *PLAN,
-    *CONTRACTS,
-)
+ALL: tuple[Requirement, ...] = tuple(one for path in sorted(Path(__file__).parent.glob("*.toml")) for one in read(path))
 
 REQUIREMENTS: Mapping[str, Requirement] = MappingProxyType({one.id: one for one in ALL})
 

@@ -4,8 +4,10 @@
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ from memory_mcp.storage.values import (
 )
 from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
 from tests.requirements import requirement
-from tests.waiting import PATIENCE
+from tests.waiting import beside, together
 
 DAY = NodeId("toc:day:2026-01-12")
 PAINT = KnownTopic(
@@ -447,42 +449,24 @@ def test_a_build_that_fails_half_way_leaves_nothing(store: Storage) -> None:
 
 def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store: Storage) -> None:
     batches = [run_of(10, start=ms("2026-01-12 09:00") + i * 1_000_000, session=f"s{i}") for i in range(25)]
-    torn: list[object] = []
-    done = threading.Event()
 
-    def read() -> None:
-        try:
-            while not done.is_set():
-                found = store.events.window(Scope(), limit=1000)
-                sizes = {s: sum(e.session_id == s for e in found) for s in {e.session_id for e in found}}
-                if set(sizes.values()) - {10} or found != sorted(found, key=lambda e: e.order):
-                    torn.append(sizes)
-                changes = store.outbox.after(0, 1000)
-                if [c.seq for c in changes] != list(range(1, len(changes) + 1)):
-                    torn.append(changes)
-        except Exception as error:
-            torn.append(error)
+    def read(done: threading.Event) -> None:
+        while not done.is_set():
+            found = store.events.window(Scope(), limit=1000)
+            assert set(Counter(e.session_id for e in found).values()) <= {10}
+            assert found == sorted(found, key=lambda e: e.order)
+            changes = store.outbox.after(0, 1000)
+            assert [c.seq for c in changes] == list(range(1, len(changes) + 1))
 
-    readers = [threading.Thread(target=read) for _ in range(8)]
-    for reader in readers:
-        reader.start()
-    for batch in batches:
-        store.events.append(batch)
-    done.set()
-    for reader in readers:
-        reader.join(PATIENCE)
-    assert not any(reader.is_alive() for reader in readers)
-    assert torn == []
+    with beside(*[read] * 8):
+        for batch in batches:
+            store.events.append(batch)
     assert store.events.last_seq() == 250
 
 
 def test_writers_on_many_threads_lose_nothing_and_number_everything_once(store: Storage) -> None:
     parts = [run_of(10, session=f"s{i}") for i in range(8)]
-    writers = [threading.Thread(target=store.events.append, args=(part,)) for part in parts]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(PATIENCE)
+    together(*[partial(store.events.append, part) for part in parts])
     stored = store.events.after(0, 1000)
     assert [s.seq for s in stored] == list(range(1, 81))
     assert {s.event.event_id for s in stored} == {e.event_id for part in parts for e in part}
@@ -1075,31 +1059,22 @@ def test_compaction_keeps_everything_and_the_store_stays_in_use(opened: Callable
 def test_readers_and_writers_wait_while_the_files_are_rewritten(opened: Callable[[], Storage]) -> None:
     store = opened()
     fill(store)
-    failures: list[Exception] = []
-    done = threading.Event()
 
-    def work(number: int) -> None:
-        try:
-            for i in range(1000):
-                if done.is_set():
-                    return
-                if number == 0:
-                    store.events.append([event(f"while compacting {i}", at=ms("2026-02-01 09:00") + i)])
-                elif len(store.events.after(0, 10_000)) < 35:
-                    raise AssertionError("events went missing while compacting")
-        except Exception as error:
-            failures.append(error)
+    def write(done: threading.Event) -> None:
+        for i in range(1000):
+            if done.is_set():
+                return
+            store.events.append([event(f"while compacting {i}", at=ms("2026-02-01 09:00") + i)])
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for _ in range(3):
-        store.compact()
-    done.set()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert failures == []
-    assert not any(thread.is_alive() for thread in threads)
+    def read(done: threading.Event) -> None:
+        for _ in range(1000):
+            if done.is_set():
+                return
+            assert len(store.events.after(0, 10_000)) >= 35, "events went missing while compacting"
+
+    with beside(write, read, read, read):
+        for _ in range(3):
+            store.compact()
     store.close()
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -40,7 +41,7 @@ from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Build, Request, Scope
 from tests.factories import event, node, run_of
 from tests.fakes import FakeClock
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, together
 
 FILE = "memory.duckdb"
 #: What an error must never tell anyone to do to a store.
@@ -590,22 +591,13 @@ def test_the_clock_of_a_real_store_is_the_machines_own() -> None:
 def test_the_mark_of_how_far_the_store_got_is_written_by_many_writers_at_once(tmp_path: Path) -> None:
     """Writers come to it after their transactions, side by side; none of them may fail over it."""
     store = open_storage(tmp_path / "data", "UTC")
-    failed: list[BaseException] = []
 
     def write(number: int) -> None:
-        try:
-            for step in range(30):
-                store.events.append([event(f"writer {number} step {step}", source_id=f"{number}-{step}")])
-        except BaseException as error:
-            failed.append(error)
+        for step in range(30):
+            store.events.append([event(f"writer {number} step {step}", source_id=f"{number}-{step}")])
 
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[partial(write, n) for n in range(8)])
     store.close()
-    assert failed == []
     assert json.loads((tmp_path / "data" / "high-water.json").read_text())["last_seq"] == 240
 
 

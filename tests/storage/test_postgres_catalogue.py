@@ -8,7 +8,7 @@ import pytest
 
 from memory_mcp.storage.postgres import migrations
 from memory_mcp.storage.postgres.database import Database
-from tests.postgres import Cluster, programs
+from tests.postgres import Cluster
 
 Raw = psycopg.Connection[Any]
 
@@ -33,15 +33,6 @@ _FOREIGN = "SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespa
 _DERIVED = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm', 'f')"
 _CODE = """SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
   UNION ALL SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal"""
-
-pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -16,20 +16,11 @@ from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_
 from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.storage.values import Request, Scope
 from tests.factories import event, run_of
-from tests.postgres import Cluster, programs
+from tests.postgres import Cluster
 from tests.waiting import PATIENCE
-
-pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed; Debian's package postgresql brings it")
 
 _BATCHES, _SIZE = 30, 6
 Opened = Callable[..., PostgresStorage]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

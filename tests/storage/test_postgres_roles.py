@@ -1,6 +1,5 @@
 """Which role a database knows the program as, asked of a real server."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +12,7 @@ from memory_mcp.errors import ConfigError
 from memory_mcp.storage.postgres.database import Database
 from memory_mcp.storage.postgres.roles import require_bound, role_at
 from memory_mcp.storage.settings import StorageSettings
-from tests.postgres import ROLE, Cluster, programs
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    if programs() is None:
-        pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
-    made = Cluster()
-    yield made
-    made.close()
+from tests.postgres import ROLE, Cluster
 
 
 @pytest.fixture(params=["superuser", "bypassrls"])

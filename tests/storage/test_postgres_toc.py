@@ -19,19 +19,16 @@ from memory_mcp.storage.postgres.toc import PostgresToc
 from memory_mcp.storage.values import Build, Scope, TermDelta
 from tests.factories import BILLING, SHOP, cut, event, grip, node, run_of
 from tests.fakes import FakeClock
-from tests.postgres import Cluster, programs
+from tests.postgres import Cluster
 
 DAY = NodeId("toc:day:2026-01-12")
 EVERY = ("0000", "9999-99")
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    if programs() is None:
-        pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
-    cluster = Cluster()
-    yield cluster.create()
-    cluster.close()
+def database(cluster: Cluster) -> str:
+    """A database that no other file's memories are in."""
+    return cluster.create()
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.derive.rebuild_toc import RebuildReport, RebuildToc
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.postgres.store import PostgresStorage
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.toc.check import Finding, check
 from tests.fakes import FakeClock
 
@@ -51,7 +52,7 @@ def run_sql(app: App, *statements: str) -> None:
             writer.head.resets += 1
         app.storage.reread()
         return
-    with engine(app)._con.writing() as con:
+    with engine(app).connection.writing() as con:
         for statement in statements:
             con.execute(statement)
     app.storage.reread()
@@ -59,7 +60,7 @@ def run_sql(app: App, *statements: str) -> None:
 
 def one(app: App, sql: str) -> object:
     """One value."""
-    con = app.storage.connection if isinstance(app.storage, PostgresStorage) else engine(app)._con
+    con = app.storage.connection if isinstance(app.storage, PostgresStorage) else engine(app).connection
     row = con.row(sql)
     assert row is not None
     return row[0]

@@ -15,27 +15,27 @@ class Session:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def add(self, text: str, role: Role, kind: EventType | None = None, **metadata: str) -> "Session":
+    def add(self, text: str, role: Role, *, kind: EventType | None = None, **metadata: str) -> "Session":
         at = START + len(self.events) * 60_000
         self.events.append(event(text, at, role=role, kind=kind, metadata=metadata, source_id=str(len(self.events))))
         return self
 
     def user(self, text: str, **metadata: str) -> "Session":
-        return self.add(text, Role.USER, **metadata)
+        return self.add(text, Role.USER, kind=None, **metadata)
 
     def agent(self, text: str) -> "Session":
         return self.add(text, Role.ASSISTANT)
 
     def runs(self, command: str, printed: str = "", status: str = "0") -> "Session":
         call = f"u{len(self.events)}"
-        self.add(f"Bash: {command}", Role.ASSISTANT, EventType.TOOL_CALL, tool="Bash", command=command, tool_use_id=call)
+        self.add(f"Bash: {command}", Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="Bash", command=command, tool_use_id=call)
         return self.add(printed or "(no output)", Role.TOOL, tool="Bash", tool_use_id=call, exit_status=status)
 
     def edits(self, file: str) -> "Session":
-        return self.add(f"Edit: {file}", Role.ASSISTANT, EventType.TOOL_CALL, tool="Edit", files=file, cwd="/home/dev/shop")
+        return self.add(f"Edit: {file}", Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="Edit", files=file, cwd="/home/dev/shop")
 
     def todo(self, *lines: str) -> "Session":
-        return self.add("\n".join(["TodoWrite:", *lines]), Role.ASSISTANT, EventType.TOOL_CALL, tool="TodoWrite")
+        return self.add("\n".join(["TodoWrite:", *lines]), Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="TodoWrite")
 
     @property
     def done(self) -> Doings:

@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
@@ -17,6 +17,7 @@ from memory_mcp.toc.statements import line_of, rules_of
 from memory_mcp.toc.told import stretches
 from tests.factories import SHOP, a_small_history, draft
 from tests.fakes import FakeClock
+from tests.filled import filled
 from tests.waiting import PATIENCE
 from tests.work import asked_of_the_store
 
@@ -24,9 +25,8 @@ OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to u
 
 
 @pytest.fixture
-def memory(clock: FakeClock) -> Iterator[App]:
-    app = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock, in_memory=True)
-    tell(app, *a_small_history(2))
+def memory(data_dir: Path, clock: FakeClock) -> Iterator[App]:
+    app = App(filled(data_dir, a_small_history(2)), clock)
     yield app
     app.close()
 

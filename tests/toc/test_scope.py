@@ -17,10 +17,9 @@ DAY = "2026-01-12"
 PERIODS = rollup_targets(DAY)
 
 
-@pytest.fixture
-def shared() -> App:
+def two_projects() -> App:
     """Two projects on one day, with a rare word in each."""
-    app = memory(
+    return memory(
         [
             draft(f"We decided that the {SECRET} adapter must never retry.", at=f"{DAY} 09:00", session="a", project=SHOP),
             draft(f"The {SECRET} adapter is the constraint of the release.", at=f"{DAY} 09:03", session="a", project=SHOP),
@@ -34,7 +33,24 @@ def shared() -> App:
             draft("The palladium importer is slow.", at=f"{DAY} 14:00", session="b", project=BILLING, agent="codex"),
         ]
     )
-    return app
+
+
+@pytest.fixture(scope="module")
+def shared() -> App:
+    """For tests that only read."""
+    return two_projects()
+
+
+@pytest.fixture
+def own() -> App:
+    """For tests that tell it more."""
+    return two_projects()
+
+
+@pytest.fixture(scope="module")
+def weeks() -> App:
+    """Two weeks of three projects, for tests that only read."""
+    return memory(a_small_history(2))
 
 
 def said(node: TocNode) -> str:
@@ -78,16 +94,16 @@ def test_a_segment_of_another_project_does_not_exist_for_the_scope(shared: App) 
     assert shared.tree.node(theirs.node_id, SHOP).node_id == theirs.node_id
 
 
-def test_periods_without_a_segment_of_the_scope_do_not_exist_for_it(shared: App) -> None:
-    shared.write([draft("only billing here", at="2026-02-10 09:00", session="c", project=BILLING)], "test")
-    shared.derivation.run()
+def test_periods_without_a_segment_of_the_scope_do_not_exist_for_it(own: App) -> None:
+    own.write([draft("only billing here", at="2026-02-10 09:00", session="c", project=BILLING)], "test")
+    own.derivation.run()
     february = NodeId("toc:month:2026-02")
-    assert shared.tree.children(NodeId("toc:year:2026"), SHOP) == ["toc:month:2026-01"]
-    assert february in shared.tree.children(NodeId("toc:year:2026"), BILLING)
-    assert shared.tree.nodes([february], SHOP) == {}
-    assert shared.tree.descendants(ROOT, TocLevel.DAY, SHOP) == [f"toc:day:{DAY}"]
+    assert own.tree.children(NodeId("toc:year:2026"), SHOP) == ["toc:month:2026-01"]
+    assert february in own.tree.children(NodeId("toc:year:2026"), BILLING)
+    assert own.tree.nodes([february], SHOP) == {}
+    assert own.tree.descendants(ROOT, TocLevel.DAY, SHOP) == [f"toc:day:{DAY}"]
     with pytest.raises(NotFound):
-        shared.tree.node(february, SHOP)
+        own.tree.node(february, SHOP)
 
 
 def test_the_root_counts_the_scope_alone(shared: App) -> None:
@@ -117,41 +133,39 @@ def test_a_context_holds_only_what_the_scope_may_read(shared: App) -> None:
         assert SECRET not in said(node).lower()
 
 
-def test_what_a_scope_reads_follows_the_store(shared: App) -> None:
+def test_what_a_scope_reads_follows_the_store(own: App) -> None:
     day = NodeId(f"toc:day:{DAY}")
-    before = shared.tree.node(day, BILLING)
-    shared.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
-    shared.derivation.run()
-    after = shared.tree.node(day, BILLING)
+    before = own.tree.node(day, BILLING)
+    own.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
+    own.derivation.run()
+    after = own.tree.node(day, BILLING)
     assert after.event_count == before.event_count + 1
     assert "osmium" in said(after).lower()
 
 
-def test_a_node_that_was_dropped_and_made_again_is_not_read_from_memory(shared: App) -> None:
+def test_a_node_that_was_dropped_and_made_again_is_not_read_from_memory(own: App) -> None:
     """Versions begin again at 1 after a drop; what was assembled before must not answer."""
     day = NodeId(f"toc:day:{DAY}")
-    assert "palladium" in said(shared.tree.node(day, BILLING)).lower()
-    shared.storage.toc.drop_nodes([day])
-    shared.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
-    shared.derivation.run()
-    assert shared.storage.toc.nodes([day])[day].version == 1
-    assert shared.tree.node(day, BILLING).event_count == 3
+    assert "palladium" in said(own.tree.node(day, BILLING)).lower()
+    own.storage.toc.drop_nodes([day])
+    own.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
+    own.derivation.run()
+    assert own.storage.toc.nodes([day])[day].version == 1
+    assert own.tree.node(day, BILLING).event_count == 3
 
 
 @pytest.mark.parametrize("project", [SHOP, BILLING, SITE])
-def test_over_weeks_no_period_of_a_scope_names_another_projects_files(project: str) -> None:
-    app = memory(a_small_history(2))
+def test_over_weeks_no_period_of_a_scope_names_another_projects_files(weeks: App, project: str) -> None:
+    told = [d for d in a_small_history(2) if d.project == project]
     others = {SHOP: "src/", BILLING: "billing/", SITE: "web/"}
     own = others.pop(project)
-    for node in app.storage.toc.all_nodes():
+    for node in weeks.storage.toc.all_nodes():
         if level_of(node.node_id) is TocLevel.SEGMENT:
             continue
-        scoped = app.tree.node(node.node_id, project)
+        scoped = weeks.tree.node(node.node_id, project)
         assert not any(prefix in said(scoped) for prefix in others.values()), scoped.node_id
         assert own in said(scoped)
-        mine = [d for d in a_small_history(2) if d.project == project and scoped.start_ms <= (d.timestamp or 0) < scoped.end_ms]
-        assert scoped.event_count == len(mine)
-    app.close()
+        assert scoped.event_count == sum(scoped.start_ms <= (d.timestamp or 0) < scoped.end_ms for d in told)
 
 
 def test_a_day_of_nobody_is_found_under_no_project_as_its_own_scope() -> None:

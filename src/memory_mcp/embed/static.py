@@ -55,19 +55,21 @@ class Static:
 
         """
         vocabulary = tokenizer.get_vocab()
-        self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+        #: The tokens, by number.
+        self.tokens = sorted(vocabulary, key=vocabulary.__getitem__)
         self._rows = found["embeddings"]
         self._weights, self._mapping = found.get("weights"), found.get("mapping")
-        if self._mapping is None and len(self._rows) != len(self._tokens):
-            raise ValueError(f"it has {len(self._tokens)} tokens and rows for {len(self._rows)}")
+        if self._mapping is None and len(self._rows) != len(self.tokens):
+            raise ValueError(f"it has {len(self.tokens)} tokens and rows for {len(self._rows)}")
         self._tokenizer = tokenizer
-        self._unknown = _unknown_of(tokenizer)
+        #: The number of the token for what is unknown; None if there is none.
+        self.unknown = _unknown_of(tokenizer)
         self._normalize = bool(config.get("normalize", False))
         self._characters: int | None = None
         longest = config.get("max_length", _LONGEST)
         if longest is not None:
             # Nearly everything cut off here would also be cut off by the token limit.
-            self._characters = longest * int(np.median([len(token) for token in self._tokens]))
+            self._characters = longest * int(np.median([len(token) for token in self.tokens]))
             tokenizer.enable_truncation(longest)
         else:
             tokenizer.no_truncation()
@@ -80,7 +82,7 @@ class Static:
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return `(texts, dimensions)` rows, zeros for a text without tokens."""
-        ids = self._ids([text[: self._characters] for text in texts])
+        ids = self.token_ids([text[: self._characters] for text in texts])
         kept = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
         out = np.zeros((len(ids), self.dim), dtype=kept)
         if self._mapping is None and self._weights is None:
@@ -101,13 +103,13 @@ class Static:
         unit: NDArray[Any] = (wide / (np.linalg.norm(wide, axis=1, keepdims=True) + 1e-32)).astype(kept)
         return unit
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each text, without the unknown one."""
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of each text's tokens, without the unknown one; none for a text of mostly unknown words."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
-        if self._unknown is None:
+        if self.unknown is None:
             return encoded
-        return [self._known(ids, text, self._unknown) for ids, text in zip(encoded, prepared, strict=True)]
+        return [self._known(ids, text, self.unknown) for ids, text in zip(encoded, prepared, strict=True)]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
@@ -128,12 +130,12 @@ class Static:
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
-        return frozenset(t.strip(_SPACES).lower() for t in self._tokens)
+        return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
 
     @cached_property
     def _begins_word(self) -> list[bool]:
         """Whether each token begins a word; digits and punctuation do not count."""
-        return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self._tokens]
+        return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
 
 
 def load(folder: Path) -> Static:

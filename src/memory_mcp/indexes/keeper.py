@@ -42,13 +42,14 @@ class Keeper:
     ) -> None:
         self._storage = storage
         self.index = index
-        self._workshop = workshop
+        self.workshop = workshop
         index.merge_aside = workshop.merging
         self._give_way = give_way
         self._building = threading.Lock()
         #: Documents of the current build so far; None without one.
         self._built: int | None = None
-        self._thread: threading.Thread | None = None
+        #: The thread of the last build that was begun in the background.
+        self.builder: threading.Thread | None = None
         self._failures, self._wait_until = 0, 0.0
         self._failed_builds, self._build_from = 0, 0.0
         self.last_rebuild_secs: float | None = None
@@ -151,9 +152,9 @@ class Keeper:
         """Start a rebuild in the background, unless one is running or has just failed."""
         if time.monotonic() < self._build_from:
             return
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._heal, name=f"building {self.index.kind.name}", daemon=True)
-            self._thread.start()
+        if self.builder is None or not self.builder.is_alive():
+            self.builder = threading.Thread(target=self._heal, name=f"building {self.index.kind.name}", daemon=True)
+            self.builder.start()
 
     def _heal(self) -> None:
         try:
@@ -182,7 +183,7 @@ class Keeper:
                 on_progress(done)
 
             with BUILDS.turn(lambda: self._ended), span("index_rebuild"):
-                done = rebuild(self._storage, self.index, self._workshop, count, self._give_way, keep_cutoffs)
+                done = rebuild(self._storage, self.index, self.workshop, count, self._give_way, keep_cutoffs)
             self.last_rebuild_secs = time.monotonic() - began
             return Rebuilt(done, int(self.last_rebuild_secs * 1000))
         finally:

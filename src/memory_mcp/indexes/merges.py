@@ -10,7 +10,7 @@ _GROUP = 4
 #: Documents above which a part is not merged; no part of more than twice as many is made, because merging takes a kilobyte of
 #: memory each. Every part costs a search a millisecond: 500,000 documents take 18.6 ms a question in one part and 23.2 in
 #: four, and merging them takes 7 s (measured).
-_MOST = 262_144
+MOST = 262_144
 #: Documents of a large part, and the least share (one in ...) of new ones that it is merged for.
 _LARGE, _WORTH = 131_072, 8
 #: Least share and number of replaced documents for which a part is rewritten alone: the first event after a start replaces a
@@ -35,7 +35,7 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     groups = []
     tiers: dict[int, list[int]] = {}
     for place, size in enumerate(sizes):
-        if size.living <= _MOST:
+        if size.living <= MOST:
             tier, living = 0, size.living
             while living > _FLOOR:
                 living //= _RATIO
@@ -57,9 +57,9 @@ def whole(sizes: Sequence[Size]) -> list[list[int]]:
 
     Leaves out the largest parts, and a lone large one if little was added, unless half of it was replaced.
     """
-    large = sum(_LARGE < s.living <= _MOST for s in sizes)
+    large = sum(_LARGE < s.living <= MOST for s in sizes)
     little = sum(s.living for s in sizes if s.living <= _LARGE) * _WORTH < _LARGE
-    most = _LARGE if large == 1 and little else _MOST
+    most = _LARGE if large == 1 and little else MOST
     groups = _bounded([place for place, size in enumerate(sizes) if size.living <= most], sizes)
     taken = {place for group in groups for place in group}
     return groups + [[place] for place, size in enumerate(sizes) if place not in taken and size.is_stale(1)]
@@ -71,7 +71,7 @@ def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
     total = 0
     for place in places:
         total += sizes[place].living
-        if total > 2 * _MOST:
+        if total > 2 * MOST:
             groups.append([])
             total = sizes[place].living
         groups[-1].append(place)

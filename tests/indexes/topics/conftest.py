@@ -10,13 +10,14 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.clock import Clock
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.child import Maker
 from memory_mcp.indexes.topics.frames import Hello
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.model.event import EventDraft
+from memory_mcp.storage.settings import StorageSettings
 from tests.fakes import FakeClock
 from tests.topics_material import themed
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from memory_mcp.indexes.topics import build
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import View
 from memory_mcp.indexes.topics.graph import TopicGraph
+from memory_mcp.indexes.topics.grouping import groups
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import EventDraft
@@ -68,7 +70,7 @@ def links(graph: TopicGraph) -> dict[str, set[str]]:
 def grouped_by_job(app: App) -> bool:
     """What a minute does: whether the job began to group, and its end."""
     begun = app.scheduler.run_now("group_topics").counts["begun"]
-    thread = topics_of(app)._thread
+    thread = topics_of(app).builder
     if begun and thread is not None:
         thread.join(PATIENCE)
     return bool(begun)
@@ -82,7 +84,7 @@ def test_what_was_grouped_is_read_and_not_grouped_again(memory: App, keeper: Top
     assert (status.healthy, status.topic_count, status.segments, status.behind) == (True, len(THEMES), 72, 0)
     assert (status.generation, status.last_commit_ms) == (1, memory.clock.now_ms())
     assert status.message == "grouped by terms alone: the vector index is off"
-    assert status.size_bytes == sum(p.stat().st_size for p in files_of(keeper._home.parts))
+    assert status.size_bytes == sum(p.stat().st_size for p in files_of(keeper.home.parts))
     assert not grouped_by_job(memory)
     assert Here.begun == 0
 
@@ -143,7 +145,7 @@ def test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_g
     memory: App, keeper: TopicKeeper, time_passes: FakeClock, damage: Callable[[Path], None], name: str
 ) -> None:
     before = links(keeper.graph())
-    (path,) = (p for p in files_of(keeper._home.directory) if p.name == name)
+    (path,) = (p for p in files_of(keeper.home.directory) if p.name == name)
     damage(path)
     time_passes.advance(1.1)
     status = keeper.status()
@@ -176,7 +178,7 @@ def test_damage_met_at_the_start_is_never_believed(directory: Path, damage: Call
 
 def test_damage_that_nobody_asked_about_is_noticed_by_the_job(memory: App, keeper: TopicKeeper, time_passes: FakeClock) -> None:
     keeper.graph()
-    shutil.rmtree(keeper._home.directory)
+    shutil.rmtree(keeper.home.directory)
     time_passes.advance(1.1)
     assert grouped_by_job(memory)
     assert keeper.status().healthy
@@ -189,7 +191,7 @@ def test_the_folder_deleted_the_same_ids_labels_pins_and_history_come_back(memor
     memory.topics().label(named, "What we sell", None, "agent")
     memory.topics().pin(named, True, None, "agent")
     memory.close()
-    shutil.rmtree(keeper._home.directory)
+    shutil.rmtree(keeper.home.directory)
     again = over(memory.settings.storage.directory)
     assert grouped_by_job(again)
     graph = topics_of(again).graph()
@@ -349,12 +351,11 @@ def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_
     keeper.graph()
     monkeypatch.setattr(keeping, "_PLACED", 5)
     said(memory, themed(6, start=72))
-    read = []
-    outbox_after = memory.storage.outbox.after
-    monkeypatch.setattr(memory.storage.outbox, "after", lambda *a: (read.append(a), outbox_after(*a))[1])
-    assert len(keeper.graph().rows) == 72
-    assert keeper.status().behind > 0
-    assert len(read) == 1
+    outbox = memory.storage.outbox
+    with patch.object(outbox, "after", wraps=outbox.after) as read:
+        assert len(keeper.graph().rows) == 72
+        assert keeper.status().behind > 0
+    assert read.call_count == 1
 
 
 # identity
@@ -372,7 +373,7 @@ def test_a_tenth_more_segments_keeps_the_ids_of_nine_topics_in_ten(memory: App, 
 def test_a_merge_and_a_split_are_told_and_an_old_id_leads_on(keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = keeper.graph()
     before = links(graph)
-    found = build.groups
+    found = groups
     first, second = sorted(before)[:2]
 
     def merged(*given: Any) -> Any:
@@ -414,9 +415,9 @@ def test_what_a_graph_tells_of_is_found_while_the_store_knows_a_newer_grouping(
 ) -> None:
     before = ids(keeper.graph())
     with monkeypatch.context() as cut_off:
-        found = build.groups
+        found = groups
         cut_off.setattr(build, "groups", lambda *given: found(*given) * 0)
-        cut_off.setattr(keeper._home, "put", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
+        cut_off.setattr(keeper.home, "put", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
         with pytest.raises(OSError, match="No space"):
             keeper.rebuild()
     memory.close()
@@ -514,8 +515,8 @@ def test_a_grouping_that_fails_is_told_counted_and_tried_again_in_a_minute(
     assert grouped_by_job(memory)
     assert keeper.status().last_error == ""
     assert (counted("topics_rebuild_errors_total") - errors, counted("topics_rebuild_total") - runs) == (1, 2)
-    parts = {p.name for p in (keeper._home.directory / "parts").iterdir()}
-    manifest = Home(keeper._home.directory).current()
+    parts = {p.name for p in (keeper.home.directory / "parts").iterdir()}
+    manifest = Home(keeper.home.directory).current()
     assert manifest is not None
     assert parts == {p.name for p in manifest.parts}, "nothing is left lying about"
 
@@ -536,7 +537,7 @@ def test_a_second_grouping_at_the_same_time_is_refused(keeper: TopicKeeper, monk
     assert set(refused) == {"topics are being looked for already"}
 
 
-def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: Path) -> None:
+def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: Path, time_passes: FakeClock) -> None:
     shutil.rmtree(directory / "indexes" / "topics")
     (directory / "indexes" / "topics").write_text("a file")
     app = over(directory)
@@ -544,7 +545,7 @@ def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: P
     assert grouped_by_job(app)
     assert topics_of(app).status().last_error
     os.unlink(directory / "indexes" / "topics")  # noqa: PTH108
-    topics_of(app)._retry_at = 0.0
+    time_passes.advance(60.1)
     assert grouped_by_job(app)
     assert topics_of(app).status().healthy
     app.close()

@@ -19,5 +19,5 @@ def test_what_is_in_no_group_counts_in_three_ways() -> None:
     assert found.groups == 1
     assert found.ungrouped == 0.6
     assert found.one[0] == pytest.approx(3 / 4)
-    assert found.alone == (1.0, pytest.approx(1.0))
+    assert found.alone == pytest.approx((1.0, 1.0))
     assert found.without[0] == 1.0

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory_mcp.indexes.topics.naming import MAX_KEYWORDS, MAX_LABEL, Name, names
+from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.naming import MAX_KEYWORDS, names
 from memory_mcp.indexes.topics.reading import Doc, Texts
+from memory_mcp.model.topic import MAX_LABEL
 
 GARDEN = [
     Doc("Planned the vegetable garden: beans along the fence", ("The vegetable garden needs more compost",), ("beans", "fence")),

@@ -28,9 +28,10 @@ _PROCESS = """
 import json, sys
 from pathlib import Path
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.layers.base import Query
+from memory_mcp.storage.settings import StorageSettings
 import memory_mcp.children as children
 started = []
 begin = children.Child.__init__
@@ -145,13 +146,15 @@ def test_grouping_placing_and_asking_are_spans(memory: App, keeper: TopicKeeper,
 
 
 @requirement("policy:FR-01", "contract:layer-5")
-def test_the_status_counts_topics_and_says_what_is_wrong(memory: App, keeper: TopicKeeper) -> None:
+def test_the_status_counts_topics_and_says_what_is_wrong(
+    memory: App, keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def topics() -> tuple[bool, bool, int, str]:
         (one,) = (s for s in memory.engine.statuses() if s.name == "topics")
         return one.enabled, one.healthy, one.count, one.reason
 
     assert topics() == (True, True, len(THEMES), "grouped by terms alone: the vector index is off")
-    next(keeper._home.parts.iterdir()).joinpath("topics.json").write_text("{}")
-    keeper._looked = 0.0
+    next(keeper.home.parts.iterdir()).joinpath("topics.json").write_text("{}")
+    monkeypatch.setattr(keeping, "_LOOK", -1.0)
     assert topics() == (True, False, 0, "its files were changed or removed from outside; it is built again")
     assert topics_of(memory).status().generation == 0

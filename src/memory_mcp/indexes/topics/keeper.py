@@ -71,7 +71,7 @@ class TopicKeeper:
         """Keep the graph in `directory`; `embedder` returns the embedder, None to use terms alone."""
         self._storage = storage
         self._store_id = storage.stats(text=False).store_id
-        self._home = Home(directory)
+        self.home = Home(directory)
         self._clock = clock
         self._settings = settings
         self._embedder = embedder
@@ -87,7 +87,8 @@ class TopicKeeper:
         self._changed: set[NodeId] = set()
         self._looked = 0.0
         self._child: Child | None = None
-        self._thread: threading.Thread | None = None
+        #: The thread of the last grouping that was begun in the background.
+        self.builder: threading.Thread | None = None
         self._ended = False
         self._retry_at = 0.0
         #: The last embedded text: embedder, text, vector.
@@ -152,14 +153,14 @@ class TopicKeeper:
         """Read the files if not done yet, and detect changes of them."""
         if self._health is Health.HEALTHY and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
-            if self._manifest is None or self._home.stamps(self._manifest) != self._stamps:
+            if self._manifest is None or self.home.stamps(self._manifest) != self._stamps:
                 self._lose("its files were changed or removed from outside; it is built again")
         if self._health is Health.LOADING:
             self._load()
 
     def _load(self) -> None:
         try:
-            manifest = self._home.current()
+            manifest = self.home.current()
             if manifest is None:
                 self._health = Health.BUILDING
                 return
@@ -167,8 +168,8 @@ class TopicKeeper:
             if manifest.fingerprint != self._fingerprint() or len(manifest.parts) != 1:
                 raise IndexUnreadable("it was built by another version or with other settings")
             part = manifest.parts[0]
-            stamps = self._home.stamps(manifest)
-            stored = read(self._home.parts / part.name, part.files, self._home.directory)
+            stamps = self.home.stamps(manifest)
+            stored = read(self.home.parts / part.name, part.files, self.home.directory)
         except IndexUnreadable as error:
             self._lose(error.message)
         except Exception as error:
@@ -278,7 +279,7 @@ class TopicKeeper:
 
     def _current(self) -> Manifest | None:
         try:
-            return self._home.current()
+            return self.home.current()
         except IndexUnreadable:
             return None
 
@@ -286,8 +287,8 @@ class TopicKeeper:
         """Start a grouping in a thread if one is due; return whether it did."""
         if not self.due():
             return False
-        self._thread = threading.Thread(target=self._try, name="grouping topics", daemon=True)
-        self._thread.start()
+        self.builder = threading.Thread(target=self._try, name="grouping topics", daemon=True)
+        self.builder.start()
         return True
 
     def _try(self) -> None:
@@ -326,12 +327,12 @@ class TopicKeeper:
         position = Position(last, mark=named(self._storage, last))
         fingerprint = self._fingerprint()
         embedder = self._embedder()
-        self._home.prepare()
+        self.home.prepare()
         token = f"t{time.time_ns():x}"
         part = f"{token}-1"
-        self._home.building.add(token)
+        self.home.building.add(token)
         model = str(embedder.fingerprint()["folder"]) if embedder else ""
-        child = self._child = Child("memory_mcp.indexes.topics.child", Hello(str(self._home.parts / part), model))
+        child = self._child = Child("memory_mcp.indexes.topics.child", Hello(str(self.home.parts / part), model))
         try:
             child.begin()
             count = sum(cast("int", n) for n in child.ask_all(self._frames()))
@@ -341,17 +342,17 @@ class TopicKeeper:
             self._storage.topics.replace(made.known)
             failpoint("topics.known")
             entry = PartEntry(part, made.files)
-            number = self._home.next_number()
+            number = self.home.next_number()
             manifest = Manifest(number, self._store_id, fingerprint, position, (entry,), at_ms)
             with self._lock:
-                self._home.put(manifest)
+                self.home.put(manifest)
                 self._health = Health.LOADING
                 self._load()
-                self._home.sweep(manifest)
+                self.home.sweep(manifest)
         finally:
             self._child = None
             child.end()
-            self._home.building.discard(token)
+            self.home.building.discard(token)
         return count
 
     def forget(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
@@ -368,7 +369,7 @@ class TopicKeeper:
                 changed = {segment_key_of(node) or 0 for node in self._changed}
                 if graph is not None and changed.isdisjoint(segments) and not graph.tells(segments, holds):
                     return False
-                shutil.rmtree(self._home.directory, ignore_errors=True)
+                shutil.rmtree(self.home.directory, ignore_errors=True)
                 self._health, self._reason, self._graph, self._manifest, self._stamps = Health.BUILDING, "", None, None, None
                 self._position, self._changed = Position(), set()
                 return graph is not None
