@@ -46,7 +46,8 @@ class Place:
         script = Path(sys.executable).with_name("memory-mcp")
         #: The installed command as a user's client starts it.
         self.command = [str(script)] if script.exists() else [sys.executable, "-m", "memory_mcp"]
-        self._settings = {
+        #: What the commands of this place get in their environment; it can be changed between two of them.
+        self.settings = {
             "MEMORY_MCP_STORAGE__DATA_DIR": str(self.directory),
             "MEMORY_MCP_STORAGE__TIMEZONE": "UTC",
             "MEMORY_MCP_SERVER__IDLE_EXIT_SECS": str(idle),
@@ -56,15 +57,10 @@ class Place:
             **(more or {}),
         }
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """What the commands of this place get in their environment; it can be changed between two of them."""
-        return self._settings
-
     def environment(self) -> dict[str, str]:
         """What a shell would pass on, and the settings of this place."""
         foreign = ("MEMORY_MCP_", "CLAUDE", "XDG_")
-        return {k: v for k, v in os.environ.items() if not k.startswith(foreign)} | self._settings
+        return {k: v for k, v in os.environ.items() if not k.startswith(foreign)} | self.settings
 
     def server(self, *words: str) -> StdioServerParameters:
         """How an MCP client starts the server on a pipe."""

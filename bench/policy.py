@@ -151,7 +151,7 @@ def run(events: int, store: Path | None, tiers: list[int], count: int) -> list[T
         for tier in tiers:
             with Place(root, more=TIERS[tier]) as place:
                 place.directory = store or place.directory
-                place._settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(place.directory)
+                place.settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(place.directory)
                 found.append(anyio.run(measured, place, tier, questions(count)))
                 place.stop()
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widgets import OptionList
 
 from memory_mcp.app import App
@@ -69,9 +70,14 @@ class Asked:
         return [arguments for known, arguments in self.asked if known == name]
 
 
+def strips(pilot: Pilot[None]) -> list[Strip]:
+    """The lines on the screen, as they are drawn."""
+    return pilot.app.screen._compositor.render_strips()
+
+
 def screen(pilot: Pilot[None]) -> str:
     """The text on the screen."""
-    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+    return "\n".join(strip.text for strip in strips(pilot))
 
 
 async def seen(pilot: Pilot[None], *wanted: str) -> str:
@@ -307,9 +313,9 @@ async def test_stored_text_is_neither_markup_nor_does_it_steer_the_terminal(app:
         await seen(pilot, "[@click=app.quit]x")
         shown = screen(pilot)
         assert not set(shown) & {chr(c) for c in (*range(10), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F))}
-        strips = pilot.app.screen._compositor.render_strips()
-        actions = {key for strip in strips for s in strip if s.style for key in s.style.meta if key.startswith("@")}
-        links = {s.style.link for strip in strips for s in strip if s.style}
+        drawn = strips(pilot)
+        actions = {key for strip in drawn for s in strip if s.style for key in s.style.meta if key.startswith("@")}
+        links = {s.style.link for strip in drawn for s in strip if s.style}
         assert (actions, links) == (set(), {None})
 
 
@@ -320,10 +326,8 @@ async def test_it_is_readable_without_colours_in_eighty_columns(shop: App, monke
         await pilot.press("slash", *"retry queue postgres", "enter")
         shown = await seen(pilot, "━Results", "▌ 2026-01-12 09:02", "q Quit")
         assert {len(line) for line in shown.splitlines()} == {80}
-        strips = pilot.app.screen._compositor.render_strips()
-        filtered = [
-            s for strip in strips for s in strip.apply_filter(pilot.app._filters[-1], pilot.app.screen.background_colors[1])
-        ]
+        colourless, background = pilot.app._filters[-1], pilot.app.screen.background_colors[1]
+        filtered = [s for strip in strips(pilot) for s in strip.apply_filter(colourless, background)]
         colours = {c.name for s in filtered if s.style for c in (s.style.color, s.style.bgcolor) if c is not None}
         assert colours == {"default"}
 
@@ -334,7 +338,7 @@ async def test_wide_characters_and_right_to_left_text_keep_their_columns(app: Ap
         await seen(pilot, "January", "決定しました")
         await pilot.press("t", "l", "l", "enter")
         await seen(pilot, "━Conversation", "قررنا")
-        assert {strip.cell_length for strip in pilot.app.screen._compositor.render_strips()} == {80}
+        assert {strip.cell_length for strip in strips(pilot)} == {80}
 
 
 async def test_an_error_is_said_as_it_is_and_the_browser_goes_on(shop: App) -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -110,19 +109,14 @@ def test_help_is_the_same_whether_one_command_was_loaded_or_all(monkeypatch: pyt
     monkeypatch.setenv("COLUMNS", "100")
     whole = build_parser()
     assert build_parser([]).format_help() == whole.format_help()
-    for name, parser in _commands(whole).items():
+    for name, parser in whole.choices().items():
         one = build_parser([name])
         assert one.format_help() == whole.format_help()
-        assert _commands(one)[name].format_help() == parser.format_help()
-
-
-def _commands(parser: Any) -> dict[str, Any]:
-    found: dict[str, Any] = parser._subparsers._group_actions[0].choices
-    return found
+        assert one.choices()[name].format_help() == parser.format_help()
 
 
 def test_every_command_explains_itself(cli: Cli) -> None:
-    for name in _commands(build_parser()):
+    for name in build_parser().choices():
         shown = cli(name, "--help")
         assert shown.status == 0
         about = registry.COMMANDS[name]

@@ -41,12 +41,13 @@ from mcp.types import (
 from pydantic import BaseModel, Field
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.daemon.http import MAX_BODY, bind
 from memory_mcp.daemon.routes import Asked, Connection, route_of, routes
 from memory_mcp.daemon.security import Guard, Rules
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
+from memory_mcp.storage.settings import StorageSettings
 
 #: A picture of one point, and a sound of no length.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="

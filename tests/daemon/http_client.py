@@ -63,7 +63,7 @@ class Caller:
         if self.session:
             return {}
         name = params.get("name", params.get("uri"))
-        named = {"Mcp_Name": name} if method in ("tools/call", "prompts/get", "resources/read") else {}
+        named = {"Mcp_Name": str(name)} if method in ("tools/call", "prompts/get", "resources/read") else {}
         return {"MCP_Protocol_Version": MODERN, "Mcp_Method": method, **named}
 
     def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:

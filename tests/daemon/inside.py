@@ -17,7 +17,7 @@ class Inside(Place):
 
     def run(self, *words: str, stdin: str = "", patience: float = PATIENCE) -> "subprocess.CompletedProcess[str]":
         """See Place; a command that is to be killed is a process."""
-        if VARIABLE in self._settings:
+        if VARIABLE in self.settings:
             return super().run(*words, stdin=stdin, patience=patience)
         given, out, err = (io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8") for text in (stdin, "", ""))
         mask = os.umask(0o022)

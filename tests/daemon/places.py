@@ -63,6 +63,6 @@ def call(place: Place, words: tuple[str, ...], more: dict[str, str], *calls: tup
     async def main() -> list[dict[str, Any]]:
         with anyio.fail_after(PATIENCE):
             async with Client(stdio_client(given)) as client:
-                return [dict((await client.call_tool(n, a)).structured_content or {}) for n, a in calls]  # type: ignore[union-attr]
+                return [dict((await client.call_tool(n, a)).structured_content or {}) for n, a in calls]
 
     return anyio.run(main)

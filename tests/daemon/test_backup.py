@@ -49,6 +49,10 @@ class Load:
         for thread in self._threads:
             thread.join(PATIENCE)
 
+    def wait(self, beyond: int) -> None:
+        """Wait until more than so many statements were acknowledged."""
+        until(lambda: len(self.moment()[0]) > beyond, "for more writes")
+
     def _run(self, writer: int) -> None:
         async def work(client: Client) -> None:
             number = 0
@@ -96,7 +100,7 @@ def drill(place: Place, tmp_path: Path, rounds: int) -> None:
             before, _ = load.moment()
             made = json.loads(place.ok("backup", str(folder), "--json"))
             bounds.append((Path(made["path"]), before, load.moment()[1]))
-            until(lambda known=before: len(load.moment()[0]) > len(known) + WRITERS, "for more writes")
+            load.wait(len(before) + WRITERS)
     place.stop()
     whole = stored(place.directory)
     assert len(backups(folder)) == rounds
@@ -172,11 +176,11 @@ def filled(tmp_path: Path, template: Path) -> Iterator[Place]:
 
 def killed(place: Place, point: str, *words: str) -> None:
     """Run a command that is killed at a failpoint."""
-    place._settings[VARIABLE] = point
+    place.settings[VARIABLE] = point
     try:
         assert place.run(*words).returncode == -9
     finally:
-        del place._settings[VARIABLE]
+        del place.settings[VARIABLE]
 
 
 @pytest.mark.parametrize("point", ["backup.events_written", "backup.written"])

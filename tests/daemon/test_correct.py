@@ -20,7 +20,7 @@ QUESTION = ("intelligent_search", {"query": "how are the parcels shipped by falc
 def grip(place: Place) -> str:
     """Two statements are stored; the grip of the first."""
     place.ok("ingest", "-", stdin=said(SHOP, OLD, 9) + said(SHOP, "The zebrafish tank leaks again.", 10))
-    return quoting(place, OLD)["grip_ids"][0]
+    return str(quoting(place, OLD)["grip_ids"][0])
 
 
 def ask(place: Place) -> list[dict[str, Any]]:

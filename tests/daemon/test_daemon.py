@@ -16,6 +16,7 @@ import pytest
 from bench.place import Place
 from memory_mcp import paths
 from memory_mcp.client import link
+from memory_mcp.client.door import connect
 from memory_mcp.storage.lock import file_system_of
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.waiting import PATIENCE, until
@@ -222,7 +223,7 @@ def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
 
 def _pid_unchecked(place: Place) -> int:
     try:
-        line = link.greet(link.connect(str(place.directory)), "rpc", link.Wanted(str(place.directory)))
+        line = link.greet(connect(str(place.directory)), "rpc", link.Wanted(str(place.directory)))
     except (OSError, ValueError):
         return 0
     line.close()

@@ -12,6 +12,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.model.event import Event
+from memory_mcp.model.ids import EventId, GripId
 from memory_mcp.storage.duckdb import blocks, open_storage
 from tests.daemon.places import look, needs_proc
 from tests.daemon.test_loss import asked, write
@@ -147,16 +148,16 @@ def test_pins_and_acts_behind_the_damage_of_a_log_come_back(place: Place) -> Non
     store.close()
 
 
-def events(directory: Path) -> dict[str, Event]:
+def events(directory: Path) -> dict[EventId, Event]:
     store = open_storage(directory)
     found = {s.event.event_id: s.event for batch in store.events.iter_all() for s in batch}
     store.close()
     return found
 
 
-def grips_of(place: Place) -> list[str]:
+def grips_of(place: Place) -> list[GripId]:
     found = place.ok("search", "fender looks", "--all")
-    return sorted(set(re.findall(r"grip:[0-9]+:[0-9a-z]+", found)))
+    return sorted({GripId(one) for one in re.findall(r"grip:[0-9]+:[0-9a-z]+", found)})
 
 
 def noise(file: Path, column: str) -> None:

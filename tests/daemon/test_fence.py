@@ -108,7 +108,7 @@ def test_nor_does_any_in_what_a_hook_or_a_command_prints(tmp_path: Path) -> None
                 "cwd": "/home/u/x",
                 "prompt": f"We decided that the {WORD} counter number {number} is kept in the ledger",
             }
-            place._settings["MEMORY_MCP_PROJECT"] = f"project{number % 3}\n{LAYERED[number]}"
+            place.settings["MEMORY_MCP_PROJECT"] = f"project{number % 3}\n{LAYERED[number]}"
             told = place.run("hook", "claude-code", stdin=json.dumps(payload)).stdout
             text = json.loads(told)["hookSpecificOutput"]["additionalContext"]
             assert fenced_once(text)

@@ -11,6 +11,7 @@ import pytest
 
 from bench.place import Place, wait_for
 from memory_mcp.client import lines, link
+from memory_mcp.client.door import connect
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 
@@ -143,7 +144,7 @@ def test_a_client_that_takes_no_answers_is_not_read_on_and_holds_up_nobody_else(
     with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
         other = Raw(place)
         sent: list[int] = []
-        line = link.greet(link.connect(str(place.directory)), "mcp", link.Wanted(str(place.directory)))
+        line = link.greet(connect(str(place.directory)), "mcp", link.Wanted(str(place.directory)))
         line.sock.sendall(HELLO + b"\n")
 
         def ask() -> None:
@@ -180,7 +181,7 @@ class Counted(bytes):
 
     searched = 0
 
-    def split(self, *words: Any) -> list[bytes]:  # type: ignore[override]
+    def split(self, *words: Any) -> list[bytes]:
         Counted.searched += len(self)
         return super().split(*words)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.types import TextContent, TextResourceContents
 
 from bench.place import Place
 from memory_mcp.storage.duckdb import open_storage
@@ -96,8 +97,8 @@ def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place:
     status, out = typed(place, "y\n", "admin", "acknowledge-loss")
     assert (status, "Acknowledged" in out) == (0, True), out
     place.stop()
-    status = asked(place, "get_retrieval_status")
-    assert ("healthy" in status, status.get("notices")) == (False, None)
+    retrieval = asked(place, "get_retrieval_status")
+    assert ("healthy" in retrieval, retrieval.get("notices")) == (False, None)
     assert "acknowledged events: all there" in place.run("doctor").stdout
     place.stop()
     store = open_storage(place.directory)
@@ -123,10 +124,12 @@ def test_what_nobody_asked_the_state_of_tells_a_loss_too(place: Place) -> None:
         made = await call(client, "remember", text="Buoys are painted red.")
         assert made["event_id"]
         assert any("acknowledged events are missing" in notice for notice in made["notices"])
-        status = await client.read_resource("memory://status")
-        assert "acknowledged events are missing" in status.contents[0].text
-        shown = await client.get_prompt("recall", {"topic": "buoys"})
-        assert "3 acknowledged events" in shown.messages[0].content.text
+        [status] = (await client.read_resource("memory://status")).contents
+        assert isinstance(status, TextResourceContents)
+        assert "acknowledged events are missing" in status.text
+        shown = (await client.get_prompt("recall", {"topic": "buoys"})).messages[0].content
+        assert isinstance(shown, TextContent)
+        assert "3 acknowledged events" in shown.text
 
     talk(place, work)
     # It is stored all the same.

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp.server.mcpserver.tools import Tool
 
 from memory_mcp import metrics
 from memory_mcp.app import App
@@ -18,6 +19,7 @@ from memory_mcp.derive.close_segments import CloseSegments
 from memory_mcp.layers.base import Query
 from memory_mcp.model.ids import event_id, span_grip_id
 from memory_mcp.server.build import assemble
+from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from tests.daemon.door import opened
 from tests.factories import a_small_history, draft
@@ -163,7 +165,8 @@ def test_counts_of_the_store_are_those_of_the_store(app: App) -> None:
 
 
 def test_the_size_of_the_store_and_waiting_payloads_are_told(tmp_path: Path) -> None:
-    from memory_mcp.config import Settings, StorageSettings
+    from memory_mcp.config import Settings
+    from memory_mcp.storage.settings import StorageSettings
 
     app = App(Settings(storage=StorageSettings(str(tmp_path / "data"))))
     try:
@@ -229,17 +232,15 @@ def test_tool_calls_are_counted_by_how_they_end(app: App) -> None:
 
 
 def test_a_call_that_is_given_up_is_counted_as_cancelled(app: App) -> None:
-    server = assemble(Host.of(app))
+    async def slow() -> None:
+        await anyio.sleep_forever()
+
+    server = MemoryServer("slow", [Tool.from_function(slow, name="get_retrieval_status")])
 
     async def main() -> None:
         with anyio.move_on_after(0.05):
             await server.call_tool("get_retrieval_status", {})
 
-    async def slow(work: object) -> None:
-        await anyio.sleep_forever()
-
-    [tool] = [t for t in server._ours.values() if t.name == "get_retrieval_status"]
-    tool.fn = lambda **arguments: slow(arguments)
     before = now(app)
     anyio.run(main)
     name = 'tool_calls_total{outcome="cancelled",tool="get_retrieval_status"}'

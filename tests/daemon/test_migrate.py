@@ -60,7 +60,7 @@ def fill(place: Place) -> None:
 def on(place: Place, url: str, tenant: str) -> dict[str, str]:
     """Settings with which a place uses the copy."""
     named = {"ENGINE": "postgres", "URL": url, "TENANT": tenant}
-    return place._settings | {f"MEMORY_MCP_STORAGE__{name}": value for name, value in named.items()}
+    return place.settings | {f"MEMORY_MCP_STORAGE__{name}": value for name, value in named.items()}
 
 
 def held(store: Storage) -> dict[str, list[str]]:
@@ -82,11 +82,11 @@ def copied(url: str, tenant: str) -> dict[str, list[str]]:
 
 
 def killed(place: Place, point: str, *words: str) -> None:
-    place._settings[VARIABLE] = point
+    place.settings[VARIABLE] = point
     try:
         assert place.run(*words).returncode == -9
     finally:
-        del place._settings[VARIABLE]
+        del place.settings[VARIABLE]
 
 
 def to_postgres(place: Place, url: str, tenant: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
     assert held(look_at(here.directory)) == before
     assert copied(database, "killed") == before
 
-    here._settings = on(here, database, "killed")
+    here.settings = on(here, database, "killed")
     assert here.ok("admin", "check")
     here.ok("backup", str(tmp_path / "backups"))
     refused = here.run("restore", str(tmp_path / "backups"))
@@ -119,7 +119,7 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
     assert held(look_at(back)) == before
     assert copied(database, "killed") == before
     with Place(tmp_path / "again", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
-        other._settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(back)
+        other.settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(back)
         assert other.ok("admin", "check")
         assert other.ok("restore", str(tmp_path / "backups"))
         assert "sell the old pumps" in other.ok("search", "--all", "sell old pumps")
@@ -140,7 +140,7 @@ def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwh
 
 def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: str, tmp_path: Path) -> None:
     with Place(tmp_path / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
-        other._settings = on(other, database, "used")
+        other.settings = on(other, database, "used")
         other.ok("ingest", "-", stdin=said(5000, 3))
         there = copied(database, "used")
         refused = here.run(*words(database, "used"))
@@ -148,7 +148,7 @@ def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: 
         assert copied(database, "used") == there
 
         to_postgres(here, database, "written to")
-        other._settings = on(other, database, "written to")
+        other.settings = on(other, database, "written to")
         other.ok("ingest", "-", stdin=said(5000, 3))
         refused = here.run(*words(database, "written to"))
         assert (refused.returncode, "has been written to since" in refused.stderr) == (2, True)
@@ -170,7 +170,7 @@ def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place
     here.ok("admin", "migrate-to", "postgres", "--url", database, "--tenant", "forgetful")
     again = json.dumps(OLD | {"text": f"and once more: {NAME} is what they call it", "timestamp": 1_768_296_000_000})
     with Place(tmp_path / "there", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as there:
-        there._settings.update(on(there, database, "forgetful"))
+        there.settings.update(on(there, database, "forgetful"))
         there.ok("ingest", "-", stdin=again)
         assert NAME not in there.ok("search", "--query", NAME, "--json")
         assert "[forgotten]" in there.ok("search", "--query", "what they call it once more", "--json")
@@ -193,8 +193,8 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_in
     to_postgres(here, database, "first")
     backups, kept = str(tmp_path / "backups"), str(tmp_path / "kept.jsonl")
     here.ok("backup", backups)
-    in_duckdb = here._settings
-    here._settings = on(here, database, "first")
+    in_duckdb = here.settings
+    here.settings = on(here, database, "first")
     here.ok("forget", "--value", NAME, "--yes")
     refused = here.run("restore", backups)
     assert "tombstones export" in refused.stderr
@@ -202,8 +202,8 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_in
     with Place(tmp_path / "restored", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
         other.ok("restore", backups)
         to_postgres(other, database, "second")
-    here._settings = on(here, database, "second")
+    here.settings = on(here, database, "second")
     here.ok("admin", "team", "tombstones", "apply", kept)
     assert NAME not in repr(copied(database, "second"))
     assert here.ok("admin", "check")
-    here._settings = in_duckdb
+    here.settings = in_duckdb

@@ -17,6 +17,7 @@ from mcp import Client
 
 from bench.place import Place, resident, wait_for
 from memory_mcp.client import link
+from memory_mcp.client.door import connect
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until
 
@@ -253,10 +254,10 @@ def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
     place.ok("daemon", "start")
     wanted = link.Wanted(str(place.directory))
     for said in (b"", b"{}\n", b'{"memory-mcp":"0","kind":"mcp"}\n{"jsonrpc"', b"\xff\xfe\n", b"x" * 100_000):
-        with link.connect(str(place.directory)) as sock:
+        with connect(str(place.directory)) as sock:
             sock.sendall(said)
     for kind in ("mcp", "rpc"):
-        line = link.greet(link.connect(str(place.directory)), kind, wanted)
+        line = link.greet(connect(str(place.directory)), kind, wanted)
         line.sock.sendall(b'{"id":1,"method":"nothing"}\n{"half')
         line.sock.shutdown(socket.SHUT_RDWR)
         line.close()

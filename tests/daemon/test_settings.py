@@ -66,8 +66,11 @@ def briefing(root: Path, **hooks: str) -> str:
         place.ok("ingest", "-", stdin="".join(json.dumps(one) + "\n" for one in said))
         # The import counts as under way for some seconds, and briefings wait for its end.
         folder = place.directory / "briefings"
-        told = lambda: place.ok("scheduler", "run", "render_briefings")  # noqa: E731
-        until(lambda: "switched off" in told() or any(folder.glob("*.txt")))
+
+        def rendered() -> bool:
+            return "switched off" in place.ok("scheduler", "run", "render_briefings") or any(folder.glob("*.txt"))
+
+        until(rendered)
         return "".join(path.read_text() for path in folder.glob("*.txt"))
 
 

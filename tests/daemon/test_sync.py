@@ -160,9 +160,9 @@ def test_a_run_that_is_killed_leaves_nothing_and_loses_nothing(make: Make, folde
     say(one, "first", "Said first.")
     sync(one, folder)
     say(one, "second", "Said second.")
-    one._settings[VARIABLE] = point
+    one.settings[VARIABLE] = point
     assert one.run("sync", str(folder)).returncode == -9
-    del one._settings[VARIABLE]
+    del one.settings[VARIABLE]
     assert sync(two, folder)["new"] == 2
     say(one, "third", "Said third.")
     assert len(converge(folder, one, two)) == 3

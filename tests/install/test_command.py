@@ -22,8 +22,10 @@ class Home:
         self.environ = {"HOME": str(self.root), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
     def run(self, *words: str, status: int = 0) -> str:
-        told = {"capture_output": True, "text": True, "env": self.environ, "cwd": self.project, "timeout": PATIENCE}
-        done = subprocess.run([str(COMMAND), *words], check=False, **told)  # type: ignore[call-overload]
+        command = [str(COMMAND), *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=self.environ, cwd=self.project, timeout=PATIENCE, check=False
+        )
         assert done.returncode == status, (done.stdout, done.stderr)
         return done.stdout if status == 0 or done.stdout else done.stderr
 

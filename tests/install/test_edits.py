@@ -35,7 +35,7 @@ def _text(draw: some.DrawFn, value: Any) -> str:
     for one in value.items() if isinstance(value, dict) else value:
         key = f"{json.dumps(one[0], ensure_ascii=False)}{draw(BLANKS)}:{draw(BLANKS)}" if isinstance(value, dict) else ""
         parts.append(draw(BLANKS) + key + _text(draw, one[1] if isinstance(value, dict) else one) + draw(BLANKS))
-    comma = "," + draw(BLANKS) if parts and draw(some.booleans()) else ""
+    comma = "," + draw(BLANKS) if bool(parts) and draw(some.booleans()) else ""
     inside = ",".join(parts) + comma if parts else draw(BLANKS)
     return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
 

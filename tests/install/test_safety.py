@@ -268,7 +268,8 @@ def test_a_file_that_another_program_writes_in_that_moment_is_read_again(
 ) -> None:
     path = machine.config_of(VSCODE)
     put(path, '{"inputs": []}')
-    real, raced = files.read, []
+    real = files.read
+    raced: list[int] = []
 
     def read(asked: Path) -> files.Content:
         found = real(asked)

@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp import paths
 from memory_mcp.app import App
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventDraft
@@ -22,6 +22,7 @@ from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
+from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from memory_mcp.toc.check import check
 from tests.factories import BILLING, SHOP, a_small_history, draft, ms

@@ -9,6 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import DeadlineExceeded, StorageLocked
 from memory_mcp.server.host import Host
+from tests.toc.helpers import one
 from tests.waiting import PATIENCE, until
 
 #: Joins this many rows with themselves: minutes of work, unless it is interrupted.
@@ -51,7 +52,7 @@ def test_opening_in_the_background_fails_in_silence_and_keeps_the_server_up() ->
 def run_endless(app: App, ended: threading.Event, seen: list[Exception], begun: threading.Event) -> None:
     begun.set()
     try:
-        app.storage._con.rows(ENDLESS)  # type: ignore[attr-defined]
+        one(app, ENDLESS)
     except Exception as error:
         seen.append(error)
         raise

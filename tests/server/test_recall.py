@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.base import ImportReport
@@ -15,6 +15,7 @@ from memory_mcp.ingest.gate import Gate
 from memory_mcp.layers.base import Query
 from memory_mcp.model.sentinel import CLOSE, OPEN
 from memory_mcp.server.recall import recall_text
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import memory

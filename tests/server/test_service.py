@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import DiskFull
 from memory_mcp.server.service import Awaited, Service
+from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.waiting import until
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -120,7 +121,7 @@ def test_a_window_that_another_page_opens_shows_nothing(tab: Visit, foreign: For
         popup.wait_for_load_state()
         assert not any(word in popup.content() for word in PAGE_WORDS)
         # Our pages part with whoever opened them.
-        until(lambda other=other: other.evaluate("window.opened.closed"), "the opener's hold to end")
+        until(partial(other.evaluate, "window.opened.closed"), "the opener's hold to end")
         popup.close()
         other.evaluate("url => { location.href = url; }", f"{tab.base}/{FIRST}")
         other.wait_for_url(f"{tab.base}/{FIRST}")

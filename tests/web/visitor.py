@@ -40,7 +40,7 @@ class Visitor:
     def origin(self) -> str:
         return f"http://{self.server}"
 
-    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
+    def send(self, method: str, path: str, body: bytes | None = None, /, **headers: str) -> Reply:
         """One request with the visit's cookie; headers given replace the usual ones, and an empty one is left out."""
         usual = {"Host": self.server, "Cookie": f"{COOKIE}={self.cookie}" if self.cookie else ""}
         sent = usual | {name.replace("_", "-"): value for name, value in headers.items()}
@@ -75,7 +75,7 @@ class Visitor:
         assert found is not None
         return html.unescape(found[1])
 
-    def act(self, name: str, /, headers: dict[str, str] | None = None, **fields: Any) -> Reply:
+    def act(self, name: str, headers: dict[str, str] | None = None, /, **fields: Any) -> Reply:
         """Send a form as the pages do; `headers` replace those of a browser."""
         usual = {"Origin": self.origin, "Sec_Fetch_Site": "same-origin", "Content_Type": "application/x-www-form-urlencoded"}
         return self.send("POST", f"{self.base}/do/{name}", urlencode(fields).encode(), **(usual | (headers or {})))

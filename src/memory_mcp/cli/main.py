@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
         if message.startswith(_MISSING):
             names = message.removeprefix(_MISSING)
-            known = f", one of {', '.join(self._choices())}" if names == "COMMAND" else ""
+            known = f", one of {', '.join(self.choices())}" if names == "COMMAND" else ""
             raise InvalidQuery(f"{names} is missing", f"Write: {self.prog} {names}{known}. {see}")
         if message.startswith(_UNKNOWN):
             raise self._unknown_option(message.removeprefix(_UNKNOWN).split()[0])
@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
         parser, options = self, set[str]()
         while True:
             options |= set(parser._option_string_actions)
-            deeper = next((parser._choices()[word] for word in self.given if word in parser._choices()), None)
+            deeper = next((parser.choices()[word] for word in self.given if word in parser.choices()), None)
             if deeper is None:
                 break
             parser = deeper
@@ -105,7 +105,7 @@ class Parser(argparse.ArgumentParser):
     #: The command line that is parsed, for error messages.
     given: Sequence[str] = ()
 
-    def _choices(self) -> "dict[str, Parser]":
+    def choices(self) -> "dict[str, Parser]":
         """Return the parsers of the subcommands, by their names."""
         return dict(self._subparsers._group_actions[0].choices or {}) if self._subparsers else {}
 

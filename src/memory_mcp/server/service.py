@@ -40,7 +40,7 @@ _MANY = 200
 _BULK = 400
 #: How often the indexes are looked at while there is something to do, the shortest time between two rounds, and how often
 #: while they rest: whoever reads has their files looked at, too (seconds).
-_WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
+WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 def _share(app: App, should_stop: Callable[[], bool]) -> str:
@@ -137,7 +137,7 @@ class Service:
         """Have what waits derived at once, and the indexes looked at."""
         if self.pending and not self._importing:
             self._deriver.hurry()
-        if time.monotonic() - self._tended > _WATCH:
+        if time.monotonic() - self._tended > WATCH:
             self._tender.hurry()
 
     def _tend(self) -> float:
@@ -147,10 +147,10 @@ class Service:
         if self._importing or (not self._caught_up and self._deriver.busy):
             # What an import brings is indexed at its end, all of it at once; so is what an earlier process left.
             self._app.accelerators.load()
-            return _WATCH
+            return WATCH
         if self._app.accelerators.maintain():
             return _TURNS
-        return _REST if self._app.accelerators.at_rest else _WATCH
+        return _REST if self._app.accelerators.at_rest else WATCH
 
     def _derive(self) -> float | None:
         """Derive, then let the indexes take in the result; return the seconds until the next run, None for none."""
