@@ -263,7 +263,12 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     if isinstance(kind, types.UnionType):
         kind = next(a for a in typing.get_args(kind) if a is not type(None))
     if kind is bool:
-        return _bool(value, key)
+        words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
+        raise ConfigError(f"{key} must be true or false, not {value!r}", _meaning(key))
     try:
         if kind is str and not isinstance(value, str):
             raise TypeError
@@ -278,15 +283,6 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 def _meaning(key: str) -> str:
     item = next((item for name, item in iter_keys() if name == key), None)
     return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
-
-
-def _bool(value: Any, key: str) -> bool:
-    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    raise ConfigError(f"{key} must be true or false, not {value!r}", _meaning(key))
 
 
 def _unknown(key: str) -> ConfigError:

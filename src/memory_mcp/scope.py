@@ -161,7 +161,9 @@ def _identity(path: str) -> str:
     common = _join(git_dir, named) if named else git_dir
     entries = list(_entries(_read(os.path.join(common, "config"))))
     owner = _owning_tree(tree, git_dir, common, entries)
-    remote = _remote_of(entries)
+    # The address of origin, else of the first remote there is.
+    remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
+    remote = next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
     return normalise_remote(remote, owner) if remote else owner
 
 
@@ -191,12 +193,6 @@ def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, 
     if os.path.basename(common) == ".git":
         return os.path.dirname(common)
     return common if common != git_dir or tree == git_dir else tree
-
-
-def _remote_of(entries: list[tuple[str, str, str]]) -> str:
-    """Return the address of origin, else of the first remote there is."""
-    remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
-    return next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
 
 
 def _join(base: str, name: str) -> str:

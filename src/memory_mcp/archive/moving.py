@@ -10,7 +10,7 @@ Invariants
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -71,11 +71,14 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
             table: (snapshot.last(table), *snapshot.print_of(table, 0, snapshot.last(table))) for table in ("event", "grip")
         }
         copied = Copied(snapshot.last_seq, snapshot.last_seq - after, dict(rows), prints)
-    with target.archive.snapshot() as there:
-        counted = Counter({"event": there.last_seq})
-        for part in chain(there.behind("grip", 0), there.others()):
+    with target.archive.snapshot() as store:
+        counted = Counter({"event": store.last_seq})
+        for part in chain(store.behind("grip", 0), store.others()):
             counted[part.table] += len(part.rows)
-    _require_same(copied.rows, {**counted, "checkpoint": counted["checkpoint"] - 1})
+    counted["checkpoint"] -= 1
+    if other := {table: (given, counted[table]) for table, given in copied.rows.items() if given != counted[table]}:
+        told = ", ".join(f"{table}: {there} rows of {here}" for table, (here, there) in sorted(other.items()))
+        raise StorageError(f"the copy is not complete: {told}", "Run the same command again.")
     require_prints(copied, target)
     return copied
 
@@ -166,11 +169,3 @@ def _others(snapshot: Snapshot, rows: Counter[str]) -> Iterator[TableRows]:
         yield part
     told = json.dumps({"from": snapshot.store_id, "held": ""})
     yield TableRows("checkpoint", ("name", "value"), [(MARK, told)])
-
-
-def _require_same(given: Mapping[str, int], found: Mapping[str, int]) -> None:
-    """Raise StorageError where a table of the copy has more or fewer rows than it was given."""
-    other = {table: (rows, found.get(table, 0)) for table, rows in given.items() if rows != found.get(table, 0)}
-    if other:
-        told = ", ".join(f"{table}: {there} rows of {here}" for table, (here, there) in sorted(other.items()))
-        raise StorageError(f"the copy is not complete: {told}", "Run the same command again.")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
-from memory_mcp.model.event import FILE_TIME, TOOL, Carried, Event, EventDraft, Role, Trust
+from memory_mcp.model.event import FILE_TIME, TOOL, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Appended, Batch, Request
@@ -75,7 +75,12 @@ class EventLog:
         events = []
         for draft, filled, tail in zip(drafts, times, tails, strict=True):
             if draft.carried is not None:
-                events.append(_as_it_was(draft, draft.carried, trust))
+                was = draft.carried
+                # One that a tool wrote is an agent's note, whatever its role.
+                by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
+                time_ms = _time_of(was.event_id) if draft.timestamp is None else draft.timestamp
+                held = trust or was.trust or by_role
+                events.append(_event_of(draft, was.event_id, time_ms, held, was.source, draft.metadata))
                 continue
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
             time_ms = _time_of(known) if known else filled
@@ -98,13 +103,6 @@ class EventLog:
             tails.append((*base, str(seen[base])))
             seen[base] += 1
         return tails
-
-
-def _as_it_was(draft: EventDraft, was: Carried, trust: Trust | None) -> Event:
-    """Return the event as another store kept it; one that a tool wrote is an agent's note, whatever its role."""
-    by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
-    time_ms = _time_of(was.event_id) if draft.timestamp is None else draft.timestamp
-    return _event_of(draft, was.event_id, time_ms, trust or was.trust or by_role, was.source, draft.metadata)
 
 
 def _event_of(

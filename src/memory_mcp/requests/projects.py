@@ -173,7 +173,10 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     """
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
-    old = _recorded(app, request.project)
+    # A project that no event is shown under any more, because it is an alias, can be named, too.
+    recorded, given = app.storage.projects.recorded(), request.project
+    found = [given] if given in recorded else [name for name in recorded if name.endswith("/" + given.strip("/"))]
+    old = found[0] if len(found) == 1 else known_project(app, given)
     new = known_project(app, request.same_as)
     if names.of(old) == new and old != new:
         return _as_it_is(app, old, undo=old)
@@ -265,13 +268,6 @@ def _agents(app: App, bound: str | None) -> list[Activity]:
             start, end = min(s.start_ms for s in sessions), max(s.end_ms for s in sessions)
             found.append(Activity(one.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
     return found
-
-
-def _recorded(app: App, given: str) -> str:
-    """Return the project that is named; one that no event is shown under any more, because it is an alias, too."""
-    recorded = app.storage.projects.recorded()
-    found = [given] if given in recorded else [name for name in recorded if name.endswith("/" + given.strip("/"))]
-    return found[0] if len(found) == 1 else known_project(app, given)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ left out.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
@@ -14,7 +14,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import ROOT, EventId, NodeId, segment_key_of
+from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.toc import KIND_SALIENCE, TocNode, shown_author
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import MATERIAL
@@ -130,7 +130,9 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     grips = app.storage.grips.of_events([e.event_id for e in events])
 
     def shown(kept: Sequence[Event], chars: int) -> Material:
-        return replace(whole, events=_lines(app, kept, grips, chars), left_out=len(events) - len(kept))
+        short = max(_LEAST // 2, chars // _TOOL_SHARE)
+        lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in kept]
+        return replace(whole, events=lines, left_out=len(events) - len(kept))
 
     spoken = [e for e in events if not _is_tool(e)]
     for kept in (events, spoken):
@@ -139,7 +141,9 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     ends = spoken or events
 
     def ends_shown(count: int) -> Material:
-        return shown(_ends(ends, count), _LEAST)
+        # Half of them the first and half the last.
+        head = (count + 1) // 2
+        return shown([*ends[:head], *ends[len(ends) - (count - head) :]] if count else [], _LEAST)
 
     return fullest(ends_shown, fits, 0, len(ends)) or ends_shown(0)
 
@@ -161,11 +165,6 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
         return shown([children[i] for i in sorted(busiest[:count])], 0)
 
     return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
-
-
-def _lines(app: App, events: Iterable[Event], grips: Mapping[EventId, Sequence[Grip]], chars: int) -> list[Line]:
-    short = max(_LEAST // 2, chars // _TOOL_SHARE)
-    return [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in events]
 
 
 def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
@@ -199,12 +198,6 @@ def _part(node: TocNode, most: int) -> Part:
 
 def _bullets(node: TocNode) -> Sequence[Bullet]:
     return [shapes.bullet(b) for b in node.bullets]
-
-
-def _ends(events: Sequence[Event], count: int) -> Sequence[Event]:
-    """Return so many events, half of them the first and half the last."""
-    head = (count + 1) // 2
-    return [*events[:head], *events[len(events) - (count - head) :]] if count else []
 
 
 def _is_tool(event: Event) -> bool:

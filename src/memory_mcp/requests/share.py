@@ -341,24 +341,20 @@ def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tup
     found: dict[str, tuple[int, int]] = {}
     for space in {one.space for one in sharing.projects.values()}:
         leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
-        seq = 0 if leaving.others() else _looked_at(app, sharing, space)
+        seq, name = 0, OUT + mark_of(sharing.url, space)
+        kept, _, rules = app.storage.outbox.marks(name).get(name, "").partition("~")
+        if not leaving.others() and rules == rules_of(sharing, space, app.storage.projects.names):
+            # Up to there everything was looked at by the rules in force.
+            seq = followed(app.storage, Position.parse(kept))[0].seq
         while events := app.storage.events.after(seq, _PAGE):
             for one in events:
                 leaves, waits = leaving.project_of(one.event), leaving.waits(one.event)
-                name = leaves or waits
-                if name and one.event.event_id not in ledger:
-                    before = found.get(name, (0, 0))
-                    found[name] = (before[0] + bool(leaves), before[1] + bool(waits))
+                project = leaves or waits
+                if project and one.event.event_id not in ledger:
+                    before = found.get(project, (0, 0))
+                    found[project] = (before[0] + bool(leaves), before[1] + bool(waits))
             seq = events[-1].seq
     return found
-
-
-def _looked_at(app: App, sharing: Sharing, space: str) -> int:
-    """Return the number of the event up to which everything was looked at for a space by the rules in force."""
-    name = OUT + mark_of(sharing.url, space)
-    kept, _, rules = app.storage.outbox.marks(name).get(name, "").partition("~")
-    is_same = rules == rules_of(sharing, space, app.storage.projects.names)
-    return followed(app.storage, Position.parse(kept))[0].seq if is_same else 0
 
 
 def _server(place: SharePlace) -> Sharing:

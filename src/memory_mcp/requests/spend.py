@@ -78,11 +78,10 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
     rows = app.storage.spending.since(app.calendar.midnight(first))
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
-    due: dict[str, int] = {}
-    if settings.is_on:
-        due = dict(by_level(app.improver.due(now, settings.name)))
-        if (labeller := app.accelerators.labeller()) and (labels := len(labeller.due(settings.name))):
-            due["topic label"] = labels
+    due = dict(by_level(app.improver.due(now, settings.name))) if settings.is_on else {}
+    labeller = app.accelerators.labeller() if settings.is_on else None
+    if labeller and (labels := len(labeller.due(settings.name))):
+        due["topic label"] = labels
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
     found: dict[tuple[str, str], list[Spent]] = {}
     for row in rows:

@@ -116,7 +116,10 @@ class Segments:
         for link in links:
             if (node := nodes.get(link.node_id)) is None:
                 continue
-            best = self._best(node, topic, said)
+            # The statement that says most of the topic and is neither said by the title nor shown before.
+            ranked, title = self._ranked(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
+            fresh = [one for one in ranked[:_NEAR] if one.text not in said]
+            best = next((one for one in fresh if not _is_told(one.text, title)), next(iter(fresh or ranked), None))
             grip = best.grip_ids[0] if best else ""
             text = "" if best is None or best.text in said else best.text
             said.add(text)
@@ -144,12 +147,6 @@ class Segments:
             project="" if link.project == self._scoped.project else link.project,
             bullets=[bullet(one) for one in node.bullets if one in chosen],
         )
-
-    def _best(self, node: TocNode, topic: Topic, said: set[str]) -> TocBullet | None:
-        """Return the statement that says most of a topic and is neither told by the title nor said before; None for none."""
-        ranked, title = self._ranked(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
-        fresh = [one for one in ranked[:_NEAR] if one.text not in said]
-        return next((one for one in fresh if not _is_told(one.text, title)), next(iter(fresh or ranked), None))
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake

@@ -59,7 +59,11 @@ class Publishing:
         position, gone = followed(storage, before)
         now = rules_of(self._sharing, self.space, storage.projects.names)
         seq = self._events(position.seq if rules == now else 0)
-        self._gone(gone)
+        # Which of the events there were forgotten here.
+        still = storage.events.get_many(gone) if gone else {}
+        there = [known for one in gone if one not in still and (known := self._ledger.there(one)) is not None]
+        for start in range(0, len(there), MAX_IDS):
+            self._handed_over({"gone": there[start : start + MAX_IDS]})
         self._said()
         if self.should_stop():
             return
@@ -127,13 +131,6 @@ class Publishing:
             count = self.progress.left.get(draft.project, [0, 0])[0]
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
         self.sent += len(new)
-
-    def _gone(self, gone: Sequence[EventId]) -> None:
-        """Send the ids of events there that were forgotten here."""
-        still = self.app.storage.events.get_many(gone) if gone else {}
-        there = [found for one in gone if one not in still and (found := self._ledger.there(one)) is not None]
-        for start in range(0, len(there), MAX_IDS):
-            self._handed_over({"gone": there[start : start + MAX_IDS]})
 
     def _said(self) -> None:
         """Send corrections and retractions of statements of events that are there."""

@@ -95,8 +95,12 @@ class Taking:
         # An id that is taken here belongs to another event: that one is not the space's.
         came = [(clean, there) for clean, there in fresh if _id_of(clean) in new]
         self._ledger.add(THEIRS, [(_id_of(clean), there) for clean, there in came])
+        progress, now = self.progress, self.app.clock.now_ms()
         for clean, _ in came:
-            self._count(clean)
+            progress.came[clean.project] = [progress.came.get(clean.project, [0, 0])[0] + 1, now]
+            by = clean.metadata.get(SHARED_BY, "")
+            if by and (by in progress.people or len(progress.people) < _PEOPLE):
+                progress.people[by] = progress.people.get(by, 0) + 1
         for kind in (OURS, THEIRS):
             told = [(own.event_id, _id_of(draft)) for own, draft in known if (SHARED_BY in own.metadata) == (kind == THEIRS)]
             self._ledger.add(kind, told)
@@ -114,13 +118,6 @@ class Taking:
             raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
         self.progress.held = 0
         self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
-
-    def _count(self, draft: EventDraft) -> None:
-        progress, now = self.progress, self.app.clock.now_ms()
-        progress.came[draft.project] = [progress.came.get(draft.project, [0, 0])[0] + 1, now]
-        by = draft.metadata.get(SHARED_BY, "")
-        if by and (by in progress.people or len(progress.people) < _PEOPLE):
-            progress.people[by] = progress.people.get(by, 0) + 1
 
 
 def _id_of(draft: EventDraft) -> EventId:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from memory_mcp.app import App
@@ -149,7 +149,12 @@ class TeamHost(Host):
         member, space = caller.principal.member, caller.space.space
         check(caller.principal, space, "remember" if writing else "get_node")
         began = time.monotonic()
-        with self._opened.lent(self._place(caller, writing or by_primary), reading=not writing) as memory:
+        whose = (caller.principal.tenant, space, member)
+        place = Place(caller.principal.tenant, space)
+        replica = replace(place, is_replica=True)
+        if self._replica is not None and not (writing or by_primary) and self._has_reached(replica, whose):
+            place = replica
+        with self._opened.lent(place, reading=not writing) as memory:
             leave_out(time.monotonic() - began)
             acting, lent = ACTING.set(member), _LENT.set(memory)
             try:
@@ -157,7 +162,7 @@ class TeamHost(Host):
                 if not only_appends and connection_of(memory.app).row(shown) is None:
                     # The database is asked as the member.
                     raise no_such_space()
-                with self._noted(memory, (caller.principal.tenant, space, member), writing):
+                with self._noted(memory, whose, writing):
                     yield memory.app
             finally:
                 ACTING.reset(acting)
@@ -194,13 +199,6 @@ class TeamHost(Host):
                     self._reached[whose] = (head.last_change, head.resets)
                     while len(self._reached) > _WRITES:
                         del self._reached[next(iter(self._reached))]
-
-    def _place(self, caller: Served, writing: bool) -> Place:
-        tenant, space = caller.principal.tenant, caller.space.space
-        replica = Place(tenant, space, is_replica=True)
-        if self._replica is None or writing or not self._has_reached(replica, (tenant, space, caller.principal.member)):
-            return Place(tenant, space)
-        return replica
 
     def _has_reached(self, place: Place, whose: tuple[int, int, int]) -> bool:
         """Return whether a replica has what a member has written; waits for that a quarter of a second at most."""

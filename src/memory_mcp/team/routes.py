@@ -99,11 +99,7 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
             yield
 
     async def hook(request: Request) -> Response:
-        """Store the payload of a client's hook.
-
-        Raises InvalidQuery for an idempotency key that is too long, HTTPException 404 for a name that cannot be a
-        client's.
-        """
+        """Store a hook's payload. Raises InvalidQuery for a key that is too long, HTTPException 404 for no client's name."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)

@@ -103,11 +103,8 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
                 kept.append(content)
         elif wanted and content.startswith(_INSERT):
             kept.append(content)
-    return b"".join(_framed(c) for c in [*kept, _FLUSH + b"\xff\xff"]) if kept else b""
-
-
-def _framed(content: bytes) -> bytes:
-    return _FRAME.pack(len(content), checksum(content)) + content
+    kept += [_FLUSH + b"\xff\xff"] if kept else []
+    return b"".join(_FRAME.pack(len(content), checksum(content)) + content for content in kept)
 
 
 def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:

@@ -9,7 +9,6 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
 from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
@@ -61,7 +60,10 @@ def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stor
         built = add_changes(con, numbers, changes_of(build.nodes))
         _cuts(con, build.segments, stored.cuts)
         _nodes(con, build, built)
-        _counts(con, build.counted, built)
+        if build.counted:
+            keys = [node_key(n.node_id) for n in build.counted]
+            sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
+            con.execute(_COUNTED, [built, keys, sessions, events])
         fresh = _grips(con, build.grips, stored.grips)
         if build.relist and build.grips:
             con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
@@ -112,12 +114,6 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
         con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[node_key(n.node_id) for n in listed]])
     if listed:
         insert(con, "node_parent", _PARENT, parent_columns(listed))
-
-
-def _counts(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], built: int) -> None:
-    if nodes:
-        keys = [node_key(n.node_id) for n in nodes]
-        con.execute(_COUNTED, [built, keys, [n.session_count for n in nodes], [n.event_count for n in nodes]])
 
 
 def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:

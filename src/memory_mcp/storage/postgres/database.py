@@ -117,7 +117,10 @@ class Database:
     @contextmanager
     def lent(self) -> Iterator["Raw[tuple[Any, ...]]"]:
         """Lend a connection as its last user left it: what runs on it binds it, by `run_as` or `binding`."""
-        self._open()
+        with self._opening:
+            if not self._opened:
+                self._pool.open()
+                self._opened = True
         with translated():
             try:
                 away = time.monotonic() - self._failed < _AWAY
@@ -135,12 +138,6 @@ class Database:
             raw = psycopg.connect(self.url, autocommit=True, application_name="memory-mcp")
             _configure(raw)
             return raw
-
-    def _open(self) -> None:
-        with self._opening:
-            if not self._opened:
-                self._pool.open()
-                self._opened = True
 
     @property
     def stats(self) -> dict[str, int]:

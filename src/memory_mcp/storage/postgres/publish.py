@@ -9,7 +9,6 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import NodeId, grip_key, node_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
 from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
 from memory_mcp.storage.postgres.keys import uuids_of
@@ -60,7 +59,10 @@ def publish(con: Connection, build: Build) -> int:
             changes += published(writer, others)
         built = writer.change(changes)
         _nodes(writer, build, built)
-        _counts(writer, build.counted, built)
+        if build.counted:
+            keys = [node_key(n.node_id) for n in build.counted]
+            sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
+            writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
         _grips(writer, build)
         _terms(writer, build)
         if build.derived_to is not None:
@@ -147,13 +149,6 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
         writer.later(unlist, keys=[node_key(n.node_id) for n in listed])
     if listed and (columns := parent_columns(listed)):
         put(writer, "node_parent", _PARENT, columns, "parent, child")
-
-
-def _counts(writer: Writer, nodes: Sequence[TocNode], built: int) -> None:
-    if nodes:
-        keys = [node_key(n.node_id) for n in nodes]
-        sessions, events = [n.session_count for n in nodes], [n.event_count for n in nodes]
-        writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
 
 
 def _grips(writer: Writer, build: Build) -> None:
