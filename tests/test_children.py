@@ -4,6 +4,7 @@ import array
 import fcntl
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,12 +12,15 @@ import termios
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import IO
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, cast
 
+import duckdb
 import pytest
 
-from memory_mcp import children
-from memory_mcp.children import few_collections, receive, send
+from memory_mcp import children, machine
+from memory_mcp.children import Packed, feed, few_collections, receive, send
 from memory_mcp.model.calendar import Calendar
 from tests.waiting import PATIENCE, until
 
@@ -42,12 +46,27 @@ def test_garbage_is_collected_as_before_when_the_last_of_several_threads_has_end
     assert gc.get_threshold() == before
 
 
-def test_only_a_child_ends_with_who_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getppid", lambda: 1)
-    children.end_without_parent()
-    monkeypatch.setattr(children, "_parent", 2)
-    with pytest.raises(EOFError):
-        children.end_without_parent()
+BUSY = """
+import sys
+from memory_mcp.children import Child
+child = Child("memory_mcp.storage.duckdb.damaged_reader", sys.argv[1])
+child.begun.result()
+child.submit("SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b")
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_child_ends_with_who_started_it_in_the_midst_of_work_without_an_end(tmp_path: Path) -> None:
+    file = tmp_path / "some.duckdb"
+    duckdb.connect(file).close()
+    command = [sys.executable, "-c", BUSY, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        assert machine.lives(pid)
+        starter.kill()
+    until(lambda: not machine.lives(pid))
 
 
 def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the_middle() -> None:
@@ -76,8 +95,8 @@ def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the
 @pytest.fixture
 def child() -> Iterator[children.Child]:
     """A child that has begun its work and stands still."""
-    made = children.Child("memory_mcp.derive.child", (Calendar("UTC"), None))
-    made.begin()
+    made = children.Child("memory_mcp.derive.workers", (Calendar("UTC"), None))
+    made.begun.result(PATIENCE)
     os.kill(made.pid, signal.SIGSTOP)
     yield made
     made.kill()
@@ -98,8 +117,7 @@ def test_a_child_that_stands_still_while_it_is_written_to_is_ended(
 
     def ask() -> None:
         try:
-            with child.turn:
-                child.ask(more_than_a_pipe_holds)
+            child.ask(more_than_a_pipe_holds)
         except (OSError, EOFError, ValueError) as error:
             asked.append(error)
 
@@ -121,12 +139,61 @@ def test_all_that_run_are_killed_when_there_is_no_time_to_end_them(child: childr
 
 
 def test_a_child_that_has_ended_is_kept_by_nobody() -> None:
-    made = children.Child("memory_mcp.derive.child", (Calendar("UTC"), None))
+    made = children.Child("memory_mcp.derive.workers", (Calendar("UTC"), None))
     known = weakref.ref(made)
     made.end(at_once=True)
     del made
     gc.collect()
     assert known() is None
+
+
+class Noting:
+    """A child that notes what it is given, and answers when it is let."""
+
+    def __init__(self, pool: ThreadPoolExecutor, may_answer: threading.Event) -> None:
+        self._pool, self._may_answer = pool, may_answer
+        self.given: list[int] = []
+
+    def submit(self, request: Packed) -> "Future[int]":
+        number: int = pickle.loads(request)
+        self.given.append(number)
+        return self._pool.submit(lambda: self._may_answer.wait(PATIENCE) and number)
+
+
+def noting(*may_answer: threading.Event) -> list[children.Child]:
+    return [cast("children.Child", Noting(ThreadPoolExecutor(1), one)) for one in may_answer]
+
+
+def given(child: children.Child) -> list[int]:
+    return cast("Noting", child).given
+
+
+def test_requests_go_to_whichever_child_has_room_and_a_few_at_most_to_one_that_does_not_answer() -> None:
+    at_once, later = threading.Event(), threading.Event()
+    at_once.set()
+    quick, slow = noting(at_once, later)
+    answers = feed([[quick, slow]], range(1, 101))
+    got = [next(answers) for _ in range(80)]
+    assert len(given(slow)) <= children._AHEAD
+    later.set()
+    assert sorted([*got, *answers]) == list(range(1, 101))
+    assert sorted(given(quick) + given(slow)) == list(range(1, 101))
+
+
+def test_one_child_of_each_group_gets_every_request_in_order() -> None:
+    at_once = threading.Event()
+    at_once.set()
+    one, other = noting(at_once, at_once)
+    assert sorted(feed([[one], [other]], range(1, 41))) == sorted([*range(1, 41)] * 2)
+    assert given(one) == given(other) == list(range(1, 41))
+
+
+def test_what_a_child_raises_ends_the_feeding_and_one_that_has_gone_takes_nothing_more(child: children.Child) -> None:
+    child.kill()
+    with pytest.raises(EOFError):
+        list(feed([[child]], range(1000)))
+    with pytest.raises(EOFError):
+        child.ask(1)
 
 
 def waiting_in(pipe: IO[bytes]) -> int:

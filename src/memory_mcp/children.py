@@ -1,40 +1,42 @@
 """Child processes of low priority, and the frames they exchange with this one over pipes; they end when their parent does.
 
 A child never opens the store: what it needs is sent to it, and what it makes comes back, in small frames, because taking
-one apart holds the interpreter's lock.
+one apart holds the interpreter's lock. Why this is no pool of the standard library: docs/decisions/0012-pipes-of-our-own.md.
 """
 
 import gc
+import importlib
 import os
 import pickle
 import queue
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import IO
+from functools import partial
+from itertools import chain, repeat
+from typing import IO, TYPE_CHECKING, Any
 
 from memory_mcp import machine
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 _LENGTH = 8
-#: Requests that are made, and that are sent, before the answer to an earlier one has come.
-_AHEAD = 3
+#: Requests of `feed` that a child has at most before its answer to the first of them has come.
+_AHEAD = 6
 #: Far below whatever somebody waits for.
 _NICE = 10
 #: How long a child may take to end once its input is closed (seconds).
 _GRACE = 2.0
-#: Of a child, who started it; anybody else may outlive its starter.
-_parent: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(bytes):
     """A value that several children get: pickled once."""
 
-    data: bytes
+    __slots__ = ()
 
     @classmethod
     def of(cls, value: object) -> "Packed":
@@ -44,7 +46,7 @@ class Packed:
 
 def send(stream: IO[bytes], value: object) -> None:
     """One frame: its length, then its pickle."""
-    data = value.data if isinstance(value, Packed) else Packed.of(value).data
+    data = value if isinstance(value, Packed) else Packed.of(value)
     stream.write(len(data).to_bytes(_LENGTH, "little"))
     stream.write(data)
     stream.flush()
@@ -52,18 +54,16 @@ def send(stream: IO[bytes], value: object) -> None:
 
 def receive(stream: IO[bytes]) -> object:
     """The next frame; EOFError when the other side has gone."""
+    return pickle.loads(_received(stream))
+
+
+def _received(stream: IO[bytes]) -> bytes:
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "little")
     data = stream.read(size) if len(head) == _LENGTH else b""
     if not data or len(data) < size:
         raise EOFError("the other process has ended")
-    return pickle.loads(data)
-
-
-def end_without_parent() -> None:
-    """Raise EOFError in a child whose parent has gone: for work that takes minutes. Elsewhere nothing happens."""
-    if _parent is not None and os.getppid() != _parent:
-        raise EOFError("the other process has ended")
+    return data
 
 
 #: Of those within `few_collections` now, and what held before the first of them.
@@ -100,20 +100,39 @@ def kill_all() -> None:
 
 
 class Child:
-    """One process that runs a module of this package; the module's `main` is `answering` with what it does."""
+    """One process that calls `begin` of a module of this package with `hello`, and then what that returned with each request.
+
+    Use as a context manager, or call `end`.
+    """
 
     def __init__(self, module: str, hello: object) -> None:
+        # Loaded where a child is started, not in the child: that costs it a tenth of its start.
+        import subprocess
+        from concurrent.futures import Future
+
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
-        command = [sys.executable, "-P", "-m", module]
+        command = [sys.executable, "-P", "-m", "memory_mcp.children", module]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.grouped())
         _running.add(self)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
-        self._ready = False
-        #: One caller at a time talks to it.
-        self.turn = threading.Lock()
-        send(self._input, hello)
+        #: Has a result once the child has loaded what it needs, half a second the first time; EOFError if it never will.
+        self.begun: Future[Any] = Future()
+        self._answers = deque([self.begun])
+        self._gone: Exception | None = None
+        self._lock = threading.Lock()
+        #: None ends the input.
+        self._requests: queue.SimpleQueue[Packed | None] = queue.SimpleQueue()
+        self._requests.put(Packed.of(hello))
+        self._threads = [threading.Thread(target=work, name="child", daemon=True) for work in (self._write, self._read)]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> "Child":
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.end()
 
     @property
     def pid(self) -> int:
@@ -125,68 +144,107 @@ class Child:
         """How it ended, a signal as a negative number; None while it runs."""
         return self._process.poll()
 
-    def begin(self) -> None:
-        """Wait until it has loaded what it needs: half a second the first time. OSError or EOFError when it has gone."""
-        if not self._ready:
-            receive(self._output)
-            self._ready = True
+    @property
+    def waiting(self) -> int:
+        """The number of requests without an answer."""
+        return len(self._answers)
 
-    def ask(self, request: object) -> object:
-        """What it answers; raises what it raised there, OSError or EOFError when it has gone."""
-        send(self._input, request)
-        return self._answer()
+    def submit(self, request: object) -> "Future[Any]":
+        """Return at once the answer that will be; it raises what was raised there, OSError or EOFError if the child has gone."""
+        from concurrent.futures import Future
 
-    def ask_all(self, requests: Iterable[object]) -> Iterator[object]:
-        """Its answers to several requests in order; it always has the next while it works on one, and one more is made."""
-        waiting = 0
-        for request in _ahead(requests):
-            send(self._input, request)
-            waiting += 1
-            if waiting > _AHEAD:
-                yield self._answer()
-                waiting -= 1
-        for _ in range(waiting):
-            yield self._answer()
-
-    def _answer(self) -> object:
-        answer = receive(self._output)
-        if isinstance(answer, BaseException):
-            raise answer
+        data = request if isinstance(request, Packed) else Packed.of(request)
+        answer: Future[Any] = Future()
+        with self._lock:
+            gone = self._gone
+            if gone is None:
+                self._answers.append(answer)
+                self._requests.put(data)
+        if gone is not None:
+            answer.set_exception(gone)
         return answer
+
+    def ask(self, request: object) -> Any:
+        """The answer of `submit`, waited for."""
+        return self.submit(request).result()
 
     def kill(self) -> None:
         """Kill the process, whatever it does; nothing happens when it has ended."""
         self._process.kill()
 
     def end(self, *, at_once: bool = False) -> None:
-        """Close its input and wait for its end; a second call does nothing.
+        """Close its input, which ends it, and wait for that; a second call does nothing.
 
-        It is killed after two seconds, because it may be stopped or busy; `at_once`, or while it is still loading, now.
+        It is killed after two seconds, because it may be stopped; `at_once`, or while it is still loading, now.
         """
-        # Closing waits for a thread that is writing to it, and that thread for a child that does not read.
         late = threading.Timer(_GRACE, self.kill)
         late.daemon = True
-        if at_once or not self._ready:
+        if at_once or not self.begun.done():
             self.kill()
         else:
             late.start()
-        with suppress(OSError):
-            self._input.close()
+        self._requests.put(None)
         self._process.wait()
         late.cancel()
         _running.discard(self)
-        # Whoever still reads from it has met its end by now.
-        with self.turn:
-            self._output.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None
+        with suppress(OSError), pipe:
+            while (request := self._requests.get()) is not None:
+                send(pipe, request)
+
+    def _read(self) -> None:
+        pipe = self._process.stdout
+        assert pipe is not None
+        try:
+            with pipe:
+                while True:
+                    answer = receive(pipe)
+                    future = self._answers.popleft()
+                    if isinstance(answer, BaseException):
+                        future.set_exception(answer)
+                    else:
+                        future.set_result(answer)
+        except Exception as error:
+            # Where the next answer would begin is unknown.
+            self.kill()
+            with self._lock:
+                self._gone = error
+            while self._answers:
+                self._answers.popleft().set_exception(error)
 
 
-def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
+def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Iterator[Any]:
+    """Give each request to one child of every group, whichever has room; yield the answers as they come.
+
+    The groups are of one size. Raises what a child raised, OSError or EOFError if one has gone.
+    """
+    rooms: list[queue.SimpleQueue[tuple[Child, Future[Any] | None]]] = [queue.SimpleQueue() for _ in groups]
+    for group, room in zip(groups, rooms, strict=True):
+        for child in [*group] * _AHEAD:
+            room.put((child, None))
+    for packed in chain(map(Packed.of, requests), repeat(None, _AHEAD * len(groups[0]))):
+        for room in rooms:
+            child, answer = room.get()
+            if answer is not None:
+                yield answer.result()
+            if packed is not None:
+                child.submit(packed).add_done_callback(partial(_free, room, child))
+
+
+def _free(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -> None:
+    room.put((child, answer))
+
+
+def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
     """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone.
 
     Ends the process: what is left unwritten for a parent that has gone would be said to be lost at an ordinary end.
     """
-    global _parent
-    _parent = os.getppid()
     # Else it ends with a traceback, which an import's child writes to the terminal of whoever started that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     machine.lower(_NICE)
@@ -194,60 +252,34 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     source, sink = open(0, "rb", closefd=False), open(1, "wb", closefd=False)  # noqa: SIM115 - for as long as it lives
     # Nothing that prints may come between the frames.
     sys.stdout = sys.stderr
-    with few_collections(), suppress(EOFError, OSError):
-        work = begin(receive(source))
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def read() -> None:
+        """In a thread of its own, so that the end of the parent also ends work that takes minutes."""
+        with suppress(EOFError, OSError):
+            while True:
+                requests.put(_received(source))
+        _end()
+
+    with few_collections(), suppress(OSError):
+        threading.Thread(target=read, name="requests", daemon=True).start()
+        work = begin(pickle.loads(requests.get()))
         send(sink, "ready")
-        _answer_all(work, source, sink)
+        while True:
+            request = pickle.loads(requests.get())
+            try:
+                answer: object = work(request)
+            except Exception as error:
+                answer = error
+            send(sink, answer)
+    _end()
+
+
+def _end() -> None:
     sys.stderr.flush()
     os._exit(0)
 
 
-def _answer_all(work: Callable[[object], object], source: IO[bytes], sink: IO[bytes]) -> None:
-    while True:
-        try:
-            request = receive(source)
-        except EOFError:
-            return
-        try:
-            answer: object = work(request)
-        except Exception as error:
-            answer = error
-        try:
-            send(sink, answer)
-        except OSError:
-            return
-
-
-def _ahead(requests: Iterable[object]) -> Iterator[object]:
-    """The same, made in a thread of its own while the ones before are being sent; what making one raises comes here."""
-    made: queue.Queue[tuple[object, BaseException | None]] = queue.Queue(_AHEAD)
-    ended = threading.Event()
-    end = object()
-
-    def put(value: object, error: BaseException | None = None) -> bool:
-        while not ended.is_set():
-            with suppress(queue.Full):
-                made.put((value, error), timeout=0.2)
-                return True
-        return False
-
-    def make() -> None:
-        try:
-            for request in requests:
-                if not put(request):
-                    return
-            put(end)
-        except BaseException as error:
-            put(end, error)
-
-    threading.Thread(target=make, name="reading ahead", daemon=True).start()
-    try:
-        while True:
-            value, error = made.get()
-            if error is not None:
-                raise error
-            if value is end:
-                return
-            yield value
-    finally:
-        ended.set()
+if __name__ == "__main__":
+    # By its own name, since what the child works with imports that, too.
+    importlib.import_module("memory_mcp.children").answering(importlib.import_module(sys.argv[1]).begin)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.derive.segments import SegmentSettings
@@ -223,14 +223,10 @@ def store(path: Path, key: str, value: str) -> None:
         typing.cast("dict[str, Any]", document[section])[name] = value
         real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
+        with machine.Aside(real, beside) as f:
             f.write(tomlkit.dumps(document).encode("utf-8"))
-            f.flush()
-            os.fsync(f.fileno())
-        beside.chmod(mode)
-        os.replace(beside, real)
+            beside.chmod(mode)
     except (OSError, TOMLKitError, UnicodeError, TypeError) as e:
-        beside.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import signal
     import socket
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import IO, Any
 
 WINDOWS = sys.platform == "win32"
 #: Flags for opening a file that is nobody's link, waits for nobody and is not inherited, as far as the system has them.
@@ -36,28 +36,60 @@ def owns(found: os.stat_result) -> bool:
     return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
-def put(place: str | os.PathLike[str], content: bytes, aside: str = "") -> None:
-    """A small file for this user alone, put in place of what is there: written aside, on disk, renamed.
+class Aside:
+    """A file for this user alone that is written aside, and put in place of what is there once it is whole and on disk.
 
-    OSError when it cannot be written; then nothing is left behind. Where several processes may write the same place at once,
-    each names an `aside` of its own, in the same folder.
+    Use as a context manager, which gives a stream to write to, of UTF-8 where it is `text`. OSError when it cannot be
+    written; whatever the block raises, nothing is left behind. Where several processes may write the same place at once, each
+    names an `aside` of its own, in the same file system. Without `names` a power failure may take the file.
     """
-    place = os.fspath(place)
-    aside = aside or f"{place}.new"
-    # What a process that was killed has left.
-    if os.path.lexists(aside):
-        os.unlink(aside)
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PRIVATE, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(descriptor)
-        os.replace(aside, place)
-    except BaseException:
-        os.unlink(aside)
-        raise
-    sync_names(os.path.dirname(place))
+
+    def __init__(
+        self, place: str | os.PathLike[str], aside: str | os.PathLike[str] = "", *, text: bool = False, names: bool = True
+    ) -> None:
+        self._place = os.fspath(place)
+        self._aside = os.fspath(aside) or f"{self._place}.new"
+        self._text = text
+        self._names = names
+
+    def __enter__(self) -> IO[Any]:
+        """Open it."""
+        # What a process that was killed has left.
+        if os.path.lexists(self._aside):
+            os.unlink(self._aside)
+        descriptor = os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PRIVATE, 0o600)
+        self._stream: IO[Any] = (
+            os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") if self._text else os.fdopen(descriptor, "wb")
+        )
+        return self._stream
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Put it in its place, or remove it."""
+        try:
+            with self._stream:
+                if kind is None:
+                    on_disk(self._stream)
+            if kind is None:
+                os.replace(self._aside, self._place)
+        except BaseException:
+            os.unlink(self._aside)
+            raise
+        if kind is not None:
+            os.unlink(self._aside)
+        elif self._names:
+            sync_names(os.path.dirname(self._place))
+
+
+def put(place: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
+    """Put a small file in its place, as `Aside` does."""
+    with Aside(place, aside) as stream:
+        stream.write(content)
+
+
+def on_disk(stream: IO[Any]) -> None:
+    """Have on disk what was written."""
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 def sync_names(folder: str | os.PathLike[str]) -> None:

@@ -50,4 +50,4 @@ def test_more_of_them_are_worth_one_child_and_not_two(app: App, begun: list[str]
     monkeypatch.setattr(build, "_FEW", 0)
     app.derivation.run(place=Place.ASIDE)
     assert app.accelerators.keeper("bm25").rebuild().documents > 1
-    assert begun == ["memory_mcp.derive.child", "memory_mcp.indexes.child"]
+    assert begun == ["memory_mcp.derive.workers", "memory_mcp.indexes.child"]

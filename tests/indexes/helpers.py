@@ -4,13 +4,13 @@ import datetime as dt
 import pickle
 import random
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from memory_mcp.app import ALONE, App, Callbacks
 from memory_mcp.children import Child, Packed
@@ -24,11 +24,10 @@ from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
 from memory_mcp.indexes.follow import Member, follow
-from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.maker import Finish, Hello, Maker, Merge
+from memory_mcp.indexes.maker import Maker
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
 from memory_mcp.indexes.shelf import Built
@@ -73,53 +72,38 @@ class Here(Workshop):
         self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = 0
     ) -> Iterator[list[Built]]:
         self.built += 1
-        with self._maker(self._index.wanted, self._index.cutoffs if keep_cutoffs else {}) as maker:
-            yield _made(maker, frames, told)
+        with super().building(frames, keep_cutoffs, told, 1) as made:
+            yield made
 
     @contextmanager
-    def following(self) -> Iterator[Child]:
-        with self._maker(self._index.kind, self._index.cutoffs) as maker:
-            yield cast("Child", InProcess(maker))
-
-    @contextmanager
-    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
-        with self._maker(self._index.kind, {}) as maker:
-            yield cast("Built", maker.answer(Merge(tuple(entries), improve)))
-
-    @contextmanager
-    def _maker(self, kind: Kind[Any], cutoffs: Mapping[str, int]) -> Iterator[Maker]:
-        home, token = self._index.home, f"b{uuid.uuid4().hex[:12]}"
-        home.prepare()
-        home.building.add(token)
-        try:
-            yield Maker(kind, Hello(kind.name, {}, str(home.directory), token, self._budget_mb, dict(cutoffs)))
-        finally:
-            home.building.discard(token)
+    def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
+        with self._hello(kind, {}, cutoffs) as hello:
+            yield cast("Child", InProcess(Maker(kind, hello).answer))
 
 
 class InProcess:
-    """A child that is none."""
+    """A child that is none: the same work at once, and everything through the same frames."""
 
-    def __init__(self, maker: Maker) -> None:
-        self._maker = maker
+    def __init__(self, answer: Callable[[object], object]) -> None:
+        self._answer = answer
 
-    def begin(self) -> None:
-        """Nothing has to be loaded."""
+    def __enter__(self) -> Self:
+        return self
 
-    def ask(self, request: object) -> object:
-        return self._maker.answer(pickle.loads(request.data) if isinstance(request, Packed) else request)
-
-    def ask_all(self, requests: Iterable[object]) -> Iterator[object]:
-        return map(self.ask, requests)
-
-    def end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Nothing is held."""
 
+    def submit(self, request: object) -> "Future[object]":
+        made: Future[object] = Future()
+        try:
+            packed = request if isinstance(request, Packed) else Packed.of(request)
+            made.set_result(pickle.loads(Packed.of(self._answer(pickle.loads(packed)))))
+        except Exception as error:
+            made.set_exception(error)
+        return made
 
-def _made(maker: Maker, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
-    for frame in frames:
-        told(cast("int", maker.answer(frame)))
-    return cast("list[Built]", maker.answer(Finish()))
+    def ask(self, request: object) -> object:
+        return self.submit(request).result()
 
 
 def opened(

@@ -2,9 +2,7 @@
 
 import contextlib
 import logging
-import os
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -233,14 +231,12 @@ def test_a_build_that_fails_is_told_and_tried_again_later_each_time(
 
 
 class Mortal(Child):
-    """A child that is killed when it has been asked for the second time."""
+    """A child that is killed when it has answered for the first time."""
 
-    asked = 0
-
-    def ask_all(self, requests: Any) -> Any:
-        for answer in super().ask_all(requests):
-            os.kill(self._process.pid, signal.SIGKILL)
-            yield answer
+    def submit(self, request: object) -> Any:
+        answer = super().submit(request)
+        answer.add_done_callback(lambda _: self.kill())
+        return answer
 
 
 def test_a_child_that_dies_costs_a_try_and_nothing_else(

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from memory_mcp import machine
 from memory_mcp.archive import frames
@@ -53,23 +53,14 @@ def write(
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        # What writers of this file left that were killed.
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            left.unlink(missing_ok=True)
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600), "wb") as file:
-            heads = _write(file, batches, dict(about), give_way)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        machine.sync_names(path.parent)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    return heads
+    # What writers of this file left that were killed.
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        left.unlink(missing_ok=True)
+    with machine.Aside(path, aside) as file:
+        return _write(file, batches, dict(about), give_way)
 
 
-def _write(file: BinaryIO, batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
+def _write(file: IO[bytes], batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
     file.write(MAGIC)
     index: list[tuple[int, Head]] = []
 

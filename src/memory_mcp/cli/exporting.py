@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from memory_mcp import machine
 from memory_mcp.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.frames import unpack
@@ -137,16 +138,8 @@ def replacing(path: Path) -> Iterator[IO[str]]:
     """Yield a private file that gets its name once it is complete; raise StorageError when it cannot be written."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(descriptor)
-            os.replace(aside, path)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
+        with machine.Aside(path, aside, text=True) as stream:
+            yield stream
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}", "Free some space, or name another.") from error
 

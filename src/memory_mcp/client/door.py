@@ -79,12 +79,9 @@ def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
     place = paths.door_file(directory)
-    aside = f"{place}.{os.getpid()}"
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | machine.PRIVATE, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
-        json.dump({"port": listener.getsockname()[1], "secret": secret}, stream)
     found = _listening(listener)
-    os.replace(aside, place)
+    told = json.dumps({"port": listener.getsockname()[1], "secret": secret})
+    machine.put(place, told.encode("ascii"), f"{place}.{os.getpid()}")
     return found, secret
 
 

@@ -179,10 +179,8 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
         if text:
             import json
 
-            from memory_mcp.client.spoolfile import write_all
-
             inner = {"hookEventName": event, "additionalContext": _bounded(text)}
-            write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
+            _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
 
 
@@ -312,9 +310,14 @@ def _bounded(text: str) -> str:
 def _complain(text: str) -> None:
     """Write one line to standard error, where that is open."""
     line = " ".join(text.split())[:500]
-    from memory_mcp.client.spoolfile import write_all
-
     try:
-        write_all(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))
+        _write_all(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, however little the system takes at once."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -8,6 +8,8 @@ Invariants
 
 import os
 
+from memory_mcp import machine
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,25 +74,9 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
     for place in (os.path.dirname(spool), spool, *(os.path.join(spool, folder) for folder in ("tmp", "new"))):
         _make(place)
     aside = os.path.join(spool, "tmp", name + by)
-    descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        try:
-            write_all(descriptor, head)
-            write_all(descriptor, payload)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(aside, os.path.join(spool, "new", name))
-    except BaseException:
-        os.unlink(aside)
-        raise
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data` to a descriptor, however little the system takes at once."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    with machine.Aside(os.path.join(spool, "new", name), aside, names=False) as stream:
+        stream.write(head)
+        stream.write(payload)
 
 
 def _make(place: str) -> None:

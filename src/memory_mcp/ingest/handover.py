@@ -121,14 +121,9 @@ class Writer:
             return
         self._count += 1
         name = f"{self._stem}-{self._count:06d}"
-        aside = self._folder / f"{name}.new"
-        descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+        with machine.Aside(self._folder / name, text=True, names=False) as stream:
             stream.write(json.dumps({"v": _FORM, "source": self._source}) + "\n")
             stream.writelines(f"{line}\n" for line in self._lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(aside, self._folder / name)
         self._lines, self._events, self._chars = [], 0, 0
         self.complete.append(name)
 

@@ -8,7 +8,7 @@ Invariants
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,20 @@ def parts(hello: Hello, numbered: Numbered, gate: Gate) -> Iterator[Part]:
     yield Part("", at, 1.0, report)
 
 
+def begin(hello: Hello) -> Callable[[Numbered | None], Part]:
+    """What a child does: it answers a task with its first part, and None with the next part."""
+    gate = Gate(hello.capture)
+    under_way: Iterator[Part] = iter(())
+
+    def answer(numbered: Numbered | None) -> Part:
+        nonlocal under_way
+        if numbered is not None:
+            under_way = parts(hello, numbered, gate)
+        return next(under_way)
+
+    return answer
+
+
 class Readers:
     """Reads tasks ahead of the thread that stores them. Use as a context manager, which ends the children."""
 
@@ -97,7 +111,7 @@ class Readers:
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
-                    self._children.append(Child("memory_mcp.ingest.child", self._hello))
+                    self._children.append(Child("memory_mcp.ingest.readers", self._hello))
             except OSError:
                 # As many as there could be had read.
                 pass
@@ -148,22 +162,16 @@ class Readers:
 
     def _feed(self, child: Child) -> None:
         try:
-            with child.turn:
-                child.begin()
-                while (numbered := self._claim()) is not None:
-                    request: object = numbered
-                    while self._give(numbered.number, part := self._asked(child, request)) and part.report is None:
-                        request = None
+            child.begun.result()
+            while (numbered := self._claim()) is not None:
+                part: Part = child.ask(numbered)
+                while self._give(numbered.number, part) and part.report is None:
+                    part = child.ask(None)
         except (OSError, EOFError, ValueError):
             hint = "What was acknowledged is stored; run the command again to go on."
             self._fail(SourceUnreadable("a process that reads files has ended", hint))
         except BaseException as error:
             self._fail(error)
-
-    def _asked(self, child: Child, request: object) -> Part:
-        answer = child.ask(request)
-        assert isinstance(answer, Part)
-        return answer
 
     def _claim(self) -> Numbered | None:
         with self._changed:

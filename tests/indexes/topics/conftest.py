@@ -1,10 +1,8 @@
 """A memory of seventy-two segments in six themes, filled once and copied; topics are looked for in the test's own process."""
 
-import pickle
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -13,36 +11,28 @@ from memory_mcp.clock import Clock
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.indexes.topics import keeper as keeping
-from memory_mcp.indexes.topics.child import Maker
+from memory_mcp.indexes.topics.child import begin
 from memory_mcp.indexes.topics.frames import Hello
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from tests.fakes import FakeClock
+from tests.indexes.helpers import InProcess
 from tests.topics_material import themed
 
 #: With neither index: topics are found by terms alone, and nothing but them is kept.
 BARE = TeleportSettings(enabled=False)
 
 
-class Here:
-    """A child that is none: the same work, a second sooner, and everything through the same frames."""
+class Here(InProcess):
+    """The child that groups segments, in this process. Counts how often it began."""
 
     begun = 0
 
-    def __init__(self, module: str, hello: object) -> None:
+    def __init__(self, module: str, hello: Hello) -> None:
         assert module == "memory_mcp.indexes.topics.child"
         Here.begun += 1
-        self._maker = Maker(cast("Hello", hello))
-
-    def begin(self) -> None:
-        """Nothing has to be loaded."""
-
-    def ask(self, request: object) -> object:
-        return pickle.loads(pickle.dumps(self._maker.answer(pickle.loads(pickle.dumps(request)))))
-
-    def ask_all(self, requests: Iterable[object]) -> Iterator[object]:
-        return map(self.ask, requests)
+        super().__init__(begin(hello))
 
     def end(self) -> None:
         """Nothing is held."""

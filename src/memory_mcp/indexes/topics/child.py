@@ -6,7 +6,6 @@ from typing import cast
 
 import numpy as np
 
-from memory_mcp.children import answering
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.build import made_of
@@ -37,9 +36,6 @@ class Maker:
         return len(documents)
 
 
-def _begin(hello: object) -> Callable[[object], object]:
-    return Maker(cast("Hello", hello)).answer
-
-
-if __name__ == "__main__":
-    answering(_begin)
+def begin(hello: Hello) -> Callable[[object], object]:
+    """Load the model; return what answers each message."""
+    return Maker(hello).answer

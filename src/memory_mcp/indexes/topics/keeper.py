@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from memory_mcp import metrics
-from memory_mcp.children import Child, few_collections
+from memory_mcp.children import Child, feed, few_collections
 from memory_mcp.clock import Clock
 from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import IndexNotReady, IndexUnreadable
@@ -334,10 +334,9 @@ class TopicKeeper:
         model = str(embedder.fingerprint()["folder"]) if embedder else ""
         child = self._child = Child("memory_mcp.indexes.topics.child", Hello(str(self.home.parts / part), model))
         try:
-            child.begin()
-            count = sum(cast("int", n) for n in child.ask_all(self._frames()))
+            count: int = sum(feed([[child]], self._frames()))
             at_ms = self._clock.now_ms()
-            made = cast("Made", child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms)))
+            made: Made = child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms))
             failpoint("topics.grouped")
             self._storage.topics.replace(made.known)
             failpoint("topics.known")

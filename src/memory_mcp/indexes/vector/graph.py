@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from usearch.index import Index
 
-from memory_mcp.children import end_without_parent
 from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
 
@@ -37,7 +36,7 @@ _NO_CONNECTIVITY, _NO_EXPANSION = 2, 1
 _FAR, _TENTH = 2.2, 10
 #: Rows sampled for that quartile.
 _SAMPLE = 256
-#: Rows added between two checks that the parent process is alive: a second of work.
+#: Rows added at a time, in a second of work, after which other threads run: one ends a child with its parent.
 _SLICE = 4096
 
 
@@ -94,7 +93,6 @@ def save(codes: Array, path: Path, with_graph: bool) -> float | None:
     settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
     index = _index(codes.shape[1], *settings)
     for start in range(0, len(codes), _SLICE):
-        end_without_parent()
         rows = codes[start : start + _SLICE]
         # One thread, so that rows keep their order; not copied, as they live until they are saved.
         index.add(np.arange(start, start + len(rows), dtype=np.uint64), rows, threads=1, copy=False)

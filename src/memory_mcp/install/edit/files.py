@@ -5,13 +5,13 @@ Invariants
 2. A file that changed since it was read is not replaced.
 """
 
-import contextlib
 import os
 import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp import machine
 from memory_mcp.errors import InstallRefused
 
 _MARK = "\ufeff"
@@ -105,11 +105,10 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     known = real.stat() if real.exists() else None
     aside = real.with_name(f".{real.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    with machine.Aside(real, aside) as file:
+        file.write(data)
+        # Before the comparison, so that nothing that takes its time comes after it.
+        machine.on_disk(file)
         if known is not None:
             if known.st_uid != aside.stat().st_uid:
                 # A file written by root keeps its owner.
@@ -117,10 +116,6 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
             aside.chmod(stat.S_IMODE(known.st_mode))
         if read(path).data != was:
             raise Changed
-        os.replace(aside, real)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            aside.unlink()
 
 
 def remove(path: Path, was: bytes) -> None:

@@ -1,6 +1,6 @@
 """Reads a file whose damaged blocks were given checksums that fit: in a child process, as what it meets may end it.
 
-Started as a program, and imported by nobody.
+Run by `children` in a process of its own, and imported by nobody.
 """
 
 import os
@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import duckdb
 
-from memory_mcp.children import answering
 from memory_mcp.storage.duckdb.connection import Row, copy_config
 
 
-def _begin(hello: object) -> Callable[[object], object]:
-    con = duckdb.connect(str(hello), True, copy_config())
+def begin(file: str) -> Callable[[str], list[Row] | None]:
+    """Open a file; return what answers each query, with None where it cannot be."""
+    con = duckdb.connect(file, True, copy_config())
 
-    def rows(sql: object) -> list[Row] | None:
+    def rows(sql: str) -> list[Row] | None:
         try:
-            return con.execute(str(sql)).fetchall()
+            return con.execute(sql).fetchall()
         except (duckdb.InternalException, duckdb.FatalException):
             # Nothing more is answered by this connection.
             os._exit(1)
@@ -25,7 +25,3 @@ def _begin(hello: object) -> Callable[[object], object]:
             return None
 
     return rows
-
-
-if __name__ == "__main__":
-    answering(_begin)

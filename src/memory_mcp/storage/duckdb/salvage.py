@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import duckdb
 
+from memory_mcp import machine
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
@@ -140,7 +141,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
         (place / f"{path.name}.events").write_bytes(logs.rows_behind(bytes(fixed), cut, SAVED))
         _say(file.parent, {"place": _relative(place)})
         del fixed[cut:]
-    _replace(path, bytes(fixed))
+    machine.put(path, bytes(fixed))
     log.error("the log was damaged: %d bytes mended, %s", mended, "nothing lost" if cut is None else f"cut at byte {cut}")
     return Salvaged(_relative(place), mended, cut is not None)
 
@@ -221,22 +222,7 @@ def _relative(place: Path) -> str:
 
 def _say(directory: Path, what: dict[str, Any]) -> None:
     """Write into `salvage.json` what is under way."""
-    _replace(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace the content of a file as a whole."""
-    fresh = path.with_name(path.name + ".new")
-    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        with memoryview(content) as view:
-            done = 0
-            while done < len(view):
-                done += os.write(descriptor, view[done:])
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(fresh, path)
+    machine.put(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 
 def store_what_is_left(

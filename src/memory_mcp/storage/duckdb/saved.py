@@ -66,7 +66,6 @@ class DamagedReader:
         try:
             if self._child is None:
                 self._child = Child(_READER, str(self._file))
-                self._child.begin()
             found = cast("list[Row] | None", self._child.ask(sql))
         except (OSError, EOFError, ArithmeticError, ValueError, MemoryError, UnpicklingError):
             # What ends the engine may write into the answer before.

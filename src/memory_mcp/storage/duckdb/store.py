@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tzlocal import get_localzone_name
 
+from memory_mcp import machine
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooOld, StorageDamaged
 from memory_mcp.failpoints import failpoint
@@ -304,10 +305,11 @@ class DuckStorage:
             # Somebody may have deleted the file while it is open: this writes it anew.
             with suppress(FileNotFoundError):
                 shutil.copymode(self._path, fresh)
-            _sync(fresh)
+            with fresh.open("rb+") as written:
+                machine.on_disk(written)
             failpoint("compact.copied")
             os.replace(fresh, self._path)
-            _sync(self._path.parent)
+            machine.sync_names(self._path.parent)
             failpoint("compact.swapped")
             # Where DuckDB put what did not fit into memory; it leaves the empty folder.
             with suppress(OSError):
@@ -374,12 +376,3 @@ def _zone_here() -> str:
             raise InvalidQuery(f"TZ: {error.message}", f"{error.hint} Set TZ, or storage.timezone.") from None
         return named
     return get_localzone_name() or "UTC"
-
-
-def _sync(path: Path) -> None:
-    """Write a file, or the names in a directory, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
