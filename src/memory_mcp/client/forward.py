@@ -20,12 +20,7 @@ QUESTIONS = {
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
-    """Have the daemon run a command line, starting a daemon where none runs.
-
-    Returns:
-        The command's exit status; None when no daemon can be reached, which the command itself may explain.
-
-    """
+    """Have the daemon run a command line; return its exit status, None when no daemon can be reached or started."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     said = False

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -14,13 +14,13 @@ class Client:
 
     #: mcp, rpc or http.
     kind: str
-    pid: int = 0
-    cwd: str = ""
     #: As the client names itself; "" until it has.
     name: str = ""
     version: str = ""
+    pid: int = 0
     #: Protocol revision it speaks.
     era: str = ""
+    cwd: str = ""
     since: float = field(default_factory=time.monotonic)
 
     @property
@@ -30,15 +30,9 @@ class Client:
 
     def shape(self) -> dict[str, Any]:
         """Return the connection as JSON values."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "version": self.version,
-            "pid": self.pid,
-            "era": self.era,
-            "cwd": self.cwd,
-            "connected_s": self.connected_s,
-        }
+        told = asdict(self)
+        del told["since"]
+        return told | {"connected_s": self.connected_s}
 
 
 class Clients:

@@ -69,7 +69,7 @@ class HttpDoor:
         Args:
             server: The MCP server behind `/mcp` and `/sse`.
             settings: Host, port, token and allowed hosts.
-            data_dir: Where the token is kept, made where there is none.
+            data_dir: Where the token is kept, unless the settings have one.
             health: Returns what `/health` says besides version, process and uptime.
             metrics: Returns the text of `/metrics`.
             take_hook: Takes a client's name and the payload of a hook.
@@ -81,8 +81,7 @@ class HttpDoor:
 
         """
         check_address(settings)
-        self._settings = settings
-        self._server = server
+        self._settings, self._server = settings, server
         counts.start()
         token, place = token_of(settings.http_token, data_dir)
         self._pages = pages

@@ -92,8 +92,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        answer = await _taken(asked.take_hook, client, await request.body())
-        return JSONResponse(answer if isinstance(answer, dict) else {})
+        return JSONResponse(await _taken(asked.take_hook, client, await request.body()))
 
     found = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
@@ -110,12 +109,14 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
     return app
 
 
-async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> Any:
-    """Return the result of `take_hook`, run in a thread unless it is a coroutine function."""
+async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
+    """Return what `take_hook` answers, {} where that is no mapping; unless it is a coroutine function, it runs in a thread."""
     if inspect.iscoroutinefunction(take_hook):
-        return await take_hook(client, payload)
-    answer = await anyio.to_thread.run_sync(take_hook, client, payload)
-    return await answer if isinstance(answer, Awaitable) else answer
+        answer = await take_hook(client, payload)
+    else:
+        answer = await anyio.to_thread.run_sync(take_hook, client, payload)
+        answer = await answer if isinstance(answer, Awaitable) else answer
+    return answer if isinstance(answer, dict) else {}
 
 
 async def _plain(_: Request, error: Exception) -> Response:

@@ -58,15 +58,10 @@ async def converse(
     listens: Callable[[], bool],
     see: See = lambda _: None,
 ) -> None:
-    """Serve a client until its lines end and it is answered, or it reads no more.
+    """Serve a client, in the era of its first request, until its lines end and it is answered, or it reads no more.
 
-    Args:
-        server: The server; the version of the protocol is that of the client's first request.
-        given: The client's lines; a `Cut` stands for one that was too long.
-        say: Sends a line to the client.
-        listens: Whether the client still reads.
-        see: Called with each request before it is served.
-
+    `given` yields the client's lines and `say` sends it one; `listens` returns whether it still reads; `see` is called with each
+    request before that is served.
     """
     low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -5,6 +5,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -66,8 +67,7 @@ def run_check(args: argparse.Namespace) -> int:
     with opened(args, settled=True) as app, app.derivation.publishing:
         findings = check(app.storage, app.calendar)
         counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
-    shapes = [{"rule": f.rule, "subject": f.subject, "detail": f.detail} for f in findings]
-    data = {"ok": not findings, **counts, "findings": shapes}
+    data = {"ok": not findings, **counts, "findings": [asdict(finding) for finding in findings]}
     lines = [f"{f.rule}: {f.subject}: {f.detail}" for f in findings[:_SHOWN]]
     if len(findings) > _SHOWN:
         lines.append(f"... and {len(findings) - _SHOWN:,} more: {dict(Counter(f.rule for f in findings))}")
@@ -91,13 +91,8 @@ def run_rebuild(args: argparse.Namespace) -> int:
         zone = app.storage.timezone
     if args.timezone:
         reopen()
-    data = {
-        "nodes_changed": report.nodes_changed,
-        "nodes_dropped": report.nodes_dropped,
-        "terms_rewritten": report.terms_rewritten,
-        "seconds": round(report.seconds, 3),
-        "timezone": zone,
-    }
+    data = {name: getattr(report, name) for name in ("nodes_changed", "nodes_dropped", "terms_rewritten")}
+    data |= {"seconds": round(report.seconds, 3), "timezone": zone}
     changed = f"{render.plural(report.nodes_changed, 'node')} changed, {report.nodes_dropped:,} dropped"
     terms = f"{render.plural(report.terms_rewritten, 'term set')} rewritten"
     return print_result(args, data, [f"Rebuilt in {report.seconds:.2f} s: {changed}, {terms}. Days are counted in {zone}."])

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return _verify(args)
     with opened(args, catch_up=False) as app:
         made = app.backups.make("asked for", place_of(args.place) if args.place else None)
-    data = {
-        "path": str(made.path),
-        "events": made.events,
-        "last_seq": made.last_seq,
-        "rows": made.rows,
-        "added_bytes": made.added_bytes,
-        "size_bytes": made.size_bytes,
-    }
+    data = asdict(made) | {"path": str(made.path)}
     lines = [
         f"{made.path}",
         f"{render.plural(made.events, 'event')}, {render.size(made.size_bytes)} ({render.size(made.added_bytes)} more on disk)",

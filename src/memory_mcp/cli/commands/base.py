@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_mcp.cli import render
@@ -277,6 +276,8 @@ def ask(
         MemoryMcpError: Whatever the request's handler raises.
 
     """
+    from dataclasses import replace
+
     with opened(args, catch_up) as app:
         if prepare is not None:
             prepare(app)

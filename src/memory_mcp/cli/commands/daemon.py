@@ -10,7 +10,6 @@ from typing import Any
 from memory_mcp import machine, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_file, wanted
-from memory_mcp.cli.failures import reach
 from memory_mcp.client import link
 from memory_mcp.errors import LayerUnavailable
 
@@ -97,6 +96,8 @@ def _needs_sockets() -> None:
 
 def _start(args: argparse.Namespace, what: str) -> int:
     """Connect to the daemon, starting one where none runs, and print that it does `what`."""
+    from memory_mcp.cli.failures import reach
+
     line = reach(wanted(args))
     line.close()
     data = {"running": True, "pid": line.about["pid"], "version": line.about["memory-mcp"]}

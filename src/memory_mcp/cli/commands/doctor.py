@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,7 @@ def run(args: argparse.Namespace) -> int:
     session = SESSION.get()
     checks = list(_inside_the_daemon(session.app, args.secrets) if session else _all(args))
     failed = any(c.state == FAIL for c in checks)
-    shapes = [{"state": c.state, "name": c.name, "text": c.text, "next_step": c.next_step} for c in checks]
-    render.emit(as_json(args), {"ok": not failed, "checks": shapes}, _lines(checks))
+    render.emit(as_json(args), {"ok": not failed, "checks": [asdict(check) for check in checks]}, _lines(checks))
     return 1 if failed else 0
 
 
