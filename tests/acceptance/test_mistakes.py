@@ -1,4 +1,4 @@
-"""The mistakes a newcomer is likeliest to make, each through the installed command: what was wrong, and what to do next.
+"""The mistakes a newcomer is likeliest to make, each with what was wrong and what to do next.
 
 None of them ends in a traceback, suggests deleting anything, or leaves a file behind.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import SAMPLES, Command, Done
+from tests.daemon.inside import ALONE, run_inside
 from tests.waiting import PATIENCE
 
 
@@ -119,18 +120,19 @@ def said_well(done: Done, status: int) -> str:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_named_with_the_next_step(name: str, command: Command, home_of_mistakes: Path) -> None:
+def test_a_mistake_is_named_with_the_next_step(name: str, environment: dict[str, str], home_of_mistakes: Path) -> None:
     mistake = MISTAKES[name]
     own = {p: p.stat().st_mode for p in home_of_mistakes.rglob("*") if p.parent.name == "project" or p.name == "project"}
-    done = command(*mistake.typed.split(), env={"MEMORY_MCP_SERVER__DAEMON": "false", **mistake.environ})
+    done = run_inside(mistake.typed.split(), environment | ALONE | dict(mistake.environ), home_of_mistakes)
     said = said_well(done, mistake.status)
     assert mistake.named in said
     assert mistake.next_step in said
     assert {p: p.stat().st_mode for p in home_of_mistakes.rglob("*") if p.parent.name == "project" or p.name == "project"} == own
 
 
-#: Mistakes that meet a daemon on their way, or would start one.
+#: Mistakes that meet a daemon on their way, or would start one, and one that ends before.
 WITH_DAEMON = (
+    "a command misspelt",
     "a folder of something else for the data",
     "the same by the variable",
     "a file for the data",
@@ -233,14 +235,14 @@ def test_a_port_that_another_program_has_is_said(command: Command) -> None:
 
 
 def test_a_store_of_a_newer_version_says_so_and_stays_as_it_is(command: Command, home: Path) -> None:
-    assert command("timeline", env={"MEMORY_MCP_SERVER__DAEMON": "false"}).returncode == 0
+    assert command("timeline", env=ALONE).returncode == 0
     store = home / ".local" / "share" / "memory-mcp" / "memory.duckdb"
     newer = (
         "import duckdb, sys; duckdb.connect(sys.argv[1]).execute(\"UPDATE meta SET value = '99' WHERE name = 'schema_version'\")"
     )
     subprocess.run([sys.executable, "-c", newer, str(store)], check=True)
     before = store.read_bytes()
-    for environ in ({"MEMORY_MCP_SERVER__DAEMON": "false"}, {}):
+    for environ in (ALONE, {}):
         done = command("ask", "anything", env=environ)
         assert "written by a newer version (schema 99" in said_well(done, 1)
         assert "Install the newer memory-mcp; the store is untouched." in done.stderr
@@ -286,7 +288,7 @@ def test_what_may_not_be_read_or_written_is_said(command: Command, home_of_mista
     closed.touch(mode=0o000)
     assert "closed.jsonl cannot be read: Permission denied" in said_well(command("import", "jsonl", "closed.jsonl"), 2)
     (home_of_mistakes / "read-only").mkdir(mode=0o500)
-    for environ in ({"MEMORY_MCP_SERVER__DAEMON": "false"}, {}):
+    for environ in (ALONE, {}):
         done = command("ask", "x", "--data-dir", "read-only", env=environ)
         assert "read-only is read-only" in said_well(done, 1)
         assert "--data-dir DIR" in done.stderr

@@ -5,34 +5,47 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from unittest import mock
 
 from bench.place import PATIENCE, Place
 from memory_mcp.cli.main import main
 from memory_mcp.failpoints import VARIABLE
 
+Done = subprocess.CompletedProcess[str]
+#: Commands open the memory themselves.
+ALONE = {"MEMORY_MCP_SERVER__DAEMON": "false"}
+#: And build no indexes of it.
+BARE = ALONE | {"MEMORY_MCP_TELEPORT__ENABLED": "false", "MEMORY_MCP_TOPICS__ENABLED": "false"}
+
 
 class Inside(Place):
     """For tests of what a store holds after a command, whose opening and closing of it are real all the same."""
 
-    def run(self, *words: str, stdin: str = "", patience: float = PATIENCE) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, stdin: str = "", patience: float = PATIENCE) -> Done:
         """See Place; a command that is to be killed is a process."""
         if VARIABLE in self.settings:
             return super().run(*words, stdin=stdin, patience=patience)
-        given, out, err = (io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8") for text in (stdin, "", ""))
-        mask = os.umask(0o022)
-        try:
-            with (
-                mock.patch.dict(os.environ, self.environment(), clear=True),
-                mock.patch.object(sys, "stdin", given),
-                contextlib.redirect_stdout(out),
-                contextlib.redirect_stderr(err),
-                contextlib.chdir(self.home),
-            ):
-                status = main(list(words))
-        finally:
-            os.umask(mask)
-        for stream in (out, err):
-            stream.flush()
-            stream.seek(0)
-        return subprocess.CompletedProcess([*self.command, *words], status, out.read(), err.read())
+        return run_inside(words, self.environment(), self.home, stdin)
+
+
+def run_inside(words: Sequence[str], environ: Mapping[str, str], folder: Path, stdin: str = "") -> Done:
+    """Run a command in this process as it would run in one of its own, in an environment and a folder."""
+    given, out, err = (io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8") for text in (stdin, "", ""))
+    mask = os.umask(0o022)
+    try:
+        with (
+            mock.patch.dict(os.environ, environ, clear=True),
+            mock.patch.object(sys, "stdin", given),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            contextlib.chdir(folder),
+        ):
+            status = main(list(words))
+    finally:
+        os.umask(mask)
+    for stream in (out, err):
+        stream.flush()
+        stream.seek(0)
+    return subprocess.CompletedProcess([*words], status, out.read(), err.read())

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 from typing import Any
 
@@ -11,11 +13,19 @@ from mcp import Client, stdio_client
 
 from bench.place import VISIBLE, Place
 from memory_mcp.client import link
+from memory_mcp.failpoints import VARIABLE
 from tests.waiting import PATIENCE, until
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
 
 needs_proc = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def look(place: Place) -> dict[str, Any]:
@@ -39,6 +49,15 @@ def said(project: str, text: str, hour: int) -> str:
     """A line for `ingest`: what a user said in the one session of a project."""
     stamp = f"2026-01-05T{hour:02d}:00:00Z"
     return json.dumps({"session_id": project, "timestamp": stamp, "role": "user", "text": text, "project": project}) + "\n"
+
+
+def killed(place: Place, point: str, *words: str, stdin: str = "") -> None:
+    """Run a command that is killed at a failpoint."""
+    place.settings[VARIABLE] = point
+    try:
+        assert place.run(*words, stdin=stdin).returncode == -signal.SIGKILL
+    finally:
+        del place.settings[VARIABLE]
 
 
 def typed(place: Place, key: str, *words: str) -> tuple[int, str]:

@@ -16,9 +16,9 @@ from bench.place import Place
 from memory_mcp.archive.backup import backups
 from memory_mcp.archive.blocks import Archive, write
 from memory_mcp.archive.frames import Batch, Block
-from memory_mcp.failpoints import VARIABLE
 from memory_mcp.storage.duckdb import look_at
-from tests.daemon.places import needs_proc
+from tests.daemon.inside import ALONE, Inside
+from tests.daemon.places import killed, needs_proc
 from tests.daemon.test_pump import call, talk
 from tests.waiting import PATIENCE, until
 
@@ -105,7 +105,7 @@ def drill(place: Place, tmp_path: Path, rounds: int) -> None:
     whole = stored(place.directory)
     assert len(backups(folder)) == rounds
     for number, (path, before, sent) in enumerate(bounds):
-        with Place(tmp_path / f"other{number}") as other:
+        with Inside(tmp_path / f"other{number}", more=ALONE) as other:
             told = json.loads(other.ok("restore", str(path), "--json"))
             assert (told["missing"], told["kept"]) == ([], None)
             found = stored(other.directory)
@@ -145,13 +145,10 @@ def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> N
     assert (act.what, act.author, act.counts["events"]) == ("restore", "person", 1)
 
 
-ALONE = {"MEMORY_MCP_SERVER__DAEMON": "false"}
-
-
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a memory of some sessions with a backup, which nobody has open."""
-    with Place(tmp_path_factory.mktemp("template"), more=ALONE) as made:
+    with Inside(tmp_path_factory.mktemp("template"), more=ALONE) as made:
         lines = [
             {
                 "text": f"Statement {n} about the bridge.",
@@ -169,18 +166,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def filled(tmp_path: Path, template: Path) -> Iterator[Place]:
     """A copy of it, whose commands open it themselves."""
-    with Place(tmp_path / "filled", more=ALONE) as made:
+    with Inside(tmp_path / "filled", more=ALONE) as made:
         shutil.copytree(template, made.directory)
         yield made
-
-
-def killed(place: Place, point: str, *words: str) -> None:
-    """Run a command that is killed at a failpoint."""
-    place.settings[VARIABLE] = point
-    try:
-        assert place.run(*words).returncode == -9
-    finally:
-        del place.settings[VARIABLE]
 
 
 @pytest.mark.parametrize("point", ["backup.events_written", "backup.written"])
@@ -278,7 +266,7 @@ def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_
     filled.ok("pause", "--project", "github.com/acme/secret")
     filled.ok("forget", "--value", value, "--yes")
     filled.ok("backup", str(tmp_path / "usb"))
-    with Place(tmp_path / "elsewhere", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+    with Inside(tmp_path / "elsewhere", more=ALONE) as other:
         other.ok("restore", str(tmp_path / "usb"))
         secret = {"text": "Not to be recorded.", "role": "user", "session_id": "s", "project": "github.com/acme/secret"}
         lines = [line | {"session_id": "again"}, secret | {"timestamp": time.time_ns() // 1_000_000}]
@@ -295,7 +283,7 @@ def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_
 
 
 def test_what_a_damaged_backup_lacks_comes_back_from_its_source(tmp_path: Path) -> None:
-    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as place:
+    with Inside(tmp_path / "place", more=ALONE) as place:
         source = tmp_path / "all.jsonl"
         told = [{"text": f"Line {n}.", "role": "user", "session_id": "s", "timestamp": 1768212000000 + n} for n in range(900)]
         source.write_text("".join(json.dumps(t) + "\n" for t in told))
@@ -311,7 +299,7 @@ def test_what_a_damaged_backup_lacks_comes_back_from_its_source(tmp_path: Path) 
         place.ok("import", "jsonl", str(source))
         assert {row[1] for row in stored(place.directory)} == {row[1] for row in whole}
         # Another memory that takes such a backup in says what it could not read.
-        with Place(tmp_path / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+        with Inside(tmp_path / "other", more=ALONE) as other:
             done = other.run("merge", str(place.directory / "backups"), "--json")
             [missing] = json.loads(done.stdout)["missing"]
             assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Memories carried from one place to another by the installed command: exported and taken back, merged, kept in step."""
+"""Memories carried from one place to another by commands: exported and taken back, merged, kept in step."""
 
 import json
 import re
@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_pump import talk
 
@@ -28,19 +29,17 @@ Make = Callable[[str], Place]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    """Places by name, each with a daemon of its own."""
-    places: dict[str, Place] = {}
+def make(tmp_path: Path) -> Make:
+    """Places by name, whose commands open the memory themselves."""
+    return lambda name: Inside(tmp_path / name, more=BARE)
 
-    def place(name: str) -> Place:
-        if name not in places:
-            more = {**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}
-            places[name] = Place(tmp_path / name, idle=60, more=more).__enter__()
-        return places[name]
 
-    yield place
-    for made in places.values():
-        made.__exit__(None, None, None)
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Place, Place]]:
+    """Two places, each with a daemon of its own."""
+    more = DAEMON | {"MEMORY_MCP_TELEPORT__ENABLED": "false"}
+    with Place(tmp_path / "here", idle=60, more=more) as here, Place(tmp_path / "there", idle=60, more=more) as there:
+        yield here, there
 
 
 def say(place: Place, session: str, *texts: str, day: str = "2026-01-30", project: str = "github.com/acme/harbour") -> None:
@@ -76,8 +75,8 @@ def a_history(place: Place) -> None:
     say(place, "other", "The printer of the shop is out of toner.", day="2026-02-03", project="github.com/acme/shop")
 
 
-def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
-    here, there = make("here"), make("there")
+def test_an_export_as_jsonl_comes_back_as_the_same_events(served: tuple[Place, Place], tmp_path: Path) -> None:
+    here, there = served
     a_history(here)
     place = tmp_path / "all.jsonl"
     assert json.loads(here.ok("export", str(place), "--json"))["events"] == 8
@@ -170,8 +169,8 @@ def grips(place: Place) -> dict[str, str]:
     return found
 
 
-def test_two_memories_merged_hold_the_union_of_both(make: Make) -> None:
-    here, there = make("here"), make("there")
+def test_two_memories_merged_hold_the_union_of_both(served: tuple[Place, Place]) -> None:
+    here, there = served
     a_history(there)
     say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     say(here, "jwt", "The JWT expires one hour early.")
@@ -227,7 +226,6 @@ def test_a_merge_doubles_nothing_that_had_something_taken_out_of_it(make: Make, 
     say(here, "moment", f"The lock is {marked}")
     say(there, "moment", f"The lock is {marked}")
     say(there, "moment", f"The lock is {marked.replace('[forgotten]', 'blue')}")
-    there.stop()
     before = texts(here)
     told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
     merged = json.loads(here.ok("merge", str(there.directory), "--json"))
@@ -240,14 +238,10 @@ def test_a_merge_doubles_nothing_whose_secret_was_stored_before_its_rule(make: M
     key = "AKIA" + "QYLPMN5HHHFPZAM2"
     say(there, "first", f"The key is {key} for now.")
     say(here, "first", "The key is PLACEHOLDER for now.")
-    for place in (here, there):
-        place.stop()
     con = duckdb.connect(str(here.directory / "memory.duckdb"))
     con.execute("UPDATE event SET text = replace(text, 'PLACEHOLDER', ?)", [key])
     con.close()
     assert json.loads(here.ok("merge", str(there.directory), "--json"))["known"] == 1
-    here.stop()
-    there.stop()
     assert json.loads(there.ok("merge", str(here.directory), "--json"))["known"] == 1
     assert [len(texts(place)) for place in (here, there)] == [1, 1]
 

@@ -13,7 +13,10 @@ from mcp import Client
 from mcp.types import TextContent, TextResourceContents
 
 from bench.place import Place
+from memory_mcp.errors import StorageLocked
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.lock import LookingLock
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
 from tests.waiting import PATIENCE, until
@@ -35,9 +38,19 @@ def write(place: Place, *texts: str, source: str = "tests") -> None:
     place.ok("import", "jsonl", str(folder))
 
 
+def is_free(directory: Path) -> bool:
+    """Whether no process holds a data directory; one that was killed lets go of it when it has ended."""
+    try:
+        LookingLock(directory).release()
+    except StorageLocked:
+        return False
+    return True
+
+
 def kill(place: Place) -> None:
     """End the daemon so that its log stays as it is."""
     os.kill(look(place)["pid"], signal.SIGKILL)
+    until(lambda: is_free(place.directory), "the lock of the data directory")
 
 
 def asked(place: Place, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -61,8 +74,8 @@ def lose(place: Place, how: str) -> None:
     write(place, "fenders need looks", "ropes need looks", "tides need looks")
     kill(place)
     if how == "another store":
-        with Place(place.root / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
-            write(other, "somebody else's words", "and more", "of them", "and yet more", source="foreign")
+        other = Inside(place.root / "other", more=BARE)
+        write(other, "somebody else's words", "and more", "of them", "and yet more", source="foreign")
         shutil.copy(other.directory / FILE, file)
     if how in ("file", "file and log"):
         file.unlink()
@@ -72,7 +85,40 @@ def lose(place: Place, how: str) -> None:
         log.write_bytes(log.read_bytes()[: log.stat().st_size // 3])
 
 
-@pytest.mark.parametrize("how", ["file", "log", "file and log", "log cut", "older copy", "another store"])
+@pytest.fixture
+def alone(tmp_path: Path) -> Place:
+    """The same data directory as that of `place`, opened by commands themselves."""
+    return Inside(tmp_path, more=BARE)
+
+
+def status_of(place: Place) -> dict[str, Any]:
+    """The state of a memory, as a command tells it."""
+    return dict(json.loads(place.ok("retrieval", "status", "--json")))
+
+
+LOSSES = ("file", "log", "file and log", "log cut", "older copy", "another store")
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_every_kind_of_loss_is_told_until_a_person_acknowledges_it(place: Place, alone: Place, how: str) -> None:
+    lose(place, how)
+    if not (place.directory / FILE).exists():
+        assert "the database file is gone" in alone.run("doctor").stdout
+    # What is written afterwards does not hide it, nor does another start.
+    write(alone, "buoys need looks", "anchors need looks", "sails need looks", "oars need looks", source="later")
+    assert status_of(alone)["healthy"] is False
+    shown = json.loads(alone.ok("search", "buoys", "--all", "--json"))
+    assert any("acknowledged events are missing" in notice for notice in shown["notices"])
+    assert "acknowledged events are missing" in alone.run("timeline").stderr
+    assert "fail  acknowledged events" in alone.run("doctor").stdout
+    assert typed(alone, "n\n", "admin", "acknowledge-loss")[0] == 2
+    status, out = typed(alone, "y\n", "admin", "acknowledge-loss")
+    assert (status, "Acknowledged" in out) == (0, True), out
+    assert ("healthy" in status_of(alone), status_of(alone).get("notices")) == (False, None)
+    assert "acknowledged events: all there" in alone.run("doctor").stdout
+
+
+@pytest.mark.parametrize("how", [pytest.param(how, marks=[pytest.mark.slow] if how != "older copy" else []) for how in LOSSES])
 def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place: Place, how: str) -> None:
     lose(place, how)
     if not (place.directory / FILE).exists():
@@ -138,19 +184,17 @@ def test_what_nobody_asked_the_state_of_tells_a_loss_too(place: Place) -> None:
     assert "3 acknowledged events" in place.ok("daemon", "status")
 
 
-def test_what_was_missing_is_not_hidden_by_damage_of_what_says_so(place: Place) -> None:
-    lose(place, "older copy")
-    assert asked(place, "get_retrieval_status")["healthy"] is False
-    place.stop()
-    (place.directory / "loss.json").write_text('{"noticed_ms": 17')
-    status = asked(place, "get_retrieval_status")
+def test_what_was_missing_is_not_hidden_by_damage_of_what_says_so(alone: Place) -> None:
+    lose(alone, "older copy")
+    assert status_of(alone)["healthy"] is False
+    (alone.directory / "loss.json").write_text('{"noticed_ms": 17')
+    status = status_of(alone)
     assert status["healthy"] is False
     assert "what was missing can no longer be said" in status["notices"][0]
 
 
-def test_a_damaged_mark_is_no_loss(place: Place) -> None:
-    write(place, "fenders need looks", "ropes need looks")
-    place.stop()
+def test_a_damaged_mark_is_no_loss(place: Place, alone: Place) -> None:
+    write(alone, "fenders need looks", "ropes need looks")
     said = json.loads((place.directory / MARK).read_text())
     said["chain"] = f"{int(said['chain'], 16) ^ 0xF0:016x}"
     (place.directory / MARK).write_text(json.dumps(said))
@@ -169,22 +213,20 @@ def hooked(place: Place, payload: str, **more: str) -> str:
     return done.stdout
 
 
-def test_how_many_are_missing_of_what_and_from_when_is_said(place: Place) -> None:
-    lose(place, "older copy")
-    notice = asked(place, "get_retrieval_status")["notices"][0]
+def test_how_many_are_missing_of_what_and_from_when_is_said(alone: Place) -> None:
+    lose(alone, "older copy")
+    notice = status_of(alone)["notices"][0]
     assert notice.startswith("3 acknowledged events are missing (3 of jsonl")
     assert "from 2026-01-01 00:00 UTC up to 2026-01-01 00:00 UTC" in notice
 
 
-def test_what_is_put_back_ends_the_loss(place: Place) -> None:
-    write(place, "fenders need looks", "ropes need looks")
-    place.stop()
-    file = place.directory / FILE
-    shutil.move(file, place.root / "kept")
-    assert asked(place, "get_retrieval_status")["healthy"] is False
-    place.stop()
-    shutil.move(place.root / "kept", file)
-    assert "healthy" not in asked(place, "get_retrieval_status")
+def test_what_is_put_back_ends_the_loss(alone: Place) -> None:
+    write(alone, "fenders need looks", "ropes need looks")
+    file = alone.directory / FILE
+    shutil.move(file, alone.root / "kept")
+    assert status_of(alone)["healthy"] is False
+    shutil.move(alone.root / "kept", file)
+    assert "healthy" not in status_of(alone)
 
 
 def test_a_death_and_a_compaction_are_no_loss(place: Place) -> None:
@@ -195,15 +237,13 @@ def test_a_death_and_a_compaction_are_no_loss(place: Place) -> None:
     assert "healthy" not in asked(place, "get_retrieval_status")
 
 
-def test_a_mark_of_an_earlier_version_is_understood(place: Place, tmp_path: Path) -> None:
-    write(place, "fenders need looks", "ropes need looks")
-    place.stop()
-    (place.directory / MARK).write_text('{"last_seq": 2}')
-    assert "healthy" not in asked(place, "get_retrieval_status")
-    place.stop()
-    assert json.loads((place.directory / MARK).read_text())["events"] == 2
-    (place.directory / MARK).write_text('{"last_seq": 5}')
-    assert "3 acknowledged events are missing" in asked(place, "get_retrieval_status")["notices"][0]
+def test_a_mark_of_an_earlier_version_is_understood(alone: Place) -> None:
+    write(alone, "fenders need looks", "ropes need looks")
+    (alone.directory / MARK).write_text('{"last_seq": 2}')
+    assert "healthy" not in status_of(alone)
+    assert json.loads((alone.directory / MARK).read_text())["events"] == 2
+    (alone.directory / MARK).write_text('{"last_seq": 5}')
+    assert "3 acknowledged events are missing" in status_of(alone)["notices"][0]
 
 
 def test_a_file_that_is_deleted_while_it_is_open_is_written_anew(place: Place) -> None:

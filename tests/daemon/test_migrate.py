@@ -9,12 +9,12 @@ import pytest
 
 from bench.place import Place
 from memory_mcp import paths, pauses
-from memory_mcp.failpoints import VARIABLE
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import look_at
 from memory_mcp.storage.opening import Opening
 from memory_mcp.storage.postgres.store import open_storage
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.inside import ALONE, Inside
+from tests.daemon.places import DAEMON, killed, needs_proc
 
 pytestmark = needs_proc
 
@@ -45,7 +45,7 @@ def said(first: int, count: int) -> str:
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Place]:
     """A memory without a daemon, so that what is killed is the command."""
-    with Place(tmp_path / "here", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as made:
+    with Inside(tmp_path / "here", more=ALONE) as made:
         fill(made)
         yield made
 
@@ -81,14 +81,6 @@ def copied(url: str, tenant: str) -> dict[str, list[str]]:
     return held(open_storage(Opening(None, url=url, tenant=tenant)))
 
 
-def killed(place: Place, point: str, *words: str) -> None:
-    place.settings[VARIABLE] = point
-    try:
-        assert place.run(*words).returncode == -9
-    finally:
-        del place.settings[VARIABLE]
-
-
 def to_postgres(place: Place, url: str, tenant: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(place.ok(*words(url, tenant), "--json"))
     return told
@@ -118,7 +110,7 @@ def test_a_memory_is_copied_there_and_back_killed_at_every_step(here: Place, dat
     here.ok("admin", "migrate-to", "duckdb", "--to", str(back))
     assert held(look_at(back)) == before
     assert copied(database, "killed") == before
-    with Place(tmp_path / "again", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+    with Inside(tmp_path / "again", more=ALONE) as other:
         other.settings["MEMORY_MCP_STORAGE__DATA_DIR"] = str(back)
         assert other.ok("admin", "check")
         assert other.ok("restore", str(tmp_path / "backups"))
@@ -139,7 +131,7 @@ def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwh
 
 
 def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: str, tmp_path: Path) -> None:
-    with Place(tmp_path / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+    with Inside(tmp_path / "other", more=ALONE) as other:
         other.settings = on(other, database, "used")
         other.ok("ingest", "-", stdin=said(5000, 3))
         there = copied(database, "used")
@@ -169,7 +161,7 @@ def test_what_was_forgotten_is_known_in_the_copy_and_in_a_copy_of_it(here: Place
     here.ok("forget", "--value", NAME, "--yes")
     here.ok("admin", "migrate-to", "postgres", "--url", database, "--tenant", "forgetful")
     again = json.dumps(OLD | {"text": f"and once more: {NAME} is what they call it", "timestamp": 1_768_296_000_000})
-    with Place(tmp_path / "there", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as there:
+    with Inside(tmp_path / "there", more=ALONE) as there:
         there.settings.update(on(there, database, "forgetful"))
         there.ok("ingest", "-", stdin=again)
         assert NAME not in there.ok("search", "--query", NAME, "--json")
@@ -199,7 +191,7 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_in
     refused = here.run("restore", backups)
     assert "tombstones export" in refused.stderr
     here.ok("admin", "team", "tombstones", "export", kept)
-    with Place(tmp_path / "restored", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+    with Inside(tmp_path / "restored", more=ALONE) as other:
         other.ok("restore", backups)
         to_postgres(other, database, "second")
     here.settings = on(here, database, "second")

@@ -13,16 +13,15 @@ from bench.place import Place
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block
 from memory_mcp.failpoints import VARIABLE
-from tests.daemon.inside import Inside
+from tests.daemon.inside import BARE, Inside
 
 Make = Callable[[str], Place]
-OFF = dict.fromkeys(("MEMORY_MCP_SERVER__DAEMON", "MEMORY_MCP_TELEPORT__ENABLED", "MEMORY_MCP_TOPICS__ENABLED"), "false")
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Machines by name; their commands open the memory themselves."""
-    return lambda name: Inside(tmp_path / name, more=OFF)
+    return lambda name: Inside(tmp_path / name, more=BARE)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from memory_mcp.model.event import Role
+from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
@@ -38,6 +38,16 @@ class Clock:
     async def sleep(self, seconds: float) -> None:
         self.asked.append(seconds)
         await anyio.to_thread.run_sync(self.passed.wait, PATIENCE, abandon_on_cancel=True)
+
+
+@contextmanager
+def visited(directory: Path, *drafts: EventDraft) -> Iterator[tuple[Door, Visitor]]:
+    """An open door of a memory in which this was said, and a visit."""
+    visits = Visits()
+    with opened(directory, visits=visits) as door:
+        door.app.write(drafts, "test")
+        door.app.derivation.run()
+        yield door, entered(door.base + visits.ticket())
 
 
 @dataclass

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_mcp.web.visits import Visits
-from tests.daemon.door import opened
 from tests.factories import BILLING, SHOP, draft
-from tests.web.visitor import Visitor, entered
+from tests.web.acting import visited
+from tests.web.visitor import Visitor
 
 if TYPE_CHECKING:
     from tests.web.conftest import Visit
@@ -28,19 +27,19 @@ DAYS = (
 
 @pytest.fixture(scope="module")
 def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
-    visits = Visits()
-    with opened(tmp_path_factory.mktemp("calendar") / "data", visits=visits) as door:
-        for project, agent, day, count in DAYS:
-            session = f"{project}-{agent}-{day}"
-            door.app.write(
-                [
-                    draft(f"Message {n} of {day}.", at=f"{day} 10:{n:02}", session=session, project=project, agent=agent)
-                    for n in range(count)
-                ],
-                "test",
-            )
-        door.app.derivation.run()
-        yield entered(door.base + visits.ticket())
+    said = [
+        draft(
+            f"Message {n} of {day}.",
+            at=f"{day} 10:{n:02}",
+            session=f"{project}-{agent}-{day}",
+            project=project,
+            agent=agent,
+        )
+        for project, agent, day, count in DAYS
+        for n in range(count)
+    ]
+    with visited(tmp_path_factory.mktemp("calendar") / "data", *said) as (_, visitor):
+        yield visitor
 
 
 def held(page: str) -> list[str]:

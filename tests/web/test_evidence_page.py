@@ -9,11 +9,11 @@ import pytest
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.values import Scope
-from memory_mcp.web.visits import Visits
-from tests.daemon.door import Door, opened
+from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, draft
 from tests.toc.helpers import run_sql
-from tests.web.visitor import Visitor, entered, plain
+from tests.web.acting import visited
+from tests.web.visitor import Visitor, plain
 
 OLD = "We decided that <b>invoices</b> & reminders are sent every Monday."
 NEW = "Invoices & reminders are sent every Tuesday <i>at noon</i>."
@@ -48,11 +48,8 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visit
             (LONG, "2026-01-15 09:00", "long"),
         )
     ]
-    visits = Visits()
-    with opened(tmp_path_factory.mktemp("evidence") / "data", visits=visits) as door:
-        door.app.write([*said, *others], "test")
-        door.app.derivation.run()
-        yield door, entered(door.base + visits.ticket())
+    with visited(tmp_path_factory.mktemp("evidence") / "data", *said, *others) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

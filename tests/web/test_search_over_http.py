@@ -9,11 +9,11 @@ import pytest
 
 from memory_mcp.model.event import Role
 from memory_mcp.requests.limits import MAX_QUERY
-from memory_mcp.web.visits import Visits
-from tests.daemon.door import Door, opened
+from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft
+from tests.web.acting import visited
 from tests.web.everywhere import read
-from tests.web.visitor import Visitor, entered, plain
+from tests.web.visitor import Visitor, plain
 
 OLD, NEW = "We decided that the voucher counter begins at seven.", "The voucher counter begins at seventy."
 ASKED = "why does the ledger not balance"
@@ -24,18 +24,12 @@ _CARD = re.compile(r'<li class="card" data-item>(.*?)</li>', re.DOTALL)
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visitor]]:
     """Two weeks of three projects, looked at through a visit."""
-    visits = Visits()
-    with opened(tmp_path_factory.mktemp("search") / "data", visits=visits) as door:
-        door.app.write(a_small_history(2), "test")
-        door.app.write(
-            [
-                draft("How is the voucher counter numbered?", at="2026-02-02 09:00", session="vouchers", speaker="Ada"),
-                draft(OLD, at="2026-02-02 09:05", session="vouchers", role=Role.ASSISTANT),
-            ],
-            "test",
-        )
-        door.app.derivation.run()
-        yield door, entered(door.base + visits.ticket())
+    vouchers = [
+        draft("How is the voucher counter numbered?", at="2026-02-02 09:00", session="vouchers", speaker="Ada"),
+        draft(OLD, at="2026-02-02 09:05", session="vouchers", role=Role.ASSISTANT),
+    ]
+    with visited(tmp_path_factory.mktemp("search") / "data", *a_small_history(2), *vouchers) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,16 @@ from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest
-from memory_mcp.web.visits import COOKIE, Visits
-from tests.daemon.door import Door, opened
+from memory_mcp.web.visits import COOKIE
+from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, a_small_history, draft
 from tests.waiting import PATIENCE, until
+from tests.web.acting import visited
 from tests.web.conftest import Tabs, Visit
 from tests.web.everywhere import Seen, read
 from tests.web.test_hostile import wrong_in
 from tests.web.test_pages import faults, unfold
-from tests.web.visitor import Visitor, entered, plain
+from tests.web.visitor import Visitor, plain
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,20 +40,16 @@ RARE = "zeppelin"
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visitor]]:
     """Two weeks of three projects, a hostile message, and a statement that was corrected."""
-    visits = Visits()
-    with opened(tmp_path_factory.mktemp("search") / "data", visits=visits) as door:
-        door.app.write(a_small_history(2), "test")
-        said = [
-            draft(f"The {RARE} says: {HOSTILE}", at="2026-02-12 15:00", session="bad", project=BILLING),
-            draft("We decided that the airship is painted green.", at="2026-02-13 15:00", session="ship", role=Role.ASSISTANT),
-            draft("We decided to tile the airship.", at="2026-02-14 15:00", session="tiles", agent="codex", project=BILLING),
-        ]
-        door.app.write(said, "test")
-        door.app.derivation.run()
+    said = [
+        draft(f"The {RARE} says: {HOSTILE}", at="2026-02-12 15:00", session="bad", project=BILLING),
+        draft("We decided that the airship is painted green.", at="2026-02-13 15:00", session="ship", role=Role.ASSISTANT),
+        draft("We decided to tile the airship.", at="2026-02-14 15:00", session="tiles", agent="codex", project=BILLING),
+    ]
+    with visited(tmp_path_factory.mktemp("search") / "data", *a_small_history(2), *said) as (door, visitor):
         [grip] = [one["grip"] for one in asked(door, query="airship painted green")["results"][:1]]
         respond(door.app, Correct(grip_id=grip, text="The airship is painted blue.", reason="Green was sold out."), Caller())
         door.app.derivation.run()
-        yield door, entered(door.base + visits.ticket())
+        yield door, visitor
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from memory_mcp.requests.jobs import ListJobs, PauseJob, ResumeJob
 from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.web.rendering import duration, size
-from tests.web.acting import BILLING, SHOP, Served, followed, forms, served
+from tests.web.acting import BILLING, SHOP, Served, followed, forms, served, visited
 from tests.web.visitor import Visitor
 
 
@@ -137,13 +137,7 @@ def test_parts_that_change_are_fetched_alone(visitor: Visitor) -> None:
 
 
 def test_an_empty_memory_says_what_to_do_next(tmp_path: Path) -> None:
-    from memory_mcp.web.visits import Visits
-    from tests.daemon.door import opened
-    from tests.web.visitor import entered
-
-    visits = Visits()
-    with opened(tmp_path / "data", visits=visits) as door:
-        visitor = entered(door.base + visits.ticket())
+    with visited(tmp_path / "data") as (_, visitor):
         assert "Nothing was recorded yet. memory-mcp setup begins to record." in words(visitor.page("status"))
         assert "No project was recorded yet." in words(visitor.page("projects"))
         assert "Nothing was done to the memory itself yet." in words(visitor.page("audit"))

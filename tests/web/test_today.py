@@ -15,10 +15,10 @@ from bench.place import Place
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import CLOSE
 from memory_mcp.web.registry import FIRST
-from memory_mcp.web.visits import Visits
-from tests.daemon.door import Door, opened
+from tests.daemon.door import Door
 from tests.factories import SHOP, draft
-from tests.web.visitor import Visitor, entered, plain
+from tests.web.acting import visited
+from tests.web.visitor import Visitor, plain
 
 if TYPE_CHECKING:
     from tests.web.conftest import Visit
@@ -49,9 +49,8 @@ class Shown:
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Iterator[Shown]:
-    visits = Visits()
-    with opened(tmp_path / "data", visits=visits) as door:
-        yield Shown(door, entered(door.base + visits.ticket()))
+    with visited(tmp_path / "data") as made:
+        yield Shown(*made)
 
 
 def ago(hours: float) -> int:

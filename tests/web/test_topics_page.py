@@ -14,11 +14,11 @@ from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.topic_map import GetTopicMap
-from memory_mcp.web.visits import Visits
 from tests import topics
-from tests.daemon.door import Door, opened
+from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, draft
-from tests.web.visitor import Visitor, entered, plain
+from tests.web.acting import visited
+from tests.web.visitor import Visitor, plain
 
 HOSTILE = 'odd"><script>alert(1)</script>'
 
@@ -26,12 +26,9 @@ HOSTILE = 'odd"><script>alert(1)</script>'
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visitor]]:
     """Twelve weeks of two projects with the topics in them, looked at through a visit."""
-    visits = Visits()
-    with opened(tmp_path_factory.mktemp("topics") / "data", visits=visits) as door:
-        door.app.write(topics.sessions(), "jsonl")
-        door.app.derivation.run()
+    with visited(tmp_path_factory.mktemp("topics") / "data", *topics.sessions()) as (door, visitor):
         door.app.topics().rebuild()
-        yield door, entered(door.base + visits.ticket())
+        yield door, visitor
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +134,7 @@ def test_a_hostile_label_stays_a_label(door: tuple[Door, Visitor], visitor: Visi
 
 
 def test_where_there_are_no_topics_the_page_says_why_and_what_happens_next(tmp_path: Path) -> None:
-    visits = Visits()
-    with opened(tmp_path / "data", visits=visits) as door:
-        visitor = entered(door.base + visits.ticket())
-        door.app.write([draft("Please rename the login handler.")], "test")
-        door.app.derivation.run()
+    with visited(tmp_path / "data", draft("Please rename the login handler.")) as (door, visitor):
         page = visitor.page("topics")
         assert "There are no topics yet" in page
         assert "Topics are looked for from 50 segments on; there is 1." in plain(page)

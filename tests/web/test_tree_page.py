@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.model.event import EventType, Role
-from memory_mcp.web.visits import Visits
-from tests.daemon.door import opened
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft
-from tests.web.visitor import Reply, Visitor, entered, plain
+from tests.web.acting import visited
+from tests.web.visitor import Reply, Visitor, plain
 
 #: What a page or a part of one may weigh (bytes).
 HEAVIEST = 300_000
@@ -39,11 +38,9 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
         ),
     ]
     busy = [draft(f"Line {n} of many.", at=1_770_282_000_000 + n * 1000, session="busy") for n in range(150)]
-    visits = Visits()
-    with opened(tmp_path_factory.mktemp("tree") / "data", visits=visits) as door:
-        door.app.write([*a_small_history(1), *greetings, decided, *long, *busy], "test")
-        door.app.derivation.run()
-        yield entered(door.base + visits.ticket())
+    said = [*a_small_history(1), *greetings, decided, *long, *busy]
+    with visited(tmp_path_factory.mktemp("tree") / "data", *said) as (_, visitor):
+        yield visitor
 
 
 def branches(page: str) -> list[str]:
