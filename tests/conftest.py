@@ -60,6 +60,32 @@ LONGEST = (
 )
 _FIRST = ("acceptance", "daemon")
 
+#: Tests whose parameter sets each start processes for seconds and vary only what is done to them: how many sets the short form
+#: runs, the first of each; the others are left to the long form.
+FAMILIES = {
+    "acceptance/test_forget.py::test_a_database_lost_while_something_is_forgotten_is_a_loss_of_all_but_that": 2,
+    "acceptance/test_forget.py::test_a_killed_forget_is_carried_on": 3,
+    "acceptance/test_hook.py::test_killed_at_any_point_of_a_drain_everything_is_stored_once": 3,
+    "acceptance/test_kill.py::test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened": 6,
+    "acceptance/test_topics_kill.py::test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on": 3,
+    "daemon/test_carry.py::test_a_merge_doubles_nothing_that_had_something_taken_out_of_it": 1,
+    "daemon/test_children_killed.py::test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work": 2,
+    "daemon/test_children_killed.py::test_a_stop_while_children_work_or_stand_still_leaves_none_and_tells_no_traceback": 2,
+    "daemon/test_damage.py::test_a_damaged_column_costs_no_more_than_what_nothing_else_tells": 1,
+    "daemon/test_damage.py::test_a_damaged_log_costs_one_write_and_every_call_is_answered": 2,
+    "daemon/test_http_fence.py::test_no_error_repeats_a_tag": 40,
+    "daemon/test_links.py::test_a_file_that_has_a_name_elsewhere_is_named_and_not_written": 2,
+    "daemon/test_loss.py::test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it": 2,
+    "daemon/test_pump.py::test_a_write_in_flight_when_the_daemon_dies_is_applied_once": 2,
+    "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 5,
+    "ingest/test_redact.py::test_time_grows_with_the_text_only": 17,
+    "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 4,
+    "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
+    "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 2,
+    "team/test_failures.py::test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_when_it_is_back": 1,
+    "web/test_hostile.py::test_what_an_address_says_is_no_better": 10,
+}
+
 
 def _turn(item: pytest.Item) -> tuple[int, bool]:
     name = f"{item.path.parent.name}/{item.path.name}"
@@ -70,8 +96,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_turn)
     if config.getoption("--slow", default=False) or "slow" in (config.getoption("markexpr", default="") or ""):
         return
+    seen = Counter[str]()
     for item in items:
-        if item.get_closest_marker("slow"):
+        family = f"{item.path.parent.name}/{item.path.name}::{item.name.partition('[')[0]}"
+        seen[family] += not item.get_closest_marker("slow")
+        if item.get_closest_marker("slow") or seen[family] > FAMILIES.get(family, seen[family]):
             item.add_marker(pytest.mark.skip(reason=LONG_FORM))
 
 
