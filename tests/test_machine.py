@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,41 @@ def test_a_signal_of_end_is_heard(by_handler: bool) -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert anyio.run(hear) == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_file_is_put_in_its_place_whole_and_for_its_owner_alone(tmp_path: Path, text: bool) -> None:
+    place = tmp_path / "notes"
+    place.write_text("before")
+    place.with_name("notes.new").write_text("left by a process that was killed")
+    with machine.Aside(place, text=text) as stream:
+        stream.write("für alle\n" if text else "für alle\n".encode())
+        assert place.read_text() == "before"
+    assert place.read_bytes() == "für alle\n".encode()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert [found.name for found in tmp_path.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize("fails", ["in the block", "as it is synced", "as it is renamed"])
+def test_what_cannot_be_written_leaves_what_was_there_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    place = tmp_path / "notes"
+    place.write_text("before")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if fails != "in the block":
+        monkeypatch.setattr(os, "fsync" if "synced" in fails else "replace", refuse)
+
+    def put() -> None:
+        with machine.Aside(place, tmp_path / "other") as stream:
+            stream.write(b"after")
+            if fails == "in the block":
+                refuse()
+
+    with pytest.raises(OSError, match="No space"):
+        put()
+    assert place.read_text() == "before"
+    assert [found.name for found in tmp_path.iterdir()] == ["notes"]

@@ -1,7 +1,7 @@
 """Child processes of low priority, and the frames they exchange with this one over pipes; they end when their parent does.
 
 A child never opens the store: what it needs is sent to it, and what it makes comes back, in small frames, because taking
-one apart holds the interpreter's lock. Why this is no pool of the standard library: docs/decisions/0012-pipes-of-our-own.md.
+one apart holds the interpreter's lock. Why this is no pool of the standard library: docs/decisions/0013-pipes-to-children.md.
 """
 
 import gc

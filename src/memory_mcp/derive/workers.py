@@ -81,10 +81,12 @@ class DeriveWorkers:
             try:
                 derived = answer.result()
             except (OSError, EOFError):
-                left.extend([] if given is None else [given])
+                if given is not None:
+                    left.append(given)
                 self._lose(child)
             else:
-                made |= {} if given is None else {given: derived}
+                if given is not None:
+                    made[given] = derived
             while left and (idle := self._idle()):
                 self._give_way()
                 number = left.popleft()
