@@ -61,7 +61,7 @@ class Callbacks:
 
     #: Called after every write.
     on_write: Callable[[], None] = lambda: None
-    #: Called after a write that ends a session: another may begin, and is to be told of it.
+    #: Called after a write that ends a session: the next one may begin, and its briefing has to have it.
     on_session_end: Callable[[], None] = lambda: None
     #: Whether an import is under way, so that what can wait should.
     importing: Callable[[], bool] = lambda: False
@@ -73,11 +73,11 @@ class Callbacks:
     share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
-    #: Called with what is to be stored, before; what it raises, the writer gets.
+    #: Called with drafts before they are stored; the writer gets what it raises.
     before_write: "Callable[[Sequence[EventDraft]], None]" = lambda _: None
 
 
-#: Of a process that serves nobody else.
+#: The callbacks of a process that has no other clients.
 ALONE = Callbacks()
 
 
@@ -119,7 +119,7 @@ class App:
         self.accelerators = self._accelerators(directory)
         self.engine = Engine(self.engine_parts())
         self._watch = self._watched(directory) if callbacks.watches_spool else None
-        #: Jobs of this store; whoever keeps the App open for long starts it.
+        #: Jobs of this store; a process that keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
         if self._watch is not None:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))

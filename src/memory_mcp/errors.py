@@ -87,7 +87,10 @@ class DiskFull(StorageError):
 
     @classmethod
     def of(cls, error: Exception) -> "DiskFull | None":
-        """What the system's own error says in our words, where it says that a disk, a quota or a size limit is used up."""
+        """Return this error for one of the system that says that a disk, a quota or a size limit is used up.
+
+        None for any other.
+        """
         if not isinstance(error, OSError):
             return None
         # numpy tells a write that was cut short without the system's number: "38980 requested and 19952 written".
@@ -98,7 +101,7 @@ class DiskFull(StorageError):
 
     @classmethod
     def within(cls, error: BaseException | None) -> "DiskFull | None":
-        """The full disk that an error tells of, itself or by what caused it."""
+        """Return the full disk that an error reports, itself or as its cause; None where there is none."""
         while error is not None:
             found = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
             if found is not None:
@@ -171,7 +174,7 @@ class Unauthenticated(MemoryMcpError):
     exit_status = 2
 
     def __init__(self, message: str, hint: str = "", is_missing: bool = False) -> None:
-        """`is_missing`: none was sent."""
+        """`is_missing`: whether no token or key was sent."""
         super().__init__(message, hint)
         self.is_missing = is_missing
 
@@ -187,7 +190,7 @@ class InsufficientScope(PermissionDenied):
     """The caller may do that, and the token or key that was sent may not."""
 
     def __init__(self, message: str, hint: str = "", scope: str = "") -> None:
-        """`scope`: the one that would do."""
+        """`scope`: the scope that would be enough."""
         super().__init__(message, hint)
         self.scope = scope
 
@@ -221,7 +224,7 @@ class QuotaExceeded(ResourceExhausted):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "", retry_after: int = 1) -> None:
-        """`retry_after`: seconds."""
+        """`retry_after`: seconds until a retry may succeed."""
         super().__init__(message, hint)
         self.retry_after = retry_after
 

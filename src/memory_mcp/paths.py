@@ -34,7 +34,7 @@ DECLARED = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 WINDOW_FOLDERS = "WORKSPACE_FOLDER_PATHS"
 #: The key of a team's server, for `share to`.
 SHARE_KEY = PREFIX + "SHARE_KEY"
-#: What of an environment tells the project (`scope.caller_project`), and what a command may be given by it.
+#: Variables that name the project (`scope.caller_project`), or give a command an argument.
 ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE", SHARE_KEY)
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
@@ -255,9 +255,9 @@ def token_file(directory: str) -> str:
     return os.path.join(directory, "token")
 
 
-#: What must not come back, as keyed hashes, and their key.
 #: Folder of what is shared with a team.
 SHARE = "share"
+#: Files of what was forgotten, as keyed hashes, and of their key.
 TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 
 

@@ -15,7 +15,7 @@ from memory_mcp.errors import StorageError
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.records import TombstoneLog
 
-#: Stands among the tables of a backup, and is none of the store's.
+#: Name of these rows among the tables of a backup; the store has no such table.
 TABLE = "beside"
 _COLUMNS = ("what", "told")
 _PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"

@@ -35,7 +35,7 @@ class Copied:
     last_seq: int
     #: Events that this run copied.
     new: int
-    #: Rows by table, and what tells those of a shared table apart together.
+    #: Rows by table; and of each shared table its last key, number of rows and fingerprint.
     rows: dict[str, int]
     prints: dict[str, tuple[int, int, str]] = field(default_factory=dict)
 

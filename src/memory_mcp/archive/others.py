@@ -21,14 +21,14 @@ from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 
-#: Tables beside the events that say what somebody wanted: what cannot be derived from events.
+#: Tables besides events that cannot be derived from these: what people and agents decided.
 RECORDS = frozenset(
     ("pin", "superseded", "topic_label", "project_alias", "project_split", "segment_cut", "node", "bullet", "bullet_grip")
 )
 _DATABASE = "memory.duckdb"
-#: What stands in the place of a secret and of what was forgotten.
+#: Marks in the place of a secret, and of what was forgotten.
 _TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
-#: What stands in the place of what was forgotten alone.
+#: The mark in the place of what was forgotten.
 FORGOTTEN = "[forgotten]"
 #: Events of a session that are looked at together.
 _PART = 1000

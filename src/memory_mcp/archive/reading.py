@@ -23,7 +23,7 @@ class Missing:
     file: str
     what: str
     table: str
-    #: -1: nobody knows.
+    #: -1 where the number is not known.
     rows: int
     from_ms: int = 0
     to_ms: int = 0

@@ -27,7 +27,7 @@ _STORE = ("memory.duckdb.wal", *_TOLD, "high-water.json", "memory.duckdb")
 _DERIVED = ("indexes", "briefings")
 #: An owner that is ending is waited for (seconds).
 _WAIT = 8.0
-#: A store is written once through its log and once more when what is derived is filed (times its bytes), and bytes besides.
+#: Room for a new store: times its bytes, as it is written through its log and again when it is derived; and bytes besides.
 _ROOM, _RESERVE = 2.0, 16_000_000
 
 

@@ -19,12 +19,12 @@ class BackupSettings:
     directory: str = field(default="", metadata={"help": "Folder of the backups; empty: backups in the data directory."})
 
     def __post_init__(self) -> None:
-        """At least one is kept."""
+        """Raise ConfigError where no backup would be kept, or a number is negative."""
         if self.keep_days < 1:
             raise ConfigError("backup.keep_days must be at least 1")
         if self.keep_weeks < 0:
             raise ConfigError("backup.keep_weeks must be 0 or more")
 
     def folder(self, data_dir: Path) -> Path:
-        """Where backups lie that nobody named another place for."""
+        """Return the folder of backups that have no other place: the configured one, else `backups` in the data directory."""
         return Path(self.directory).expanduser() if self.directory else data_dir / "backups"

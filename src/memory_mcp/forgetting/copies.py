@@ -31,7 +31,7 @@ class Copies:
         #: When what goes was said, and nodes that may tell of it.
         self._times: list[int] = []
         self._nodes: set[int] = set()
-        #: Events that go or change, and the quotations of them: why one of these was corrected tells of it.
+        #: Events that go or change, and their quotations; the reason of a correction of one goes as well.
         self._events: set[int] = set()
         self._grips: set[str] = set()
         #: Projects and streams of which an event goes whole, and those of which one stays.

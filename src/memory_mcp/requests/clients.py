@@ -36,7 +36,7 @@ class ClientList:
     """The programs, in the order of the installer's table."""
 
     clients: Sequence[ClientFound]
-    #: Why they cannot be told; "" where they can.
+    #: Why the programs cannot be found out; "" where they can.
     problem: str = ""
 
 

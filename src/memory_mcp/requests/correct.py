@@ -15,7 +15,7 @@ from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.scope import Caller, visible_evidence
 
-#: Who is named as the author of what a person typed on a terminal and confirmed.
+#: Author of what a person typed on a terminal and confirmed.
 PERSON = "person"
 #: Longest reason, characters.
 MAX_REASON = 500

@@ -14,7 +14,7 @@ from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope
 
-#: Who confirmed on a terminal.
+#: Author of a forgetting that a person confirmed on a terminal.
 PERSON = "person"
 #: Ids that are shown of what goes.
 _SAMPLES = 5
@@ -22,7 +22,7 @@ _SAMPLES = 5
 _LINE = 32
 #: A value is looked for in so many slices of the log, of so many events each, before it is taken out of everything.
 _SLICES, _SLICE = 20, 100
-#: What stands in so many of these, and in more than this share of them, is no secret but a common word or a part of one.
+#: A value in at least so many of these events, and more than this share of them, is a common word or a part of one.
 _COMMON, _SHARE = 50, 0.2
 _ONE = "Name one of: event, session, project, a time (since, until), topic, value. A time may go with session or project."
 

@@ -21,7 +21,7 @@ from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
 from memory_mcp.toc.quiet import quiet
 
-#: Tokens within which the first children of a list are told with as much beside their titles as fits.
+#: Tokens of the first children of a list, which decide how much beside their titles is shown of each.
 _ROOM = 520
 
 

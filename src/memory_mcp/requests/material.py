@@ -22,7 +22,7 @@ from memory_mcp.toc.briefing import account, digest
 from memory_mcp.toc.statements import by, named, quoted, ranked_of
 from memory_mcp.toc.told import stretches
 
-#: Segments of a week that are told of, of the latest work, and of one session.
+#: Most segments of a week, of earlier work, and of one session.
 _STRETCHES, _EARLIER, _LAST = 60, 12, 8
 #: Segments of earlier work whose events are read.
 _IN_FULL = 4
@@ -32,7 +32,7 @@ _SESSIONS = 1000
 _QUOTED, _WIDTH = 8, 280
 #: Characters of an invalid week that its error repeats.
 _SHOWN = 60
-#: Statements of the same segment told beside a quotation.
+#: Statements of its segment that are added to a quotation.
 _BESIDE = 3
 #: Periods with something in them that are named where one has nothing.
 _NEAREST = 3

@@ -39,7 +39,7 @@ class Browsed(Recalled):
     node: Node
     children: Sequence[Child]
     next_cursor: str = ""
-    #: Children told in one line, and the cursor that shows them.
+    #: Children that are folded into one line, and the cursor that shows them.
     folded: str = ""
     folded_cursor: str = ""
     scope: str

@@ -25,7 +25,7 @@ class Note:
     project: str
     kind: str = ""
     key: str = ""
-    #: Names what is said, so that said again in the same moment it is one event; "" for what may be said twice.
+    #: Identifies the text, so that storing it twice in one moment makes one event; "" where two events are wanted.
     source_id: str = ""
     trust: Trust = Trust.AGENT_NOTE
     metadata: Mapping[str, str] = field(default_factory=dict)

@@ -40,7 +40,7 @@ class Result:
     title: str = ""
     session: str = ""
     project: str = ""
-    #: Who recorded it, and the kind of statement: only where they are asked for.
+    #: The agent that recorded it, and the kind of statement: only on request.
     agent: str = ""
     kind: str = ""
     score: float

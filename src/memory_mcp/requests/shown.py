@@ -32,7 +32,7 @@ _IDS = frozenset(
     | {"next_cursor", "folded_cursor", "parents", "previous", "next", "when", "start", "end", "level", "kind", "role", "type"}
 )
 _ODD = re.compile(r"[^a-z0-9]+")
-#: Characters of a file's name that tell what is in it.
+#: Characters of the part of a file's name that says what is in it.
 _NAME = 50
 
 

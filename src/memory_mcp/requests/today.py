@@ -16,7 +16,7 @@ from memory_mcp.toc.told import latest_cuts, stretches
 
 #: Days that hold anything within which a project counts as recent.
 _DAYS = 14
-#: Segments of a project that are looked through, told of, and read in full, as for a briefing.
+#: Segments of a project that are looked through, used, and read in full, as for a briefing.
 _CUTS, _STRETCHES, _IN_FULL = 40, 6, 3
 #: Statements of each kind.
 _MOST = 4

@@ -158,7 +158,7 @@ class Segments:
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
-    """Return what a list tells of a topic, with so many of its keywords."""
+    """Return a topic as lists show it, with up to so many of its keywords."""
     return TopicInfo(
         topic_id=topic.topic_id,
         label=topic.label,

@@ -14,7 +14,7 @@ from memory_mcp.sharing.taking import Taking
 #: One run at a time: a job and a command may come together.
 _TURN = threading.Lock()
 READER = "reader"
-#: So long after a server was named (milliseconds) it is asked every few seconds: who sets up two machines waits for the second.
+#: For so long after a server was named (milliseconds) it is asked every few seconds: somebody may be waiting at a second machine.
 _NEW_MS, _SOON = 120_000, 5.0
 
 

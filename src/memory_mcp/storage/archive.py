@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-#: Marks of what was written for other memories begin so, and hold the number of the last event. On disk.
+#: Beginning of the marks that say up to which event was written for other memories. On disk.
 SYNCED = "sync:out:"
-#: Marks of what was read of other memories begin so, and those of what importers read. On disk.
+#: Beginnings of the marks of what was read of other memories, and of what importers read. On disk.
 READ_ELSEWHERE, READ = "sync:in:", "import:"
 #: Version of the rows, whichever engine gave them: that of the tables of the engine `duckdb`, whose form they have.
 ROWS = 6
 #: Tables that grow and hardly ever change, in the order in which they are read: backups share files of their rows.
 SHARED = ("event", "grip")
-#: Tables that are not kept: what a rebuild makes of the others, followers' news, answers for an hour.
+#: Tables that are not carried: derived from the others, the outbox, and answers that are kept for an hour.
 DERIVED = frozenset({"node_parent", "term_delta", "frequency", "outbox", "request"})
 
 
@@ -32,7 +32,7 @@ class Loaded:
 
     #: Rows by table.
     rows: dict[str, int]
-    #: Rows left out because what they speak of is not there: cuts, pairs, quotations.
+    #: Rows left out because they refer to events that are missing: cuts, pairs, quotations.
     dangling: int
     #: Tables that this program does not know.
     unknown: tuple[str, ...]

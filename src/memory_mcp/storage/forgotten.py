@@ -22,7 +22,7 @@ from memory_mcp.storage.values import Cleaner, Erased
 Row = tuple[Any, ...]
 #: Events that are read at once.
 READ = 2000
-#: Text columns of rows that stand for themselves: what is cleaned there, and where the whole row goes with a name in it.
+#: Text columns of tables beside the tree: in `CLEANED` the words are removed, in `DROPPED` the whole row.
 CLEANED = {
     "superseded": ("reason", "author"),
     "spending": ("reason", "model"),
@@ -41,7 +41,7 @@ BEHIND = f"SELECT seq, {EVENT} FROM event WHERE {{own}} AND seq > {{after}} ORDE
 BY_GRIP = (("usage", "grip_id", "openings"), ("superseded", "old_id", "superseded"), ("pin", "target", "pins"))
 #: Tables whose rows are filed under the key of a node.
 _OF_NODES = ("node", "bullet", "bullet_grip", "term_delta")
-#: As `event_columns` gives them.
+#: In the order in which `event_columns` returns them.
 EVENT_COLUMNS = (
     *("seq", "event_id", "ts", "stream", "session_id", "agent", "project", "thread", "speaker", "type", "role", "trust"),
     *("source", "source_id", "content", "text", "metadata"),
@@ -64,7 +64,7 @@ class Findings:
 
     #: Number of the last event that was looked at.
     last: int = 0
-    #: By key; changed ones with their number and as they will be, by the key they had.
+    #: By event key; changed ones by the key that they had: their number of arrival, and the event as it will be.
     gone: dict[int, GoneEvent] = field(default_factory=dict)
     changed: dict[int, tuple[int, Event]] = field(default_factory=dict)
     #: Streams they belong to, before and after.

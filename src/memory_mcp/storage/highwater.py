@@ -21,11 +21,11 @@ from memory_mcp.storage.values import Gap, Loss
 log = logging.getLogger(__name__)
 
 MARK_FILE, LOSS_FILE = "high-water.json", "loss.json"
-#: There while damage was met and not everything that is whole is saved yet.
+#: File that exists from the moment damage was met until everything undamaged is saved.
 DAMAGE_FILE = "salvage.json"
-#: So many sources are told apart, since the mark is written with every write; the others are counted together.
+#: Most sources that are counted apart, since the mark is written with every write; and the name for all others.
 _SOURCES, OTHER = 32, "others"
-#: Beside the mark: that of the store as it will be once events were taken away by right.
+#: Key of a second mark: that of the store once the running transaction has removed events on purpose.
 _COMING = "coming"
 _LOW = (1 << 64) - 1
 
@@ -37,7 +37,7 @@ class Mark:
     store_id: str = ""
     last_seq: int = 0
     events: int = 0
-    #: None in a mark of an earlier version, which knows the number of arrival alone.
+    #: The XOR of keys and contents; None in a mark of an earlier version, which only has `last_seq`.
     chain: int | None = 0
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 

@@ -16,9 +16,9 @@ from memory_mcp.model.event import HOOK, RECAP, Event, EventType
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.rows import pack
 
-#: How far apart the same words may be told (milliseconds).
+#: How far apart two records of the same words may be (milliseconds).
 WINDOW_MS = 120_000
-#: A transcript tells a summary of the conversation with a sentence around it: its words are not compared.
+#: Metadata key of a summary of the conversation: transcripts put a sentence around it, so its words are not compared.
 SUMMARY = RECAP
 
 

@@ -84,7 +84,7 @@ class SupersededStore(Protocol):
     """Which statement replaces which, and which hold no more. Rows are only added."""
 
     def notice(self, noticed: Noticed) -> None:
-        """From now on count what the program noticed as well, for statements of which nobody recorded anything."""
+        """Count contradictions that the program noticed as well, from now on, for statements without a record."""
         ...
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:

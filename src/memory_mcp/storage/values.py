@@ -91,7 +91,7 @@ class Build:
 
     segments: tuple[Segment, ...] = ()
     nodes: tuple[TocNode, ...] = ()
-    #: Nodes that say what they said: their counts of sessions and events are written, and that they are as new as this build.
+    #: Nodes whose text stays as it is: only their counts of sessions and events, and this build's number, are written.
     counted: tuple[TocNode, ...] = ()
     grips: tuple[Grip, ...] = ()
     terms: tuple[TermDelta, ...] = ()
@@ -123,13 +123,13 @@ class Loss:
     #: At least so many; 0 where a damaged part was set aside and no event was in it.
     events: int
     exact: bool
-    #: As far as it can be told.
+    #: By source, as far as it is known.
     sources: Mapping[str, Gap]
     #: The folder of the data directory into which damaged files were put; "" when there was none.
     set_aside: str = ""
     #: What else was lost with a damaged block: how many, by what.
     besides: Mapping[str, int] = field(default_factory=dict)
-    #: What was written down of it was damaged itself.
+    #: Whether the file that described the loss was damaged itself.
     is_unread: bool = False
 
     @property
@@ -151,7 +151,7 @@ class Loss:
 
     @property
     def line(self) -> str:
-        """A short line for somebody who did not ask for the state of the memory."""
+        """A short line for clients and hooks, which do not ask for the state of the memory."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
@@ -162,9 +162,9 @@ class Loss:
         return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
 
 
-#: What a person types once they know.
+#: The command by which a person acknowledges a loss.
 ACKNOWLEDGE = "memory-mcp admin acknowledge-loss"
-#: Sources that a loss names.
+#: Most sources that the sentence about a loss names.
 _NAMED = 5
 
 
@@ -294,10 +294,10 @@ class Erased:
     #: Events that go whole, with when they were said, and events that lose a value.
     gone: list[tuple[str, int]] = field(default_factory=list)
     changed: list[tuple[str, int]] = field(default_factory=list)
-    #: Segments (keys) that go or are derived again, and local days: theirs, and one of each other period that is told again.
+    #: Segments (keys) that go or are derived again; their local days, and one day of each other period that is derived again.
     segments: set[int] = field(default_factory=set)
     days: set[str] = field(default_factory=set)
-    #: Number of the last event there is then.
+    #: Highest number of arrival afterwards.
     last_seq: int = 0
     #: Rows by kind.
     counts: dict[str, int] = field(default_factory=dict)

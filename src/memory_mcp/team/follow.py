@@ -54,7 +54,7 @@ class Follower:
         self._lock = threading.Lock()
         self._waiting: set[Place] = set()
         self._seen: dict[Place, Position] = {}
-        #: Not open, and somebody committed; and when all that are not open were looked at last.
+        #: Memories that are not open and had a commit; and when all that are not open were looked at last.
         self._doubted: set[Place] = set()
         self._swept = float("-inf")
         #: When each memory was tended last, and each kind of upkeep done last.

@@ -40,7 +40,7 @@ _OF_A_MACHINE = frozenset({"pause_capture", "resume_capture", "exclude", "includ
 _SAME_AS = {"get_toc_root": "get_node"}
 #: Tools that are not about one space.
 ABOUT_ALL = frozenset({"list_spaces", "search_spaces"})
-#: Tools that open what an id stands for: an id of another space than the call's is found there.
+#: Tools that open an id: one of another space than the call's is looked for in the caller's other spaces.
 _BY_ID = frozenset({"expand_grip", "get_node", "get_events"})
 
 
@@ -64,14 +64,14 @@ class Served:
 
 #: The caller of the request that is being answered; tasks and threads begun for it inherit it.
 SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
-#: The tool that is being called; "" for what is no tool.
+#: The tool that is being called; "" where none is.
 TOOL: ContextVar[str] = ContextVar("tool", default="")
 #: The memory that the running call has.
 _LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
 
 
 def served() -> Served:
-    """Return who sent the request that is being answered. Raises Unauthenticated where nobody is known to have."""
+    """Return who sent the request that is being answered. Raises Unauthenticated where the caller is not known."""
     found = SERVED.get()
     if found is None:
         raise Unauthenticated("nobody is known to call", "Send a token or a key.")

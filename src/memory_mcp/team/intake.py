@@ -48,7 +48,7 @@ class Payload:
     body: bytes
     #: The caller's own name for it: sent again under the same one, it is stored once. "" for none.
     key: str = ""
-    #: The project that the caller works on; "" where the payload alone tells.
+    #: The project that the caller works on; "" where only the payload names one.
     project: str = ""
 
 

@@ -19,7 +19,7 @@ _NOBODYS = hashlib.sha256(b"").digest()
 class KeyText:
     """The parts of a key."""
 
-    #: Told by the text, so that the lookup can be bound to it; proved by the secret alone.
+    #: Named in the text so that the lookup can be bound to it; only the secret proves it.
     tenant: int
     key_id: str
     secret: str

@@ -29,7 +29,7 @@ _REQUIRED = ("exp", "iss", "aud", "sub")
 class Claims:
     """What a token that counts says of its bearer."""
 
-    #: Issuer and subject: nobody else's, whichever providers there are.
+    #: Issuer and subject, which together are unique among all providers.
     subject: str
     #: The tenant's name.
     tenant: str

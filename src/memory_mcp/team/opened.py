@@ -52,7 +52,7 @@ class Limits:
     count: int = 512
     memory_bytes: int = 1024 * MEGABYTE
     disk_bytes: int = 4096 * MEGABYTE
-    #: What nobody used for so long is closed (seconds).
+    #: Time after its last use at which a memory is closed (seconds).
     idle: float = 600.0
 
 
@@ -65,7 +65,7 @@ class Memory:
     #: Calls and jobs that run on it.
     uses: int = 0
     used_at: float = field(default_factory=time.monotonic)
-    #: Whether somebody has read: its indexes are kept from then on.
+    #: Whether it was ever read: its indexes are maintained from then on.
     is_read: bool = False
     #: Resets of the memory that its indexes and caches know of.
     resets: int = 0
@@ -96,7 +96,7 @@ class Opened:
         self._lock = threading.Lock()
         self._open: dict[Place, Memory] = {}
         self._opening: dict[Place, _Opening] = {}
-        #: Being closed: whoever wants one of them waits for that.
+        #: Memories that are being closed; a caller who wants one waits for that.
         self._closing: dict[Place, threading.Event] = {}
         #: Bytes of each folder when it was measured last: when it was closed, or with all others.
         self._sizes: dict[Path, int] = {}

@@ -12,7 +12,7 @@ _REPLICA = """SELECT coalesce(pg_last_wal_replay_lsn(), '0/0') - '0/0', pg_is_in
   coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0)::float8"""
 #: An answer is believed for so long (seconds).
 _FRESH = 0.5
-#: Behind for longer than this, the age of the last transaction replayed tells more than what was seen here (seconds).
+#: Lag above which the age of the last replayed transaction is used instead of what was seen here (seconds).
 _SEEN = 2.0
 
 

@@ -37,7 +37,7 @@ from memory_mcp.team.who import Grant, Principal, see
 
 SPACE_HEADER, KEY_HEADER = "memory-space", "idempotency-key"
 _LONGEST_KEY = 200
-#: Headers by which a proxy tells whom it asks for: such a request does not come from this machine.
+#: Headers in which a proxy names its client: such a request does not come from this machine.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _SPACES = "/spaces/"
 _HEALTH, _METRICS = "/health/", "/metrics"

@@ -157,8 +157,8 @@ class TeamServer:
 
     # life
 
-    async def run(self, told: Callable[[str], None]) -> None:
-        """Serve until a signal comes, then drain; `told` is called with the address once requests are answered."""
+    async def run(self, announce: Callable[[str], None]) -> None:
+        """Serve until a signal comes, then drain; `announce` is called with the address once requests are answered."""
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
         self.address = listener.getsockname()[:2]
@@ -169,7 +169,7 @@ class TeamServer:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._drain_on_signal, uvicorn, connection)
-                tasks.start_soon(self._tell, uvicorn, told)
+                tasks.start_soon(self._announce, uvicorn, announce)
                 await uvicorn.serve([listener])
                 tasks.cancel_scope.cancel()
         finally:
@@ -191,11 +191,11 @@ class TeamServer:
         front = Front(Guard(checked, door, settings.team, self.quotas), handlers)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
 
-    async def _tell(self, uvicorn: Uvicorn, told: Callable[[str], None]) -> None:
+    async def _announce(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
         while not uvicorn.started:
             await anyio.sleep(0.01)
         host, port = self.address
-        told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
         with signals_of_end() as received:
@@ -223,8 +223,8 @@ class TeamServer:
         self.database.close()
 
 
-def serve(settings: Settings, told: Callable[[str], None]) -> int:
-    """Serve a team until a signal comes, then end this process with status 0; `told` is called with the server's address."""
+def serve(settings: Settings, announce: Callable[[str], None]) -> int:
+    """Serve a team until a signal comes, then end this process with status 0; `announce` is called with the server's address."""
     check(settings)
     directory = settings.storage.directory.absolute()
     lock = DirectoryLock(directory, kind=KIND)
@@ -233,7 +233,7 @@ def serve(settings: Settings, told: Callable[[str], None]) -> int:
     sys.setswitchinterval(_SWITCH)
     metrics.start()
     try:
-        anyio.run(partial(TeamServer(settings).run, told))
+        anyio.run(partial(TeamServer(settings).run, announce))
     finally:
         lock.release()
     sys.stdout.flush()

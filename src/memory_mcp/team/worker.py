@@ -32,7 +32,7 @@ PERIODS, HOUSEKEEPING, SUMMARIES = "periods", "housekeeping", "summaries"
 _ROLL_UP_AFTER = 8.0
 #: More events than this are derived by child processes.
 _BULK = 400
-#: How often it is looked for work that no notice tells of, and the shortest time between two looks (seconds).
+#: How often work is looked for without a notice, and the shortest time between two looks (seconds).
 _LOOK, _PAUSE = 2.0, 0.1
 #: The first retry after a failure, and the longest wait (seconds).
 _FIRST_RETRY, _LAST_RETRY = 2.0, 300.0

@@ -11,7 +11,7 @@ from memory_mcp.storage.archive import DERIVED, SHARED, Loaded, TableRows, empty
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.records import DERIVER
 
-#: Of these only what somebody else than the summarizer has written.
+#: Conditions for rows that are carried: of the tree only texts that the summarizer has not written.
 _WRITTEN = f"SELECT key, version FROM node WHERE current AND author <> '{EXTRACTIVE}'"
 _SOME = {
     "node": f"WHERE (key, version) IN ({_WRITTEN})",
@@ -19,7 +19,7 @@ _SOME = {
     "bullet_grip": f"WHERE (key, version) IN ({_WRITTEN})",
     "meta": "WHERE name <> 'schema_version'",
 }
-#: Of shared tables their key, and what tells their rows apart: quotations are filed under another segment at times.
+#: The key of each shared table, and the expression for its fingerprint: quotations may move to another segment.
 _KEYS = {"event": ("seq", "event_id"), "grip": ("grip_id", "xor(grip_id, segment::HUGEINT)")}
 #: Rows handed out at once, and events read at once: a slice of text stays small, and few row groups are visited twice.
 _SLICE, _EVENTS = 500, 1000

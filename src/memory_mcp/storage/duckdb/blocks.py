@@ -19,11 +19,11 @@ _MULTIPLY, _ALL = 0xBF58476D1CE4E5B9, (1 << 64) - 1
 _INVERSE = pow(_MULTIPLY, -1, 1 << 64)
 _SEED, _TAIL_SEED, _TAIL_MULTIPLY = 5381, 0xE17A1465, 0xC6A4A7935BD1E995
 _SUM = 8
-#: What a header says ends before (measured: 140 and 64 bytes).
+#: Bytes of a header that may be in use (measured: 140 and 64).
 _USED = 256
 #: So many bits less those of the number of words: where none of the low ones is wrong, another word may fit by chance.
 _SURE = 48
-#: So many words on either side of a damaged byte are nought where nothing is stored.
+#: Words on either side of a damaged byte that have to be 0 where nothing is stored.
 _NEAR = 32
 
 Words = NDArray[np.uint64]

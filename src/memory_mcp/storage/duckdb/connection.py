@@ -30,7 +30,7 @@ from memory_mcp.storage.duckdb.space import Space, disk_full, says_full
 STORAGE_FORMAT = "v1.5.0"
 
 Row = tuple[Any, ...]
-#: How DuckDB says that bytes are not what it wrote.
+#: Error texts of DuckDB that mean damaged bytes.
 _DAMAGED = re.compile(
     r"Corrupt|replaying WAL|not a valid DuckDB database|erialization [Ee]rror|FATAL.*block|Failed to read.*block"
     r"|Could not read enough bytes"
@@ -41,7 +41,7 @@ _LAST_READS = 1.0
 #: The log grows so far before the file takes it in: a checkpoint rewrites what it touches, and with 16 MB an import of 48,000
 #: events left a file of 78 MB, with this one of 58.
 _LOG = "64MB"
-#: More than any disk of a laptop has: the disk itself is the limit.
+#: Limit of DuckDB's temporary files: larger than any laptop's disk, so that the disk itself is the limit.
 _ASIDE = "1000GB"
 
 

@@ -23,7 +23,7 @@ COLUMNS = (
 #: Metadata key: the columns of this event that were lost with a damaged block. On disk.
 SALVAGED = "salvaged"
 _HASH_BITS = 80
-#: What an event says where nobody knows who said it.
+#: Role, type and trust of an event when they are lost.
 _NOBODY = (Role.SYSTEM, EventType.NOTE, Trust.IMPORTED)
 
 
@@ -33,7 +33,7 @@ class Known:
 
     #: Session, project and thread of streams.
     streams: Mapping[int, tuple[str, str, str]] = field(default_factory=dict)
-    #: The agent of streams that have one alone.
+    #: The agent of streams that have only one.
     agents: Mapping[int, str] = field(default_factory=dict)
 
 

@@ -28,7 +28,7 @@ from memory_mcp.storage.duckdb.files import log_of
 log = logging.getLogger(__name__)
 
 _READER = "memory_mcp.storage.duckdb.damaged_reader"
-#: What is true and derived from nothing else, besides events; each is kept whole or as far as it can be read.
+#: Tables, besides events, that are not derived; each is kept as far as it can be read.
 _KEPT = (
     *("audit", "superseded", "spending", "usage", "topic", "topic_label", "pin"),
     *("alias", "project_alias", "project_split"),
@@ -38,9 +38,9 @@ _STRETCH = 2048
 #: Rows that are given up together; after so many failures, whole stretches.
 _LEAST = 32
 _FAILURES = 300
-#: What the log of a moment may say of these, besides events, is stored again: rows are only ever added to them.
+#: Tables, besides events, whose rows in the log are stored again: rows are only ever added to them.
 APPENDED = ("audit", "superseded", "spending", "usage", "pin")
-#: Beside a copy: which rows of which columns lie in damaged blocks.
+#: Ending of the file beside a copy that says which rows of which columns lie in damaged blocks.
 _DOUBTS = ".doubtful"
 _STREAMS = "SELECT stream, session_id, project, thread, min(agent), max(agent) FROM segment_cut GROUP BY ALL"
 _LAYOUT = """SELECT row_group_id, column_name, start, count, block_id, additional_block_ids FROM pragma_storage_info('event')

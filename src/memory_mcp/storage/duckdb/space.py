@@ -8,7 +8,7 @@ from pathlib import Path
 from memory_mcp.errors import DiskFull
 from memory_mcp.storage.duckdb.files import log_of
 
-#: What an engine or the system says when a disk, a quota or the largest file allowed is used up.
+#: Texts of errors that say that a disk, a quota or the largest file size is used up.
 _FULL = ("No space left", "not enough space", "File too large", "quota exceeded")
 #: Writing begins again once this much fits in beside the log (bytes): the file takes in the log and moves blocks meanwhile.
 _RESERVE = 4 * 1024 * 1024

@@ -20,9 +20,9 @@ from memory_mcp.storage.postgres.keys import uuid_of
 from memory_mcp.storage.postgres.memories import Memory
 from memory_mcp.storage.records import DERIVER
 
-#: Columns that no row carries away: whose it is, and in which order rows of equal standing came.
+#: Columns that are not carried: whose a row is, and those that only order rows.
 _OWN = frozenset({"tenant", "space", "number", "place"})
-#: Of these only what somebody else than the summarizer has written.
+#: Conditions for rows that are carried: of the tree only texts that the summarizer has not written.
 _WRITTEN = f"(key, version) IN (SELECT key, version FROM node WHERE {own()} AND current AND author <> '{EXTRACTIVE}')"
 _SOME = {"node": _WRITTEN, "bullet": _WRITTEN, "bullet_grip": _WRITTEN}
 #: Rows handed out at once.

@@ -40,12 +40,12 @@ from memory_mcp.storage.postgres.database import (
 from memory_mcp.storage.postgres.head import HEAD, Head, head_of, put
 
 Row = tuple[Any, ...]
-#: Of cursors of the database's, which have names.
+#: Numbers for the names of server-side cursors.
 _NUMBERS = itertools.count(1)
 
-#: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
+#: How long a head that was read counts as current (seconds), unless a notice of a commit comes: other processes write too.
 _FRESH = 0.1
-#: Others are told of a memory's commits so often at most (seconds); they look of themselves where no notice comes.
+#: Shortest time between two notices of a memory's commits (seconds); other processes also look without a notice.
 _TELL = 0.5
 #: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
 _PATIENCE = 4000
