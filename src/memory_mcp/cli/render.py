@@ -240,6 +240,11 @@ def minute(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
+def second(iso: str) -> str:
+    """Return an ISO 8601 time up to its second, with a space for the T."""
+    return iso[:19].replace("T", " ")
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: 1 file, 2 files, 3 queries, 4 days."""
     if count == 1:

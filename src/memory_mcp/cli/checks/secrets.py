@@ -34,7 +34,7 @@ class _Found:
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """One line per rule that finds something in events, and one per rule for texts about them and for the audit log.
+    """Yield a line for each rule that finds something in events, in texts about them, or in the audit log.
 
     Citations and pins hold no text of their own: they name places in events.
     """

@@ -7,23 +7,19 @@ Invariants
 
 import codecs
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from memory_mcp import __version__
 from memory_mcp.cli import render
-from memory_mcp.cli.exporting import replacing
+from memory_mcp.cli.exporting import Ask, Tell, replacing
 from memory_mcp.cli.html_export.cleaning import Cleaner, indexed
 from memory_mcp.cli.html_export.index import Index
 from memory_mcp.cli.html_export.page import Page, anchor
 from memory_mcp.errors import ResourceExhausted
 
-#: Returns a piece of the memory, for a method's name and its arguments.
-Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-#: Called with the share of the days that is done (0..1) and the messages that were written.
-Tell = Callable[[float, int], None]
 #: Largest file, bytes: a browser takes half a minute and 2 GB to open more.
 LARGEST = 200_000_000
 #: Bytes copied at once.
