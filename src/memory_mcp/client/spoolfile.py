@@ -94,6 +94,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def _make(place: str) -> None:
+    """Make a folder that is not there; raise OSError where one inside the data directory is a link."""
     try:
         os.mkdir(place, 0o700)
     except FileExistsError:

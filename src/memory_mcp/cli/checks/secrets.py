@@ -64,10 +64,12 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _texts(event: Event) -> list[str]:
+    """Return all stored texts of an event, its metadata among them."""
     fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
     return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
 
 
 def _some(ids: list[str]) -> str:
+    """Return the first ids in words, and how many more there are."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -150,6 +150,7 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
 
 
 def _tell_loss(app: "App") -> None:
+    """Say on stderr which acknowledged events are missing from the memory."""
     if app.storage.loss:
         from memory_mcp.requests.response import loss_notice
 

@@ -88,6 +88,7 @@ class HtmlExport:
         return counts | {"left_out": dict(self._cleaner.left_out), "redacted": dict(self._cleaner.redacted)}
 
     def _count(self, size: int) -> None:
+        """Add to the size of the file, bytes; raise ResourceExhausted where it becomes too large."""
         self._size += size
         if self._size > self._largest:
             raise ResourceExhausted(
@@ -135,6 +136,7 @@ class HtmlExport:
         return True
 
     def _put(self, aside: IO[bytes], text: str) -> None:
+        """Append a text to the temporary file."""
         raw = text.encode()
         self._count(len(raw))
         aside.write(raw)
@@ -176,6 +178,7 @@ class HtmlExport:
             yield decoder.decode(chunk)
 
     def _period(self, node_id: str, texts: Mapping[str, Any], days: Sequence[Sequence[str]], again: bool) -> str:
+        """Return the beginning of a period; `again`: it was opened before, and is continued without its texts."""
         level = node_id.split(":")[1]
         text = _UNTOLD if again else texts.get(node_id, _UNTOLD)
         places = self._done.quoted
