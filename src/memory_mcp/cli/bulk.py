@@ -192,6 +192,7 @@ class There:
         return report.new, report.known
 
     def _claim(self) -> "Token":
+        """Return the token under which files are handed to the daemon, made with the first of them."""
         from memory_mcp.ingest.handover import Token
 
         if self._token is None:
@@ -245,6 +246,7 @@ class There:
             self._token = None
 
     def _hang_up(self) -> None:
+        """Close the connection to the daemon, if there is one."""
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -252,6 +254,13 @@ class There:
     def _ask(
         self, method: str, params: dict[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
     ) -> dict[str, Any]:
+        """Call a method of the daemon, trying the next daemon when one ends; `hear` gets the messages before the result.
+
+        Raises:
+            LayerUnavailable: No daemon can be reached.
+            MemoryMcpError: The daemon answers with an error.
+
+        """
         failures = 0
         while True:
             began = time.monotonic()

@@ -25,9 +25,9 @@ from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported
 from memory_mcp.model.event import EventDraft
 
-#: Returns a page or a day of the memory, for a method's name and its arguments.
+#: Returns a piece of the memory, for a method's name and its arguments.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-#: Called with the share that is done (0..1) and the events that were written.
+#: Called with the share that is done (0..1) and the number of events that were written.
 Tell = Callable[[float, int], None]
 
 

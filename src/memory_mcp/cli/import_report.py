@@ -20,19 +20,10 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
     quotes = {
         reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
     }
+    counts = ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known", "cut")
     return {
-        "files": report.files,
-        "files_unchanged": report.files_unchanged,
-        "files_failed": report.files_failed,
-        "lines": report.lines,
-        "lines_used": report.lines_used,
-        "bytes": report.bytes,
-        "new": report.new,
-        "known": report.known,
-        "cut": report.cut,
-        "skipped": dict(report.skipped.most_common()),
-        "left_out": dict(report.left_out.most_common()),
-        "dropped": dict(report.dropped.most_common()),
+        **{name: getattr(report, name) for name in counts},
+        **{reasons: dict(getattr(report, reasons).most_common()) for reasons in ("skipped", "left_out", "dropped")},
         "quotes": quotes,
         "redacted": dict(report.redacted.most_common()),
         "seconds": {k: round(v, 3) for k, v in {**report.seconds, **seconds}.items()},

@@ -50,16 +50,19 @@ TERMINAL: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
 
 
 def _out() -> TextIO:
+    """Return the stream of results: that of the caller's terminal, else standard output."""
     there = TERMINAL.get()
     return sys.stdout if there is None else there.out
 
 
 def _err() -> TextIO:
+    """Return the stream of everything else: that of the caller's terminal, else standard error."""
     there = TERMINAL.get()
     return sys.stderr if there is None else there.err
 
 
 def _width() -> int | None:
+    """Return the columns of the caller's terminal; None for this process's own, and where there is none."""
     there = TERMINAL.get()
     return there.columns or None if there is not None else None
 
@@ -238,6 +241,11 @@ def gist(title: str) -> str:
 def minute(iso: str) -> str:
     """Return an ISO 8601 time up to its minute, with a space for the T."""
     return iso[:16].replace("T", " ")
+
+
+def second(iso: str) -> str:
+    """Return an ISO 8601 time up to its second, with a space for the T."""
+    return iso[:19].replace("T", " ")
 
 
 def plural(count: int, noun: str) -> str:

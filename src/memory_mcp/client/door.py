@@ -139,6 +139,7 @@ def connect(directory: str) -> socket.socket:
 
 
 def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
+    """Return a socket that is connected to an address; raise OSError when that fails."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.connect(address)

@@ -66,6 +66,7 @@ def stop_after(seconds: float) -> None:
 
 
 def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    """Hand the payload over a Unix socket; return whether the daemon keeps it. Raises OSError."""
     import _socket
 
     if not hasattr(_socket, "AF_UNIX"):
@@ -106,6 +107,7 @@ def _second_line(sock: "_socket.socket") -> bytes:
 
 
 def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    """Hand the payload over loopback TCP; return whether the daemon keeps it."""
     import binascii
 
     from memory_mcp.client import link

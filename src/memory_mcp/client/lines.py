@@ -67,6 +67,7 @@ class Splitter:
         return whole
 
     def _take(self, part: bytes) -> None:
+        """Append bytes to the line; of one that becomes too long only its ends are kept."""
         if self._cut is not None:
             self._cut = Cut(self._cut.head, (self._cut.tail + part)[-_KEPT:])
             return
@@ -175,6 +176,7 @@ def _refused(line: bytes, code: int, why: str) -> Read:
 
 
 def _refused_message(message: object, why: str) -> Read:
+    """Return the answer to a message that is JSON and cannot be passed on."""
     # What answers one of ours has our id, which may be that of a call of the client's, too.
     answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
     return Read(answer=_error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))

@@ -301,6 +301,7 @@ def _listens(directory: str) -> bool:
 
 
 def _spawn(wanted: Wanted, log: str) -> machine.Started:
+    """Start a daemon process, whose output goes to the log."""
     _started.append(machine.start([sys.executable, *wanted.arguments], _environ(), log))
     return _started[-1]
 

@@ -102,6 +102,7 @@ class Relay:
         return line
 
     def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
+        """Return a tool call's line with a key in its `_meta`, so that a repeated write is applied once."""
         self._calls += 1
         meta = params.get("_meta")
         params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
@@ -350,6 +351,7 @@ class Pump:
         self._take(line)
 
     def _take(self, line: link.Line) -> None:
+        """Go on with a daemon: send it what it must know, and tell the client which calls are given up."""
         said, told_client = self._relay.again()
         self._line = line
         line.sock.setblocking(False)

@@ -59,6 +59,7 @@ class Doors:
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve a door until it closes; visits to it end with it."""
         self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)

@@ -94,6 +94,7 @@ class Intake:
 
     @property
     def _payloads(self) -> "Payloads":
+        """The rules that clean payloads, loaded by the first of several threads."""
         with self._loading:
             return self._rules
 

@@ -90,6 +90,7 @@ class Private:
                 let_go()
 
     async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes | lines.Cut]") -> None:
+        """Answer requests one after the other, until the caller disconnects."""
         async for line in requests:
             try:
                 await self._answer(talk, line)

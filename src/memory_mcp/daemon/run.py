@@ -132,6 +132,7 @@ class _Daemon:
         self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
 
     def _opened(self, app: "App") -> None:
+        """Give an App that was opened the settings file in force, and begin to count."""
         app.settings_file = self._in_force.file
         metrics.start()
 
@@ -193,6 +194,7 @@ class _Daemon:
             return self._server
 
     async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
+        """Speak MCP on a connection."""
         import anyio
 
         server = await anyio.to_thread.run_sync(self._assembled)
@@ -250,6 +252,7 @@ class _Daemon:
         return not under_way and bool(self._in_force.state().changed)
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
+        """Return a door for the settings, not bound yet."""
         from memory_mcp.daemon.http import HttpDoor
         from memory_mcp.web.memory import Memory
 
@@ -270,6 +273,7 @@ class _Daemon:
         return await anyio.to_thread.run_sync(self.status)
 
     def _pulse(self) -> "Pulse":
+        """Return the version of the memory; that of an empty one while nothing is open."""
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened

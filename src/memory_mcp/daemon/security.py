@@ -169,6 +169,7 @@ class Rules:
         return len(given) == 1 and found is not None and self._is_ours(found[1])
 
     def _is_ours(self, authority: str) -> bool:
+        """Whether a host, with or without a port, is loopback or an allowed one."""
         parts = _parts(authority)
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
@@ -187,6 +188,7 @@ def _parts(authority: str) -> tuple[str, str] | None:
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
+    """Return the values of a header, as often as it comes."""
     return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
 
 

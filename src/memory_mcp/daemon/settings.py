@@ -54,6 +54,7 @@ class InForce:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _read(self) -> State:
+        """Read the settings file, and return how it differs from the settings in force."""
         in_force = self._current()
         flags = {"storage.data_dir": in_force.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
         try:

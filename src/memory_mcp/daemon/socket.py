@@ -60,6 +60,7 @@ class SocketDoor:
             await door.serve(self._connection)
 
     async def _connection(self, stream: anyio.abc.SocketStream) -> None:
+        """Check who connects, exchange hellos, and serve the connection to its end."""
         try:
             async with stream:
                 if not _is_ours(stream):

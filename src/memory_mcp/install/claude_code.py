@@ -48,4 +48,5 @@ class ClaudeCode(Client):
 
 
 def _home(place: Place) -> PurePath:
+    """Return the folder of its settings."""
     return place.named("CLAUDE_CONFIG_DIR", ".claude")

@@ -37,4 +37,5 @@ class Gemini(Client):
 
 
 def _home(place: Place) -> PurePath:
+    """Return the folder of the user's settings."""
     return place.named("GEMINI_CLI_HOME") / ".gemini"

@@ -48,4 +48,5 @@ class OpenCode(Client):
 
 
 def _home(place: Place) -> PurePath:
+    """Return the folder of the user's settings."""
     return place.named("XDG_CONFIG_HOME", ".config") / "opencode"

@@ -72,6 +72,7 @@ class State:
             self._load()
 
     def _load(self) -> None:
+        """Read the records; raise InstallRefused where they cannot be read, or are of another version."""
         try:
             told = json.loads(self._file.read_text(encoding="utf-8"))
             if told["v"] != _VERSION:

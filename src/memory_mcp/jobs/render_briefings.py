@@ -205,6 +205,7 @@ class RenderBriefings:
         return made
 
     def _pinned_grip(self, target: str) -> list[tuple[str, Pinned]]:
+        """Return a pinned quotation with its project; nothing where it is gone."""
         try:
             found = self._evidence.expand(target, 0, 0)
         except NotFound:

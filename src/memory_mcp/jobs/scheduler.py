@@ -72,6 +72,8 @@ class _State:
 
 @dataclass(slots=True)
 class _Entry:
+    """A job with its state, and when it is due."""
+
     job: Job
     state: _State
     running: bool = False
@@ -212,6 +214,7 @@ class Scheduler:
             self._run(entry)
 
     def _loop(self) -> None:
+        """Run jobs as they become due, until `stop`."""
         # Store when jobs became known: a daily one must come due even if no process runs for a whole day.
         try:
             with self._lock:
@@ -334,6 +337,7 @@ class Scheduler:
         return entries[name]
 
     def _set_paused(self, name: str, paused: bool) -> None:
+        """Pause a job or let it run again, and write that down; raise InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.state.paused = paused

@@ -115,6 +115,7 @@ def _leave() -> NoReturn:
 
 
 async def _serve(server: MemoryServer, service: Service | None) -> None:
+    """Serve the client on stdin and stdout, then close the service."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
         if service is not None:
@@ -126,6 +127,7 @@ async def _serve(server: MemoryServer, service: Service | None) -> None:
 
 
 async def _end_on_signal(service: Service | None) -> None:
+    """Close the service and end this process at the first signal that asks for it."""
     with signals_of_end() as received:
         async for _ in received:
             if service is not None:

@@ -83,6 +83,7 @@ class MemoryServer(MCPServer[Any]):
     async def _call(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
     ) -> CallToolResult | InputRequiredResult:
+        """Check a call, run its tool and return the result; raises what the checks and the tool raise."""
         check_tool(name, self._ours)
         self.allow(name)
         tool = self._ours[name]

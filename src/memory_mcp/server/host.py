@@ -80,6 +80,7 @@ class Host:
         threading.Thread(target=self._warm, name="opening", daemon=True).start()
 
     def _warm(self) -> None:
+        """Open the App in this thread; an error is logged, and the next call tries again."""
         try:
             self.app()
         except MemoryMcpError as error:

@@ -87,6 +87,7 @@ class _Request:
 
     @contextmanager
     def _connected(self) -> Iterator[link.Line]:
+        """Yield a connection to the daemon, which `cancel` can close; raise OSError when the request was cancelled."""
         line = self._line = link.reach(self._wanted, "rpc")
         try:
             if self._is_cancelled:

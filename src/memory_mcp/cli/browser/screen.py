@@ -116,6 +116,7 @@ class Browser(App[None]):
 
     @work(group="tree", exclusive=True)
     async def _begin(self) -> None:
+        """Read the root of the tree in the current scope, and go to the newest month."""
         self._tree.begin()
         try:
             root = await self.ask("get_node")
@@ -151,6 +152,7 @@ class Browser(App[None]):
             self._enter()
 
     def _enter(self) -> None:
+        """Show the conversation of the segment under the cursor."""
         node = self._tree.cursor_node
         if node is not None and node.data is not None and node.data.level == TocLevel.SEGMENT:
             self._opener = "#tree"
@@ -160,6 +162,7 @@ class Browser(App[None]):
 
     @work(group="reveal", exclusive=True)
     async def _reveal(self, node_id: str) -> None:
+        """Put the cursor of the tree on a node."""
         try:
             if not await self._tree.reveal(words.path_to(node_id)):
                 self.notify("it is not in this part of the tree", markup=False)
@@ -201,6 +204,7 @@ class Browser(App[None]):
         page.show(entries, at)
 
     async def _read(self, target: Target) -> Iterable[Entry]:
+        """Return the entries of a page; raise MemoryMcpError when they cannot be read."""
         if target.kind is Kind.GRIP:
             around = {"before": target.around, "after": target.around, "token_budget": target.tokens}
             return words.grip_page(await self._asking.ask("expand_grip", grip_id=target.name, **around), target)
@@ -249,6 +253,7 @@ class Browser(App[None]):
 
     @work(group="search", exclusive=True)
     async def _find(self, typed: str, after: float, cursor: str = "", then_focus: bool = False) -> None:
+        """Search for what was typed, `after` so many seconds without another key, and show the results."""
         results = self._results
         if not typed:
             self._show_results(False)
@@ -274,6 +279,7 @@ class Browser(App[None]):
             results.show(cards)
 
     def _show_results(self, shown: bool) -> None:
+        """Show or hide the list of results."""
         self._results.display = shown
         self.screen_stack[0].set_class(shown, "-found")
 
@@ -286,6 +292,7 @@ class Browser(App[None]):
                 self._open(entry.opens, _PASSED)
 
     def _take_result(self) -> None:
+        """Open the result under the cursor, or read the next page of results."""
         entry = self._results.entry
         if entry is None or entry.opens is None:
             return

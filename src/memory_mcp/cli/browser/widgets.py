@@ -139,6 +139,7 @@ class TimeTree(Tree[Branch]):
             self.move_cursor(node)
 
     async def _child(self, node: TreeNode[Branch], name: str) -> TreeNode[Branch] | None:
+        """Return the node of a name below another, reading further pages until it is found; None where it is not there."""
         while True:
             more = await self._more(node)
             for child in node.children:
@@ -159,6 +160,7 @@ class TimeTree(Tree[Branch]):
         return next((c for c in node.children if c.data is not None and c.data.level == MORE), None)
 
     async def _filled(self, node: TreeNode[Branch]) -> None:
+        """Read the children of a node; an error becomes the message Failed."""
         try:
             await self.fill(node)
         except Exception as error:
@@ -247,6 +249,7 @@ class Entries(OptionList):
         self._put(at)
 
     def _put(self, at: int) -> None:
+        """Show the entries with the cursor on one of them."""
         self.set_options([Option(entry.text) for entry in self.entries])
         self.highlighted = min(at, len(self.entries) - 1) if self.entries else None
 

@@ -86,9 +86,11 @@ class Projects(ModalScreen["str | None"]):
         self.query_one(Entries).focus()
 
     def _show(self, typed: str) -> None:
+        """Show the projects whose names contain the input."""
         self.query_one(Entries).show(projects(self._found, self._yours, typed))
 
     def _take(self) -> None:
+        """Close the window with the project under the cursor."""
         entry = self.query_one(Entries).entry
         if entry is not None:
             self.dismiss(entry.name)

@@ -159,6 +159,7 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _statement(bullet: Mapping[str, Any]) -> Entry:
+    """Return the entry of a statement, which opens the words that prove it."""
     grip = next(iter(bullet["grip_ids"]), "")
     kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
     said = line(bullet["text"])
@@ -215,6 +216,7 @@ def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _ways_on(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
+    """Yield entries that show more of a conversation, and the segment of its quotation."""
     if data.get("more"):
         more = target._replace(tokens=data["more"]["token_budget"])
         yield Entry(Content.styled("▸ shortened; Enter shows everything", "$success"), more)
@@ -264,6 +266,7 @@ def _pieces(text: Content) -> Iterator[Content]:
 
 
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield the offsets of the line breaks between two offsets."""
     at = text.find("\n", start + 1, end)
     while at >= 0:
         yield at
@@ -271,6 +274,7 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _heading(text: str) -> Content:
+    """Return a heading within a page."""
     return Content.styled(f"── {text}", _FAINT)
 
 
@@ -293,6 +297,7 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _card(result: Mapping[str, Any]) -> Entry:
+    """Return the entry of a result: when, who and where, its words, and marks."""
     who = line(result.get("speaker") or result.get("role") or result.get("level", ""))
     when, project = render.minute(result["when"]), place(result.get("project", ""))
     said = line(result.get("quote") or result.get("title", ""), _CARD)

@@ -40,6 +40,7 @@ def _unused(without: Sequence[ClientStatus]) -> Check:
 
 
 def _check(one: ClientStatus) -> Check:
+    """Return the state of a client that uses this memory, or whose configuration cannot be read."""
     name = f"client {one.client}"
     if one.unreadable:
         return Check(WARN, name, f"{one.title}: {'; '.join(one.unreadable)}", f"memory-mcp install {one.client} --dry-run")

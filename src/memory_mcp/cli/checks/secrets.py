@@ -34,7 +34,7 @@ class _Found:
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """One line per rule that finds something in events, and one per rule for texts about them and for the audit log.
+    """Yield a line for each rule that finds something in events, in texts about them, or in the audit log.
 
     Citations and pins hold no text of their own: they name places in events.
     """
@@ -64,10 +64,12 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _texts(event: Event) -> list[str]:
+    """Return all stored texts of an event, its metadata among them."""
     fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
     return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
 
 
 def _some(ids: list[str]) -> str:
+    """Return the first ids in words, and how many more there are."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -25,6 +25,7 @@ def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
 
 
 def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int], str]) -> Iterator[Check]:
+    """Yield a line for each client; `followed` are the names of those that are followed."""
     if not found:
         yield Check(OK, "transcripts", "no client keeps any in its usual place")
     for fate in found:

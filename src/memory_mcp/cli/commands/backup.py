@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    """Print the backups of a folder; raise InvalidQuery for a file."""
     from memory_mcp.archive.backup import backups, size_of
 
     folder = place_of(args.place) if args.place else usual_place(args)
@@ -74,6 +75,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    """Read a backup to its end; return 1 when anything of it is damaged."""
     from memory_mcp.archive.backup import find
     from memory_mcp.archive.reading import verify
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.client import link
     from memory_mcp.config import Settings
-    from memory_mcp.requests.scope import Scoped
 
 
 class Session(NamedTuple):
@@ -151,6 +150,7 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
 
 
 def _tell_loss(app: "App") -> None:
+    """Say on stderr which acknowledged events are missing from the memory."""
     if app.storage.loss:
         from memory_mcp.requests.response import loss_notice
 
@@ -234,25 +234,21 @@ def add_who(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speaker", metavar="S", default="", help="only what this person said")
 
 
-def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
-    """Return the scope of a command: the named project, else that of the working directory if the memory knows it."""
+def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
+    """Return the project and scope of a request by --project and --all, each "" where it is not given.
+
+    Where neither is given the working directory bounds the request, which is said on stderr; raises InvalidQuery for a project
+    that is not known.
+    """
     from memory_mcp.requests import scope
 
-    name = project_typed(app, args.project or "")
-    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", scope.Caller(project_here(app)))
+    name, asked = project_typed(app, args.project or ""), scope.ScopeName.ALL.value if args.all else ""
+    found = scope.scope_of(app, name, asked, scope.Caller(project_here(app)))
     if found.widened_from:
         render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
     if found.by_default:
         render.err(f"searching {found.project} only; --all searches every project")
-    return found
-
-
-def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
-    """Return the project and scope of a request, and say on stderr when the working directory bounds it."""
-    from memory_mcp.requests.scope import ScopeName
-
-    scope_of(app, args)
-    return {"project": project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
+    return {"project": name, "scope": asked}
 
 
 def ask(

@@ -75,6 +75,7 @@ def _is_screen() -> bool:
 
 
 def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) -> int:
+    """Print the years, and as text the months below each."""
     root = asyncio.run(asking.ask("get_node", **where))
     years = []
     if not as_json(args):

@@ -55,6 +55,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _path(args: argparse.Namespace) -> Path:
+    """Return the settings file that is used, whether or not it exists."""
     from memory_mcp.config import config_path
 
     return settings_file(args) or config_path()
@@ -73,6 +74,7 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted names of all values in nested tables."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -87,6 +89,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
+    """Return a value as TOML would write it."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -146,6 +146,7 @@ def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
 
 
 def _path(value: str | None) -> Path | None:
+    """Return the absolute path of a text; None for "" and None."""
     return Path(value).expanduser().absolute() if value else None
 
 

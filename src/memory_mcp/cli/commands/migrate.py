@@ -85,6 +85,7 @@ def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
 
 
 def _open(target: "Settings") -> "App":
+    """Return the App of the store to make."""
     from memory_mcp.app import App
 
     return App(target, in_memory=target.storage.engine == "postgres")

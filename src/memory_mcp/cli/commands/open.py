@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _address(args: argparse.Namespace, is_person: bool) -> str:
+    """Return a single-use URL of the pages; raise LayerUnavailable where no daemon can serve them."""
     if not settings_of(args).server.daemon:
         raise LayerUnavailable(
             "the pages are served by the background process, which server.daemon = false switches off",

@@ -166,7 +166,7 @@ def events_lines(data: dict[str, Any]) -> Iterator[str]:
     if not data["events"]:
         yield "No events there."
     for event in data["events"]:
-        when, who = event["when"][:19].replace("T", " "), event.get("speaker") or event["role"]
+        when, who = render.second(event["when"]), event.get("speaker") or event["role"]
         yield f"{when} {who}: {render.one_line(event['text'], _LINE)} [{event['event_id']}]"
     if "truncated" in data:
         yield "(shortened to the token budget)"

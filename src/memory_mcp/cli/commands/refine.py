@@ -149,4 +149,5 @@ def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _cited(grips: list[str]) -> str:
+    """Return grips in square brackets, as they are cited."""
     return " ".join(f"[{grip}]" for grip in grips)

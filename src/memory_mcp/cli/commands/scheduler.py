@@ -50,22 +50,17 @@ def run_resume(args: argparse.Namespace) -> int:
     from memory_mcp.requests.jobs import ResumeJob
 
     data = ask(args, ResumeJob(args.name), catch_up=False)
-    return print_result(args, data, [f"{args.name} is resumed; next run {_time(data['next_run'])}"])
+    return print_result(args, data, [f"{args.name} is resumed; next run {render.second(data['next_run'])}"])
 
 
 def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:
     for job in jobs:
-        state = "running" if job["running"] else "paused" if job["paused"] else f"next {_time(job['next_run'])}"
+        state = "running" if job["running"] else "paused" if job["paused"] else f"next {render.second(job['next_run'])}"
         yield f"{job['name']:<17} {job['schedule']:<17} {state}"
         yield f"    {job['help']}"
         if job["last_started"]:
             runs = f"{render.plural(job['runs'], 'run')}, {job['failures']:,} failed"
             result = render.one_line(job["last_result"], render.WIDTH)
-            yield f"    last {_time(job['last_started'])}, {job['last_seconds']:.2f} s: {result} ({runs})"
+            yield f"    last {render.second(job['last_started'])}, {job['last_seconds']:.2f} s: {result} ({runs})"
         else:
             yield "    never run"
-
-
-def _time(iso: str) -> str:
-    """Return a local time such as 2026-01-30 14:05:09, without the fraction and the zone of its ISO form."""
-    return iso[:19].replace("T", " ")

@@ -105,6 +105,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
+    """Print the projects that are published now; return the exit status 0."""
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
     return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
 

@@ -55,6 +55,7 @@ def _lines(shown: Shown) -> Iterator[str]:
 
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
+    """Return what has an id; raise NotFound where nothing has."""
     if name.startswith("topic:"):
         from memory_mcp.cli.commands.topics import settle, whole_lines
         from memory_mcp.requests.one_topic import GetTopic
@@ -77,6 +78,7 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
+    """Return a citation with the events around it."""
     from memory_mcp.requests.expand import ExpandRequest
 
     data = answered(app, ExpandRequest(grip_id=grip))
@@ -97,6 +99,7 @@ def _whole_event(app: "App", name: str) -> str | None:
 
 
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
+    """Return a node; raise NotFound or InvalidQuery where there is none of this name."""
     from memory_mcp.requests.nodes import GetNode
 
     try:
@@ -110,6 +113,7 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def _session(app: "App", name: str) -> Shown | None:
+    """Return the first events of a session; None where it has none."""
     from memory_mcp.requests.events import GetEvents
 
     data = answered(app, GetEvents(session_id=name))

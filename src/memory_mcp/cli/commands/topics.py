@@ -194,7 +194,7 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
         "grouped by": by if "by_meaning" in data else "",
         "size": render.size(data["size_bytes"]) if data.get("size_bytes") else "",
         "generation": f"{data['generation']:,}" if data.get("generation") else "",
-        "last commit": data.get("last_commit_at", "")[:19].replace("T", " "),
+        "last commit": render.second(data.get("last_commit_at", "")),
         "left out": f"{render.plural(data['pruned'], 'topic')} of long ago" if data.get("pruned") else "",
         "behind": render.plural(data["behind"], "change") if data.get("behind") else "",
         "last error": data.get("error", ""),

@@ -196,6 +196,7 @@ def _root(error: BaseException) -> str:
 async def _session(
     environment: dict[str, str], questions: "Sequence[Question]", indexed: Sequence[str], log: Any
 ) -> list[dict[str, Any]]:
+    """Ask the questions through an MCP client of a server that is started for it; return an answer for each."""
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 

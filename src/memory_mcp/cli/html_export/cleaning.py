@@ -69,6 +69,7 @@ class Cleaner:
         return clean | {"when": told["when"], "until": told["until"]}
 
     def _messages(self, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the messages of a conversation that pass the gate, as the page shows them."""
         report = ImportReport()
         for draft, when in zip(unpack(told["rows"]), told["times"], strict=True):
             clean = self._gate.clean(draft, report)

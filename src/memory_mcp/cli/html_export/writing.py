@@ -7,23 +7,19 @@ Invariants
 
 import codecs
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from memory_mcp import __version__
 from memory_mcp.cli import render
-from memory_mcp.cli.exporting import replacing
+from memory_mcp.cli.exporting import Ask, Tell, replacing
 from memory_mcp.cli.html_export.cleaning import Cleaner, indexed
 from memory_mcp.cli.html_export.index import Index
 from memory_mcp.cli.html_export.page import Page, anchor
 from memory_mcp.errors import ResourceExhausted
 
-#: Returns a piece of the memory, for a method's name and its arguments.
-Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-#: Called with the share of the days that is done (0..1) and the messages that were written.
-Tell = Callable[[float, int], None]
 #: Largest file, bytes: a browser takes half a minute and 2 GB to open more.
 LARGEST = 200_000_000
 #: Bytes copied at once.
@@ -92,6 +88,7 @@ class HtmlExport:
         return counts | {"left_out": dict(self._cleaner.left_out), "redacted": dict(self._cleaner.redacted)}
 
     def _count(self, size: int) -> None:
+        """Add to the size of the file, bytes; raise ResourceExhausted where it becomes too large."""
         self._size += size
         if self._size > self._largest:
             raise ResourceExhausted(
@@ -139,6 +136,7 @@ class HtmlExport:
         return True
 
     def _put(self, aside: IO[bytes], text: str) -> None:
+        """Append a text to the temporary file."""
         raw = text.encode()
         self._count(len(raw))
         aside.write(raw)
@@ -180,6 +178,7 @@ class HtmlExport:
             yield decoder.decode(chunk)
 
     def _period(self, node_id: str, texts: Mapping[str, Any], days: Sequence[Sequence[str]], again: bool) -> str:
+        """Return the beginning of a period; `again`: it was opened before, and is continued without its texts."""
         level = node_id.split(":")[1]
         text = _UNTOLD if again else texts.get(node_id, _UNTOLD)
         places = self._done.quoted

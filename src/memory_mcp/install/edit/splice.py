@@ -133,6 +133,7 @@ def holds_nothing(text: str) -> bool:
 
 
 def _read(text: str) -> Any:
+    """Return the value of a JSON text, {} for a blank one; raise Broken where it is not JSON."""
     try:
         # Twenty times as fast, and most configurations have no comments.
         return json.loads(text)
@@ -148,6 +149,7 @@ def _checked(text: str, wanted: Any) -> str:
 
 
 def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
+    """Return a text with a value set at a path of keys, and the number of objects made on the way; raise Broken as `put`."""
     if is_blank(text):
         return text + _rendered(text, _nested(keys, value), "") + line_break(text), len(keys) - 1
     node = parse(text)
@@ -175,10 +177,12 @@ def _entry(key: str, shown: Render, indent: str | None) -> str:
 
 
 def _member(node: Node, key: str) -> Part | None:
+    """Return the member of an object with a key, the last one where it comes twice; None where there is none."""
     return next((part for part in reversed(node.parts) if part.key == key), None)
 
 
 def _descend(node: Node, keys: Sequence[str]) -> Node | None:
+    """Return the node at a path of keys; None where there is none."""
     for key in keys:
         part = _member(node, key) if isinstance(node.value, dict) else None
         if part is None:
@@ -188,6 +192,7 @@ def _descend(node: Node, keys: Sequence[str]) -> Node | None:
 
 
 def _json(value: Any, indent: str | None = None) -> str:
+    """Return a value as JSON text, with other characters than ASCII where UTF-8 can carry them."""
     shown = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         shown.encode("utf-8")

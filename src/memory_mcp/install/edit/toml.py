@@ -101,6 +101,7 @@ def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -
 
 
 def _reads(text: str, wanted: Sequence[Any]) -> bool:
+    """Whether a text is TOML and holds one of the wanted values."""
     try:
         return tomllib.loads(text) in wanted
     except tomllib.TOMLDecodeError:

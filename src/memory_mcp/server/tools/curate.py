@@ -78,7 +78,12 @@ class Curate(Group):
         return await self._kit.carry_out(work)
 
     def _draft(self, app: App, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
-        """What an event leaves open is the caller's."""
+        """Return an event as a draft, with the caller's agent and project where it names none.
+
+        Raises:
+            InvalidQuery: The event cannot be stored; the text says which of them.
+
+        """
         try:
             draft = draft_of(event)
         except InvalidQuery as error:

@@ -28,6 +28,7 @@ async def node(ask: Ask) -> Response:
 
 
 async def _shown(ask: Ask, node_id: str) -> Response:
+    """Show a node with its children or its conversation, or the part of it that a script wants."""
     cursor = ask.given("cursor")
     if cursor and ask.given("of") == "talk":
         node = {"node_id": node_id}
