@@ -22,9 +22,9 @@ from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
 
-#: Stored cuts say which rules made them.
+#: Version of the rules; stored with each cut.
 CUTTER_VERSION = 3
-#: A tool's call or output counts as so many tokens at most, whatever it prints (DESIGN section 2).
+#: Most tokens that a tool's call or output counts as, however long it is (DESIGN section 2).
 _TOOL_TOKENS = 200
 #: Tool events join a stretch that is so many times too large, and one that ended so long ago: a build may run overnight, and
 #: an agent may work for hours without a word, but no stretch grows without end.

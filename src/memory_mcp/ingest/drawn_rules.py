@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memory_mcp.ingest.secret_rules import Rule, Span
 from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_placeholder, is_strong, is_worded
 
-#: Names of what is no secret though it is drawn, and words for it.
+#: Names of values that are random and no secret, and words for them.
 _OPEN_WORD = (
     r"ids?|uuid|guid|sha\d*|hash|digest|checksum|sum|md5|commit|rev|revision|ref|versions?|image|tags?|path|file|dir|home|url|uri|link"
     r"|host|domain|server|pub|public|cert|certificate|ca|fingerprint|integrity|etag|cursor|nonce|name|user|flags|opts|args|data|body"

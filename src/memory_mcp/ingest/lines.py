@@ -26,7 +26,7 @@ _CHUNK = 1024 * 1024
 _PEEK = 64 * 1024
 #: First look behind a line that opens something; it doubles, so that a file of broken lines stays cheap.
 _WINDOW = 512
-#: After so many lines that opened something and did not go on, no line of the file is followed any further.
+#: Number of lines with an unclosed bracket that led to no object after which further lines are no longer joined.
 _PATIENCE = 200
 _QUOTED = 1024
 _BOM = codecs.BOM_UTF8

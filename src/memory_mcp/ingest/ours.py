@@ -19,7 +19,7 @@ from memory_mcp.model.sentinel import MARK, opens_own_session
 
 #: Characters looked at before a mark: an escaped bracket, and what is put before a line.
 _BRACKET, _NEAR = 60, 120
-#: An object that does not end is cut where a sign of ours stands so near to its beginning.
+#: An object without end is removed if a sign of ours is within this many characters of its beginning.
 _SOON = 2_000
 _AMP = r"&(?:amp;){0,4}"
 _ESC = r"\\{1,15}"

@@ -87,7 +87,7 @@ class Task:
     files: tuple[SourceFile, ...]
     #: Marks of those of them that were read before, by name.
     known: Mapping[str, str] = field(default_factory=dict)
-    #: Read only about so many events, of the files changed last; None: all.
+    #: Number of events, about, to read from the files changed last; None for all.
     newest: int | None = None
 
     @property

@@ -58,9 +58,9 @@ _PRIVATE = re.compile(
 _LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
-#: What may part a vendor's token from what stands before it, within a run; runs are joined by the first.
+#: Characters that may separate a vendor's token from the text before it, within a run; runs are joined by the first.
 _SIGNS = " _.~%+/=:-"
-#: No vendor's anchor looks farther back or ahead, characters; and so many surroundings are kept at most.
+#: Farthest that a vendor's anchor looks back and ahead (characters), and number of surroundings that are cached.
 _BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
 
 _Match = Callable[[str], object]

@@ -29,7 +29,7 @@ _SPELLED = re.compile(rf"(?:(?:my|the|super|top)[_-]?)?(?:(?:{_FIRST})[_-]?)+")
 _LETTERS_FOR = str.maketrans("013457@$", "oieastas")
 _LONGEST_COMMON = 24
 #: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
-#: and words that only say which password stands there.
+#: and words that only name a password.
 _WRITTEN = re.compile(
     r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|(?:\d+:)?\d+\.\d+[.+~-]?\d*[+~-][a-z]|\d+:\d+\.\d"
     r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]|\d+:\d+$|\d\.\d+-[0-9a-f]{32}$|[0-9a-f:]{2,30}::[0-9a-f:]{0,20}$"

@@ -42,7 +42,7 @@ TWICE = "told twice"
 #: Longest header that is looked for, bytes: two paths and a few numbers.
 _HEADER = 64 * 1024
 _OLDEST_FORM = 1
-#: From so many remembered payloads on the old ones go.
+#: Number of remembered payloads above which old ones are dropped.
 _LATELY = 1_000
 
 

@@ -45,7 +45,7 @@ _SAYS_SOMETHING = 24
 _GRAMS = (12, SHORTEST, _SHORTEST_HAN)
 #: Bits kept of a window's hash: enough to skip all but 1 of 1,000 places with 1,000 values, too few to reveal it.
 _BITS = 20
-#: Texts up to this length are remembered, and so many of them.
+#: Longest text whose result is cached (characters), and number of cached texts.
 _SHORT, _REMEMBERED = 200, 2000
 _HASH_BYTES = 16
 #: Fields of an event that are cleaned beside its text and metadata.

@@ -7,9 +7,6 @@ from functools import lru_cache
 
 from memory_mcp.model.ids import EventId, digest
 
-#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
-_LIKES = 16
-
 
 class Role(StrEnum):
     """Who speaks. On disk: do not change the values."""

@@ -13,9 +13,9 @@ from typing import Any
 from memory_mcp.model.lookalikes import bare, readings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
-#: Stands where somebody's text spelled a tag of ours.
+#: Replaces a tag of ours that a text spells.
 _OURS = "[our mark]"
-#: Rounds in which what is left may spell the mark anew; then every sign goes that a tag could begin with.
+#: Most rounds of removing marks, since the rest may spell a new one; then every character that could begin a tag is removed.
 _ROUNDS = 8
 # Between two letters of the mark: whatever is no letter, and markup, which somebody may take out later. Each character can be
 # read in one way only, so that no text makes the search slow.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key
 
-#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
+#: Most equal events before it that are tried for an event without an id of its source: their number is part of its id.
 _LIKES = 16
 
 

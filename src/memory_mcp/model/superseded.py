@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from memory_mcp.model.ids import GripId
 
-#: What stands where a successor's id would, of a statement that was taken back.
+#: Takes the place of a successor's id for a statement that was retracted.
 RETRACTED = "retracted"
-#: Author and reason of what nobody said: the program noticed that a newer statement contradicts an older one.
+#: Author and reason if the program itself noticed that a newer statement contradicts an older one.
 CONTRADICTION, OTHERWISE = "contradiction", "a later statement says otherwise"
 
 

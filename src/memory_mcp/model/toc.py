@@ -29,7 +29,7 @@ KIND_SALIENCE = {
 }
 
 
-#: Who writes a text when nobody else has, who refined one, and what stands before the name of a language model.
+#: Authors of texts: the default summarizer, an agent, and the prefix of the name of a language model.
 EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
 
 

@@ -30,7 +30,7 @@ _COLLECTIONS = frozenset(
     "var opt srv mnt volumes "
     "worktrees .worktrees".split()
 )
-#: Branches that a plain clone stands on, so that a name that ends in one says nothing.
+#: Branches that a plain clone is usually on: a folder named after one of them is no sign of a worktree.
 _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "default", "release", "stable", "next"))
 
 

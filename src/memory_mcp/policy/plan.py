@@ -132,10 +132,7 @@ class Known:
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Return the plan of a question: everything that can be decided before a layer runs.
-
-    Raises InvalidQuery for an empty question.
-    """
+    """Return the plan of a question, made before any layer runs; raises InvalidQuery for an empty question."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of

@@ -64,7 +64,7 @@ class Parts:
     #: Multiplies estimated tokens.
     factor: float
     ranking: RankingSettings
-    #: Waits for indexes that are being read from disk, at most so many seconds; how long it did.
+    #: Waits for indexes that are being read from disk, at most the given seconds; returns the seconds waited.
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
     usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]

@@ -20,7 +20,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 
-#: What is found of a period that is not rolled up yet: the only rule that mere waiting mends.
+#: The rule that a period that is not rolled up yet breaks: the only one that is repaired by waiting.
 FRESHNESS = "freshness"
 #: Cuts whose events are compared at a time.
 _CUTS = 200

@@ -17,7 +17,7 @@ _FILES, _TODO = 12, 6
 _READ = 4000
 #: Characters of a request that may be shown.
 _SHOWN = 300
-#: A sentence of so many words says something.
+#: Least number of words of a sentence that is worth showing.
 _WORDS = 3
 
 #: Messages of a conversation: by whom, and of which type.

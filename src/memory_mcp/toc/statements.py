@@ -73,9 +73,9 @@ _RULES = {
     MemoryKind.PREFERENCE: (1, "preference"),
     MemoryKind.PROCEDURE: (3, "procedure"),
 }
-#: Rank and name of what is open, the ranks of what is to hold further, and of what came of it.
+#: Rank and name of open items, the ranks of statements that stay valid, and the ranks of results.
 _OPEN, _HOLDS, _CAME = (2, "open"), (0, 1, 3), (4, 5, 6)
-#: Characters by which a statement is known in a title.
+#: Characters of a statement by which it is recognized in a title.
 _SAME = 40
 _RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
 # Words that announce something to the summarizer, and here would call a plan open and a comparison a decision.

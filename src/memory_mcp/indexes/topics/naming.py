@@ -25,7 +25,7 @@ from memory_mcp.summarize.titles import headline, without_date
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
 _FLOOR = 0.03
-#: What naming counts where others do it as often: in a store about one thing all topics are about that.
+#: Weight of a word that other topics name as often: in a store about one subject all topics are about it.
 _ANYHOW = 0.3
 #: How sharply rarity of a word in the language counts, as in titles.
 _RARITY = 0.5

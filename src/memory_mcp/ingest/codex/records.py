@@ -73,7 +73,7 @@ _SCREEN = frozenset(
 )
 
 
-#: A fork begins with what its ancestor held, written within so many milliseconds.
+#: A fork begins with the records of its ancestor, written within this many milliseconds.
 _COPYING = 1000
 
 

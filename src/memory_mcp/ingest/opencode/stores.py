@@ -20,7 +20,7 @@ HEADER = b"SQLite format 3\0"
 _DEEPEST = 10
 #: Longest file of a part or message that is read, bytes.
 _LONGEST = 64 * 1024 * 1024
-#: A message is passed for good when so much was written after it (milliseconds): another process may still add beside it.
+#: A message is final when another was written this long after it (milliseconds): another process may still add parts.
 _SETTLED = 10_000
 _MESSAGES = "SELECT id, session_id, time_created, data FROM message WHERE time_created > ? ORDER BY time_created, id"
 _LATER = "SELECT 1 FROM message WHERE session_id = ? AND time_created > ? LIMIT 1"
