@@ -314,7 +314,7 @@ class _Run:
         return wanted
 
     def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
-        """The importer's steps, the time they take counted."""
+        """Yield the importer's steps, the time they take counted."""
         steps = self._importer.read(file.path, start.offset, self.report)
         while True:
             clock = perf_counter()

@@ -275,5 +275,5 @@ class Layer(Protocol):
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return hits within the budget, fewer when it runs out; LayerUnavailable when the layer cannot be used."""
+        """Return hits within the budget, fewer when it runs out; raises LayerUnavailable when the layer cannot be used."""
         ...

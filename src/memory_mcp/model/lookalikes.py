@@ -118,7 +118,7 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def bare(text: str) -> str:
-    """A text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
+    """Return a text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
     *_, last = readings(text)
     return "".join("(" if looks(c) in "</[&%\\=\x1b" else c for c in last.text)
 

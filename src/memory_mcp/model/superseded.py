@@ -25,5 +25,5 @@ class Superseded:
     words: str = ""
 
     def concerns(self, text: str) -> bool:
-        """Whether these words are among what holds no more."""
+        """Return whether these words are among what holds no more."""
         return not self.words or self.words in text

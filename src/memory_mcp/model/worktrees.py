@@ -85,7 +85,7 @@ def above(path: str) -> Iterator[str]:
 
 
 def is_collection(path: str) -> bool:
-    """Whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
+    """Return whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
     home = os.path.expanduser("~")
     name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
     return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS

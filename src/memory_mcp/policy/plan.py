@@ -260,7 +260,7 @@ def _bounds(
     deadline_ms: int | None,
     wanted: int,
 ) -> StopConditions:
-    """The settings' bounds, those of the intent where the settings say nothing of their own, and the caller's above all."""
+    """Return the bounds of the settings, changed by those of the intent and then by the caller's."""
     usual = StopConditions()
     own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
     changes = {name: value for name, value in rules.bounds.items() if name not in own}

@@ -138,7 +138,7 @@ class Contradictions:
                 self._known.pairs[older.number, newer.number] = (older, newer)
 
     def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Whether two passing remarks are from different days."""
+        """Return whether two passing remarks are from different days."""
         passing = older.claim.passing or newer.claim.passing
         return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
 

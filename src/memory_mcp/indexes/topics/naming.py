@@ -205,7 +205,7 @@ def _covered(parts: Iterable[Item]) -> frozenset[int]:
 
 
 def _repeats(item: Item, others: Sequence[Item]) -> bool:
-    """Whether a term contains another or is contained: `trailers.Parse` beside trailers."""
+    """Return whether a term contains another or is contained: `trailers.Parse` beside trailers."""
     text = item.shown.casefold()
     return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
 

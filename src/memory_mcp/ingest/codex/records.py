@@ -88,7 +88,7 @@ class _Fork:
         self._since: int | None = None
 
     def holds(self, kind: str, told: Mapping[str, object], time: int | None) -> bool:
-        """Whether a record was taken over."""
+        """Return whether a record was taken over."""
         if kind == "session_meta":
             own = as_text(told.get("id")) or as_text(told.get("session_id"))
             self._own = self._own or own

@@ -149,7 +149,7 @@ class Windows:
         return "day" if after - first == DAY else next(found, "")
 
     def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
-        """The nth (the last: -1) day, week, half, quarter or weekday (its number) of a longer unit; None when it has none."""
+        """Return the nth day, week, half, quarter or weekday (a number) of a unit, -1 for the last; None if there is none."""
         dates, whole = self.dates(window), self.unit(window)
         if not dates or (whole not in {"month", "quarter", "year"} and (whole, unit) != ("week", "day")):
             return None
