@@ -174,12 +174,12 @@ def hashes_of(events: Sequence[Event]) -> bytes:
 
 
 def searchable(event: Event) -> str:
-    """The text by which an event is found: its words, its speaker, and the branch and file names beside them."""
+    """Return the text by which an event is found: its words, its speaker, and the branch and file names beside them."""
     return " \n".join(pieces(event))
 
 
 def pieces(event: Event) -> list[str]:
-    """The texts that `searchable` joins."""
+    """Return the texts that `searchable` joins."""
     extra = [event.metadata[k] for k in ("branch", "file", "files") if k in event.metadata]
     return [event.speaker, event.text, *extra] if event.speaker else [event.text, *extra]
 
@@ -187,7 +187,7 @@ def pieces(event: Event) -> list[str]:
 def _bullet(
     draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment, elsewhere: Sequence[Event]
 ) -> TocBullet:
-    """A bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them.
+    """Return a bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them.
 
     Events `elsewhere` have their grips in another segment: they are named, and not stored again.
     """

@@ -226,7 +226,7 @@ class Derivation:
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:
-        """Whether a segment was published on a day that has no node yet, so that a reader of the tree would miss the day."""
+        """Return whether a segment was published on a day without a node: a reader of the tree would miss the day."""
         return self._rollups.lacking(self._segments.touched)
 
     def roll_up_touched(self) -> int:

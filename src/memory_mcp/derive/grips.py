@@ -94,7 +94,7 @@ def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _cut_back(text: str, start: int, limit: int) -> int:
-    """The end of the last whole sentence, else word, before `limit`; never inside a word unless it fills everything."""
+    """Return the end of the last whole sentence, else word, before `limit`; never inside a word unless it fills everything."""
     if len(text) <= limit:
         return len(text.rstrip())
     ends = [m.end() for m in _SENTENCE.finditer(text, start, limit)]
@@ -106,7 +106,7 @@ def _cut_back(text: str, start: int, limit: int) -> int:
 
 
 def _between_characters(text: str, start: int, limit: int) -> int:
-    """The last place up to `limit` that parts no accent from its letter and no emoji from its other half."""
+    """Return the last place up to `limit` that parts no accent from its letter and no emoji from its other half."""
     at = limit
     while at > start + 1 and (unicodedata.combining(text[at]) or text[at] in _JOINERS or text[at - 1] == "\u200d"):
         at -= 1
@@ -162,12 +162,12 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
 
 
 def span_grip(event: Event, start: int, end: int, segment: int) -> Grip:
-    """A grip for exactly these characters, at most MAX_EXCERPT of them."""
+    """Return a grip for exactly these characters, at most MAX_EXCERPT of them."""
     return _single(event, start, min(end, start + MAX_EXCERPT), segment)
 
 
 def covering(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[Grip]:
-    """The grips (of any events) that quote some of these characters of `event`, best cover first."""
+    """Return the grips (of any events) that quote some of these characters of `event`, best cover first."""
     found = []
     for grip in grips:
         if grip.event_id_start != grip.event_id_end:

@@ -158,7 +158,7 @@ class RebuildToc:
 
 
 def _differs(before: TocNode | None, now: TocNode) -> bool:
-    """Whether anything but version, build number and pin differs."""
+    """Return whether anything but version, build number and pin differs."""
     if before is None:
         return True
     return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before

@@ -87,12 +87,12 @@ class RollUps:
         return self._write(list(now.values()), before)
 
     def lacking(self, days: Iterable[str]) -> bool:
-        """Whether one of these days has no node yet."""
+        """Return whether one of these days has no node yet."""
         ids = [day_id(day) for day in days]
         return len(self._storage.toc.nodes(ids)) < len(ids)
 
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
-        """Whether a child of this period changed its text, or the period's text depends on its counts."""
+        """Return whether a child of this period changed its text, or the period's text depends on its counts."""
         if written_from(before[node_id].author):
             return True
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
@@ -152,7 +152,7 @@ def _counted(node: TocNode, tally: Tally) -> TocNode:
 
 
 def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
-    """Whether nothing but counts, version, build number and pin differs."""
+    """Return whether nothing but counts, version, build number and pin differs."""
     if before is None:
         return False
     stamped = replace(now, version=before.version, built=before.built, pinned=before.pinned)
@@ -160,7 +160,7 @@ def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
 
 
 def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:
-    """The node of a period from its children. Pure."""
+    """Return the node of a period from its children. Pure."""
     gist = summarizer.roll_up(children, BULLETS)
     window = calendar.window(node_id)
     kind = max((b.kind for b in gist.bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
@@ -183,7 +183,7 @@ def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar
 
 
 def period_name(node_id: NodeId) -> str:
-    """The date of a period in words: 2026, January 2026, 2026-W04 (19 to 25 Jan), Fri 30 Jan 2026."""
+    """Return the date of a period in words: 2026, January 2026, 2026-W04 (19 to 25 Jan), Fri 30 Jan 2026."""
     first, after = span_of(node_id)
     level = level_of(node_id)
     if level is TocLevel.YEAR:

@@ -22,9 +22,9 @@ from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
 
-#: Stored cuts say which rules made them.
+#: Version of the rules; stored with each cut.
 CUTTER_VERSION = 3
-#: A tool's call or output counts as so many tokens at most, whatever it prints (DESIGN section 2).
+#: Most tokens that a tool's call or output counts as, however long it is (DESIGN section 2).
 _TOOL_TOKENS = 200
 #: Tool events join a stretch that is so many times too large, and one that ended so long ago: a build may run overnight, and
 #: an agent may work for hours without a word, but no stretch grows without end.
@@ -75,12 +75,12 @@ def size_of(event: Event) -> int:
 
 
 def _follows(event: Event) -> bool:
-    """Whether an event belongs to what came before it, however long ago and however large it is."""
+    """Return whether an event belongs to what came before it, however long ago and however large it is."""
     return event.type in _TOOLS or is_recap(event)
 
 
 def _ends(event: Event) -> bool:
-    """Whether nothing that comes after an event belongs to its stretch."""
+    """Return whether nothing that comes after an event belongs to its stretch."""
     return event.type is EventType.SESSION_END or is_recap(event)
 
 
@@ -163,7 +163,7 @@ def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
 
 
 def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
-    """The end of the previous segment that is shown as context before one that starts at `start_ms`, in order."""
+    """Return the end of the previous segment that is shown as context before one that starts at `start_ms`, in order."""
     chosen: list[Event] = []
     tokens = 0
     for event in reversed(previous):

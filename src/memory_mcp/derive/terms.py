@@ -86,7 +86,7 @@ def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
 
 
 def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
-    """The whole set of each node, from its own rows or from its only child's."""
+    """Return the whole set of each node, from its own rows or from its only child's."""
     rows = store.term_sets(ids)
     found = {node_id: union(map(from_bytes, parts)) for node_id, parts in rows.items()}
     for node_id in ids:

@@ -19,7 +19,7 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector; LayerUnavailable if there is no model."""
+        """Length of a vector; raises LayerUnavailable if there is no model."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:

@@ -111,5 +111,5 @@ def _fetched(folder: Path) -> Model | None:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether only this program writes into a model's folder, by renaming."""
+    """Return whether only this program writes into a model's folder, by renaming."""
     return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None

@@ -125,7 +125,7 @@ class Static:
         return known if self._is_known(worded.count(unknown), known) else []
 
     def _is_known(self, missing: int, known: Sequence[int]) -> bool:
-        """Whether enough words are known, besides `missing` unknown ones."""
+        """Return whether enough words are known, besides `missing` unknown ones."""
         return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known)))
 
     @cached_property

@@ -38,7 +38,7 @@ class Candidates:
     meaning: Array
 
     def __len__(self) -> int:
-        """Number of messages."""
+        """Return number of messages."""
         return len(self.message)
 
     @classmethod

@@ -74,7 +74,7 @@ class Columns:
     asks: Array
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return number of documents."""
         return len(self.hi)
 
     @classmethod
@@ -161,7 +161,7 @@ class Units:
     session: Array
 
     def __len__(self) -> int:
-        """Number of units."""
+        """Return number of units."""
         return len(self.key)
 
     @classmethod

@@ -148,12 +148,12 @@ def cut_short(maps: Iterable[mmap.mmap]) -> bool:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file for reading; OSError for a symbolic link."""
+    """Open a file for reading; raises OSError for a symbolic link."""
     return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
-    """Map a file of a known size; IndexUnreadable if that fails or the size differs."""
+    """Map a file of a known size; raises IndexUnreadable if that fails or the size differs."""
     try:
         with _opened(path) as f:
             held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -173,7 +173,7 @@ def _scratch_file(scratch: Path) -> Any:
 
 
 def _copy(path: Path, wanted: Checked, sink: Any) -> int:
-    """Copy a file into `sink` and return its size; IndexUnreadable if it is missing or differs from `wanted`."""
+    """Copy a file into `sink` and return its size; raises IndexUnreadable if it is missing or differs from `wanted`."""
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
         with _opened(path) as f:

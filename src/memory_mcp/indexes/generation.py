@@ -102,7 +102,7 @@ class Home:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def current(self) -> Manifest | None:
-        """Return the current manifest, None if there is none; IndexUnreadable when it cannot be used."""
+        """Return the current manifest, None if there is none; raises IndexUnreadable when it cannot be used."""
         try:
             name = (self.directory / _CURRENT).read_text(encoding="ascii").strip()
         except FileNotFoundError:

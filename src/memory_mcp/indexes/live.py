@@ -276,7 +276,7 @@ class LiveIndex(Merging[B]):
             return not waits and self.commit()
 
     def close(self) -> None:
-        """Commit, and accept no more changes; it can still be searched. OSError when it cannot be written."""
+        """Commit, and accept no more changes; it can still be searched. Raises OSError when it cannot be written."""
         with self._lock:
             try:
                 self.commit()

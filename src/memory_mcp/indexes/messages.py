@@ -23,7 +23,7 @@ class Messages:
     unit: Array
 
     def __len__(self) -> int:
-        """Number of messages."""
+        """Return number of messages."""
         return len(self.first)
 
     def count(self, rows: Array) -> int:

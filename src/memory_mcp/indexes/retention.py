@@ -22,7 +22,7 @@ def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping
 
 
 def by_hand(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:
-    """Return the same for a requested prune of one level, or "all"; InvalidQuery for an unknown level or no age."""
+    """Return the same for a requested prune of one level, or "all"; raises InvalidQuery for an unknown level or no age."""
     if age_days < 1:
         raise InvalidQuery("age-days must be at least 1")
     if level not in (*PRUNABLE, "all"):

@@ -55,5 +55,5 @@ def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
 
 
 def is_segment(node_id: NodeId) -> bool:
-    """Whether a node is a segment."""
+    """Return whether a node is a segment."""
     return level_of(node_id) is TocLevel.SEGMENT

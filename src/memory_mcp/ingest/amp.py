@@ -87,7 +87,7 @@ class AmpImporter(WholeImporter):
             yield from tally.took(drafts, parts, record.line, message)
 
     def _parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
-        """The parts of a message; `tools` are the names of those called so far, by the id of the call."""
+        """Yield the parts of a message; `tools` are the names of those called so far, by the id of the call."""
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":

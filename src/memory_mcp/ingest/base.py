@@ -134,11 +134,14 @@ class Importer(Protocol):
         ...
 
     def files(self, path: Path) -> Iterator[Path]:
-        """The files to read below `path` (or `path` itself), in a fixed order; SourceUnreadable when there is no path."""
+        """Return the files to read below `path`, or `path` itself, in a fixed order.
+
+        Raises SourceUnreadable when there is no such path.
+        """
         ...
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Whether a file is of this kind, by its name and its first `BEGINNING` bytes alone; nothing is opened.
+        """Return whether a file is of this kind, by its name and its first `BEGINNING` bytes alone; nothing is opened.
 
         True only where it can be told from every other kind: importers are asked in the registry's order, the general
         forms last.
@@ -149,7 +152,7 @@ class Importer(Protocol):
         """Records from an offset on, streaming; a record that gives nothing moves the offset too.
 
         A torn last line (no line feed) is left for its rest. Odd records are counted and quoted in the report, never
-        raised. OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.
+        raised. Raises OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.
         """
         ...
 

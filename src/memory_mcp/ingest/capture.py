@@ -71,7 +71,7 @@ class Capture:
         return why
 
     def paused(self, project: str, at_ms: int) -> bool:
-        """Whether recording of a project is, or was, paused at a moment (UTC ms)."""
+        """Return whether recording of a project is, or was, paused at a moment (UTC ms)."""
         return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
 
     def _excluded(self, draft: EventDraft) -> str:
@@ -90,7 +90,7 @@ def listed(given: str) -> tuple[str, ...]:
 
 
 def _paths_of(draft: EventDraft) -> Iterator[str]:
-    """The directory that the session works in, and every path that a use of a tool names; where links lead there, too."""
+    """Yield the directory that the session works in, and every path that a use of a tool names; where links lead there, too."""
     told, cwd = draft.metadata, draft.metadata.get("cwd", "")
     named = told.get("files", "").split("\n")
     if draft.type in _OF_TOOLS:
@@ -121,7 +121,7 @@ def _places(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
-    """Whether a path matches a rule or is below a match; `whole`: a rule may name only the end of a project."""
+    """Return whether a path matches a rule or is below a match; `whole`: a rule may name only the end of a project."""
     path = _composed(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _path_rule(rule, whole).search(path) is not None
 
@@ -133,7 +133,7 @@ def _composed(text: str) -> str:
 
 @lru_cache(maxsize=512)
 def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
-    """A rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
+    """Return a rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
     spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # Paths below match too, except for projects: one may be inside another.
@@ -156,7 +156,7 @@ _read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 
 
 def _pauses(directory: str) -> list[pauses.Pause]:
-    """The pauses now, read when the file has changed."""
+    """Return the pauses now, read when the file has changed."""
     try:
         found = os.lstat(paths.pauses_file(directory))
     except OSError:

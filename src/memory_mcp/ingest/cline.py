@@ -50,7 +50,7 @@ class ClineImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """The command's own folders, then those of the extensions in every editor of the family."""
+        """Return the command's own folders, then those of the extensions in every editor of the family."""
         home = Path.home()
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
@@ -76,7 +76,7 @@ class ClineImporter(ClientImporter):
 
 
 def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
-    """The messages of a file in either form, one by one."""
+    """Yield the messages of a file in either form, one by one."""
     for record in iter_records(file):
         several = record.value.get("messages")
         if record.error or not isinstance(several, list):

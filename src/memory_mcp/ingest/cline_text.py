@@ -93,7 +93,7 @@ def split_prompt(text: str, words: Words) -> None:
 
 
 def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """An answer's pieces in their order: whether it is thinking, the tool called or "", the words, the tool's arguments."""
+    """Yield an answer's pieces in their order: whether it is thinking, the tool called or "", the words, the tool's arguments."""
     at = 0
     for match in _CALL.finditer(text):
         yield from _thoughts(text[at : match.start()])

@@ -61,7 +61,7 @@ _NAMES = re.compile(
 
 
 def _spoken_value(value: str) -> bool:
-    """Whether a word called a password can be one: letters and digits, or a sign, and no name of a method or file."""
+    """Return whether a word called a password can be one: letters and digits, or a sign, and no name of a method or file."""
     if (
         len(value) < 6
         or is_placeholder(value)
@@ -182,7 +182,7 @@ def _mixed(match: re.Match[str]) -> bool:
 
 
 def _says_password(match: re.Match[str]) -> bool:
-    """Whether base64 decodes to one word that can be a password."""
+    """Return whether base64 decodes to one word that can be a password."""
     try:
         told = base64.b64decode(match["secret"], validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -205,7 +205,7 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 def _is_wif(match: re.Match[str]) -> bool:
-    """Whether the last four bytes check the others, as in the wallet import format (Bitcoin, Base58Check)."""
+    """Return whether the last four bytes check the others, as in the wallet import format (Bitcoin, Base58Check)."""
     number = 0
     for sign in match["secret"]:
         number = number * 58 + _BASE58.index(sign)
@@ -214,7 +214,7 @@ def _is_wif(match: re.Match[str]) -> bool:
 
 
 def _one_word(match: re.Match[str]) -> bool:
-    """Whether a value is random, and not the escaped text of an address."""
+    """Return whether a value is random, and not the escaped text of an address."""
     value = match["secret"]
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 
@@ -237,7 +237,7 @@ def _various(match: re.Match[str]) -> bool:
 
 
 def _no_words(match: re.Match[str]) -> bool:
-    """Whether no group is a word of every day; of drawn groups one in a hundred is a word at all."""
+    """Return whether no group is a word of every day; of drawn groups one in a hundred is a word at all."""
     return not any(group in _FOUR or group.lower() in seed_words() for group in match["secret"].split())
 
 

@@ -86,7 +86,7 @@ class ContinueImporter(WholeImporter):
     def _parts(
         self, item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
     ) -> Iterator[Part]:
-        """The parts of an entry; `tools` are the names of the calls so far, `answered` those with a message of their own."""
+        """Yield the parts of an entry; `tools` are the names of earlier calls, `answered` the calls whose result is a message."""
         role, text = as_text(message.get("role")), _text(message.get("content"))
         keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
         if role == "user":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memory_mcp.ingest.secret_rules import Rule, Span
 from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_placeholder, is_strong, is_worded
 
-#: Names of what is no secret though it is drawn, and words for it.
+#: Names of values that are random and no secret, and words for them.
 _OPEN_WORD = (
     r"ids?|uuid|guid|sha\d*|hash|digest|checksum|sum|md5|commit|rev|revision|ref|versions?|image|tags?|path|file|dir|home|url|uri|link"
     r"|host|domain|server|pub|public|cert|certificate|ca|fingerprint|integrity|etag|cursor|nonce|name|user|flags|opts|args|data|body"
@@ -93,7 +93,7 @@ class DrawnRule:
 
 
 def _handed_over(before: str, behind: str) -> bool:
-    """Whether the text around a value assigns it, passes it or pipes it."""
+    """Return whether the text around a value assigns it, passes it or pipes it."""
     if entry := _ENTRY.search(before):
         return not _OPEN_NAME.search(entry["name"]) and (
             behind[:1] == entry["open"] or not (entry["open"] or behind[:1].strip(" \r\n\t,;}])"))

@@ -26,7 +26,7 @@ _CANNOT_READ = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedErro
 _HEADER = b"PK\x03\x04"
 _HEADER_SIZE = 30
 _STREAMED = 0x08
-_STORED, _DEFLATED = 0, 8
+_DEFLATED = 8
 
 
 def export_files(path: Path) -> Iterator[Path]:

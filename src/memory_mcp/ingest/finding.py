@@ -116,7 +116,7 @@ def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tup
 
 
 def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mapping[str, str]) -> dict[str, list[Path]]:
-    """The files at `path` by the importer that reads them, `named` first; SourceUnreadable when there is no path.
+    """Return the files at `path` by the importer that reads them, `named` first; raises SourceUnreadable when there is no path.
 
     `named` is whose files they are said to be; "" where nobody said it: then what none recognises is left out.
     """

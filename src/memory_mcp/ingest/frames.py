@@ -11,7 +11,7 @@ _OWN = 11
 
 
 def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
-    """A row for each draft, in the order of its fields."""
+    """Return a row for each draft, in the order of its fields."""
     return [
         [
             d.session_id,

@@ -78,7 +78,7 @@ class Gate:
         self._harmless_names: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
-        """The draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
+        """Return the draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
         outcome = self.check(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
@@ -246,7 +246,7 @@ def _storable(text: str) -> str:
 
 
 def _bounded_id(text: str, bound: int) -> str:
-    """An id of at most `bound` characters; of a longer one the head and a hash of the whole."""
+    """Return an id of at most `bound` characters; of a longer one the head and a hash of the whole."""
     if len(text) <= bound:
         return text
     return f"{text[: bound - 17]}~{encode(digest('long id', text), 16)}"

@@ -125,7 +125,7 @@ class _Reading(ChatReading):
 
 
 def _outcome_text(block: Mapping[str, object]) -> str:
-    """A call's outcome: content, a change of a file, or a terminal."""
+    """Return a call's outcome: content, a change of a file, or a terminal."""
     if block.get("type") == "diff":
         return f"[changed {as_text(block.get('path'))}]"
     return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

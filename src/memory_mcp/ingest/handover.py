@@ -129,9 +129,9 @@ class Writer:
 
 
 def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
-    """The source of a file's events, and its slices one by one; InvalidQuery for a name that was not made here.
+    """Return the source of a file's events, and its slices one by one; raises InvalidQuery for a name that was not made here.
 
-    OSError when it is not there, ValueError or IndexError while it is read when it is not as it was written.
+    Raises OSError when it is not there, ValueError or IndexError while it is read when it is not as it was written.
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")

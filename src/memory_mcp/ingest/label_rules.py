@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memory_mcp.ingest.secret_rules import Rule, Span, gives_away_plainly
 from memory_mcp.ingest.secret_values import is_called, is_placeholder, is_random
 
-#: A machine's secret told in words; the key of a door or of a table is none, so a key has to be of something.
+#: A secret of a machine named in words. The key of a door or a table is none, so that a key has to be of one of these.
 _KEY_OF = (
     r"(?:api|access|admin|app|auth|application|private|secret|master|server|account|signing"
     r"|encryption|deploy|service|license|function|storage|project|live|pre-?shared)[ _-]"

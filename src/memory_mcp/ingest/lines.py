@@ -26,7 +26,7 @@ _CHUNK = 1024 * 1024
 _PEEK = 64 * 1024
 #: First look behind a line that opens something; it doubles, so that a file of broken lines stays cheap.
 _WINDOW = 512
-#: After so many lines that opened something and did not go on, no line of the file is followed any further.
+#: Number of lines with an unclosed bracket that led to no object after which further lines are no longer joined.
 _PATIENCE = 200
 _QUOTED = 1024
 _BOM = codecs.BOM_UTF8
@@ -59,13 +59,13 @@ class Record:
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
-    """The records of `file` behind a byte offset; OSError when it cannot be read."""
+    """Yield the records of `file` behind a byte offset; raises OSError when it cannot be read."""
     with file.open("rb") as stream:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
 
 
 def first_values(beginning: bytes) -> list[dict[str, object]]:
-    """The first `FIRST` objects that the beginning of a file holds whole: lines, spread over lines, or of an array."""
+    """Return the first `FIRST` objects that the beginning of a file holds whole: lines, spread over lines, or of an array."""
     records = _Reader(BytesIO(beginning), 0, 0).records()
     return [record.value for record in islice(records, FIRST) if not record.error]
 
@@ -176,7 +176,7 @@ class _Reader:
         return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
-        """The objects of an array that begins on `line`; returns whether reading goes on behind it."""
+        """Yield the objects of an array that begins on `line`; returns whether reading goes on behind it."""
         window = _Window(self._stream, line.start)
         good = at = window.skip_to("[") + 1
         objects, others, error = 0, 0, ""
@@ -236,7 +236,7 @@ class _Window:
         self._more()
 
     def offset(self, at: int) -> int:
-        """The byte offset of a place in `text`."""
+        """Return the byte offset of a place in `text`."""
         return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
 
     def reached(self, at: int) -> int:
@@ -252,7 +252,7 @@ class _Window:
         return 0
 
     def skip_to(self, opening: str) -> int:
-        """The place of the first `opening`, which is known to be near."""
+        """Return the place of the first `opening`, which is known to be near."""
         while (at := self.text.find(opening)) < 0 and self._more():
             pass
         return max(at, 0)

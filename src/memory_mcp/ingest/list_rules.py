@@ -21,7 +21,7 @@ _TEST_CARDS = re.compile(
 
 
 def luhn(digits: str) -> bool:
-    """Whether the last digit checks the others."""
+    """Return whether the last digit checks the others."""
     double = sum(sum(divmod(2 * int(d), 10)) for d in digits[-2::-2])
     return (double + sum(map(int, digits[::-2]))) % 10 == 0
 
@@ -57,7 +57,7 @@ _DISTINCT = 0.8
 
 @cache
 def seed_words() -> frozenset[str]:
-    """The English words of BIP-39."""
+    """Return the English words of BIP-39."""
     return frozenset((files("memory_mcp.ingest") / "seed_words.txt").read_text(encoding="utf-8").split())
 
 

@@ -32,26 +32,26 @@ class Mark:
             return None
 
     def dump(self) -> str:
-        """The text to store."""
+        """Return the text to store."""
         told = {"offset": self.offset, "size": self.size, "head": self.head, "head_bytes": self.head_bytes}
         return json.dumps(told, separators=(",", ":"))
 
     def at(self, offset: int) -> "Mark":
-        """The same file, read up to `offset`."""
+        """Return the same file, read up to `offset`."""
         return replace(self, offset=offset, size=offset)
 
     def ended(self, offset: int, stamp: int) -> "Mark":
-        """The same file, read to its end."""
+        """Return the same file, read to its end."""
         return replace(self, offset=offset, size=stamp)
 
 
 def mark_name(importer: str, path: Path) -> str:
-    """The name a file's mark is stored under."""
+    """Return the name a file's mark is stored under."""
     return f"import:{importer}:{_hash(str(path.absolute()).encode('utf-8', 'surrogateescape'))}"
 
 
 def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
-    """A file's size in bytes, and the number that changes with its content; OSError when it is not there.
+    """Return a file's size in bytes, and the number that changes with its content; raises OSError when it is not there.
 
     The number is the size of what only grows, else when the file, or the journal that a database writes beside itself,
     was written last (ns).
@@ -70,7 +70,7 @@ def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Grow
     """Return the offset at which reading of a file begins; None when nothing changed.
 
     A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole. Raises
-    OSError when the file cannot be read.
+    Raises OSError when the file cannot be read.
     """
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)

@@ -4,7 +4,7 @@ import re
 
 
 def end_of_object(text: str, start: int, quote: str) -> int:
-    """The end of the object that begins at `start`; 0 where it does not end.
+    """Return the end of the object that begins at `start`; 0 where it does not end.
 
     Args:
         text: What it stands in.

@@ -19,7 +19,7 @@ from memory_mcp.model.sentinel import MARK, opens_own_session
 
 #: Characters looked at before a mark: an escaped bracket, and what is put before a line.
 _BRACKET, _NEAR = 60, 120
-#: An object that does not end is cut where a sign of ours stands so near to its beginning.
+#: An object without end is removed if a sign of ours is within this many characters of its beginning.
 _SOON = 2_000
 _AMP = r"&(?:amp;){0,4}"
 _ESC = r"\\{1,15}"
@@ -79,7 +79,7 @@ class _Tag:
 
 
 def is_answer(value: object) -> bool:
-    """Whether a JSON value holds a structured answer of ours, itself or as a text."""
+    """Return whether a JSON value holds a structured answer of ours, itself or as a text."""
     if isinstance(value, str):
         return MARK in value and is_answer(_json_of(value))
     if isinstance(value, Mapping):
@@ -123,7 +123,7 @@ def _near(text: str, at: int, many: int = _NEAR) -> str:
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    """The tags of ours that a text spells, escaped or not."""
+    """Yield the tags of ours that a text spells, escaped or not."""
     for at in _marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
         near = _near(text, at, _BRACKET)
@@ -157,14 +157,14 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
-    """Whether a text is one fence and nothing else."""
+    """Return whether a text is one fence and nothing else."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
 
 
 def _pair(first: _Tag, last: _Tag) -> bool:
-    """Whether two tags are a fence's: on lines of their own, or at the ends of one joined line."""
+    """Return whether two tags are a fence's: on lines of their own, or at the ends of one joined line."""
     if first.closes or not last.closes:
         return False
     return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
@@ -178,7 +178,7 @@ def _margin(text: str, start: int) -> int:
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
-    """The lines of a stretch that are not blank, line ends that are escaped among them."""
+    """Yield the lines of a stretch that are not blank, line ends that are escaped among them."""
     for found in _LINE_ENDS.finditer(text, start, end):
         if text[start : found.start()].strip():
             yield start, found.start()
@@ -243,7 +243,7 @@ def _answers(text: str) -> Iterator[Span]:
 
 
 def _json_of(text: str) -> object:
-    """The JSON value that a text is as a whole; None for any other text."""
+    """Return the JSON value that a text is as a whole; None for any other text."""
     try:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):

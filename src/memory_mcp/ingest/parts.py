@@ -61,7 +61,7 @@ def dropped(reason: str) -> Part:
 
 
 def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
-    """A call of a tool; `arguments` an object, or its JSON as text."""
+    """Return a call of a tool; `arguments` an object, or its JSON as text."""
     name, given = name or "tool", parsed(arguments)
     text = call_text(name, given) if isinstance(given, Mapping) else f"{name}: {given}" if given else name
     return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, call_metadata(name, given) | {"tool_use_id": call_id} | metadata)
@@ -75,7 +75,7 @@ def result(name: str, call_id: str, text: str, is_error: bool = False, **metadat
 
 
 def parsed(value: object) -> object:
-    """The value that a text holds as JSON, else `value` itself: clients store objects inside texts."""
+    """Return the value that a text holds as JSON, else `value` itself: clients store objects inside texts."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
@@ -97,7 +97,7 @@ def content_id(*parts: object) -> str:
 
 
 def path_of(uri: object) -> str:
-    """The path that an address of a folder names, on this machine or another; a plain path as it is."""
+    """Return the path that an address of a folder names, on this machine or another; a plain path as it is."""
     text = as_text(uri)
     if "://" not in text:
         return text
@@ -141,7 +141,7 @@ class Session:
     def put(
         self, parts: Sequence[Part], source_id: str, own: int | None, metadata: Mapping[str, str] | None = None
     ) -> list[EventDraft]:
-        """The drafts of one message at its own time; parts without text give none."""
+        """Return the drafts of one message at its own time; parts without text give none."""
         drafts = []
         for number, part in enumerate(parts):
             self.last = after(own if not number else None, self.last)
@@ -191,7 +191,7 @@ class Tally:
         self._report.skip(reason, self._file, line, as_plain(quote)[:_QUOTED])
 
     def whole(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are JSON objects; the others are counted."""
+        """Yield the records that are JSON objects; the others are counted."""
         for record in records:
             if record.error:
                 self.skip(record.error, record.line, record.quote)

@@ -69,7 +69,7 @@ class Payloads:
         self._redactor = redactor()
 
     def clean(self, payload: bytes) -> bytes:
-        """The payload without secrets and private spans."""
+        """Return the payload without secrets and private spans."""
         try:
             values, twice = _values(payload.decode("utf-8-sig", "replace"))
             changed = self._clean_values(values)
@@ -196,7 +196,7 @@ def _values(text: str) -> tuple[list[Any], bool]:
 
 
 def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
-    """The values as text with their strings and numbers in it as leaves, in their order; and the keys of all objects."""
+    """Return the values as text with their strings and numbers in it as leaves, in their order; and the keys of all objects."""
     view: list[str | _Leaf] = []
     keys: set[str] = set()
     groups = 0

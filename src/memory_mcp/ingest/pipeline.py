@@ -87,7 +87,7 @@ class Task:
     files: tuple[SourceFile, ...]
     #: Marks of those of them that were read before, by name.
     known: Mapping[str, str] = field(default_factory=dict)
-    #: Read only about so many events, of the files changed last; None: all.
+    #: Number of events, about, to read from the files changed last; None for all.
     newest: int | None = None
 
     @property
@@ -314,7 +314,7 @@ class _Run:
         return wanted
 
     def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
-        """The importer's steps, the time they take counted."""
+        """Yield the importer's steps, the time they take counted."""
         steps = self._importer.read(file.path, start.offset, self.report)
         while True:
             clock = perf_counter()

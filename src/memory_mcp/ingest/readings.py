@@ -42,7 +42,7 @@ class Reading:
 
 
 def unwrapped(text: str) -> str:
-    """The text with one layer taken away."""
+    """Return the text with one layer taken away."""
     return _WRAPPED.sub(lambda match: _plain(str(match.lastgroup), match[0]), text)
 
 

@@ -58,9 +58,9 @@ _PRIVATE = re.compile(
 _LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
-#: What may part a vendor's token from what stands before it, within a run; runs are joined by the first.
+#: Characters that may separate a vendor's token from the text before it, within a run; runs are joined by the first.
 _SIGNS = " _.~%+/=:-"
-#: No vendor's anchor looks farther back or ahead, characters; and so many surroundings are kept at most.
+#: Farthest that a vendor's anchor looks back and ahead (characters), and number of surroundings that are cached.
 _BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
 
 _Match = Callable[[str], object]
@@ -113,7 +113,7 @@ class Redactor:
         self._vendor = _Vendors(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:
-        """Whether any rule has to look at `text` at all."""
+        """Return whether any rule has to look at `text` at all."""
         lowered = text.lower()
         return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
@@ -123,7 +123,7 @@ class Redactor:
         return replaced(text, spans, counts) if spans else text
 
     def find(self, text: str) -> list[Span]:
-        """The secrets in `text`, by rule; some may overlap."""
+        """Return the secrets in `text`, by rule; some may overlap."""
         lowered = text.lower()
         runs = _long_runs(lowered)
         # The vendors' rules first: a token that both find is named after its vendor.
@@ -171,7 +171,7 @@ class _Told:
         self._foreign = foreign
 
     def called(self, lowered: str) -> list[Rule]:
-        """The rules that have to look, in their order."""
+        """Return the rules that have to look, in their order."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
         stands = lowered.__contains__
         hits: set[int] = set()
@@ -216,7 +216,7 @@ class _Vendors:
         self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
 
     def called(self, runs: str) -> list[Rule]:
-        """The rules that have to look, in their order."""
+        """Return the rules that have to look, in their order."""
         numbers: set[int] = set()
         seen: set[str] = set()
         for begins in self._begins:
@@ -242,7 +242,7 @@ class _Vendors:
 
 
 def _by_letter(anchors: Iterable[str]) -> str:
-    """A pattern that matches any of the anchors, branching once per first letter."""
+    """Return a pattern that matches any of the anchors, branching once per first letter."""
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
@@ -252,7 +252,7 @@ def _by_letter(anchors: Iterable[str]) -> str:
 
 
 def _joined(anchors: Iterable[str]) -> str:
-    """A pattern that matches any of the anchors."""
+    """Return a pattern that matches any of the anchors."""
     plain: list[str] = []
     patterns: list[str] = []
     for anchor in anchors:
@@ -261,7 +261,7 @@ def _joined(anchors: Iterable[str]) -> str:
 
 
 def _any_of(words: list[str]) -> str:
-    """A pattern that matches any of `words`, branching once per distinct character."""
+    """Return a pattern that matches any of `words`, branching once per distinct character."""
     if "" in words:
         return ""
     branches: dict[str, list[str]] = {}

@@ -31,7 +31,7 @@ class Spelled:
 
 
 def key_of(text: str) -> str:
-    """The letters and digits of `text` as they look."""
+    """Return the letters and digits of `text` as they look."""
     if text.isascii():
         # A tenth of the time, and most text is.
         return text.encode("ascii").translate(*_ascii()).decode("ascii")

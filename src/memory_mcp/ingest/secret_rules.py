@@ -44,7 +44,7 @@ class Rule(Protocol):
         ...
 
     def find(self, text: str, lowered: str, /) -> Iterator[Span]:
-        """The secrets in `text`, of which `lowered` is the lower case, place by place; time linear in its length."""
+        """Return the secrets in `text`, of which `lowered` is the lower case, place by place; time linear in its length."""
         ...
 
 
@@ -139,7 +139,7 @@ class KeyBlockRule:
 
 
 def every(hint: re.Pattern[str], lowered: str) -> Iterator[re.Match[str]]:
-    """The places of a name, also one that begins inside another: `keycloak_api_key` holds two."""
+    """Yield the places of a name, also one that begins inside another: `keycloak_api_key` holds two."""
     place = hint.search(lowered)
     while place:
         yield place
@@ -232,7 +232,7 @@ _TYPE_OR_RESOURCE = re.compile(r"::[A-Za-z]{0,15}\Z|\d:\Z")
 
 
 def names_secret(name: str, before: str) -> bool:
-    """Whether a lower-case name is a secret's: a key has to be of something, a bare `pass` part of a name."""
+    """Return whether a lower-case name is a secret's: a key has to be of something, a bare `pass` part of a name."""
     if _TYPE_OR_RESOURCE.search(before) or (name.startswith("token") and _OTHER_TOKEN.search(before)):
         return False
     if name.startswith("key"):
@@ -267,7 +267,7 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
 
 
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
-    """Whether the value assigned to a secret's name looks like the secret itself."""
+    """Return whether the value assigned to a secret's name looks like the secret itself."""
     key, value = match["key"], value.strip()
     if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
         return not _HARMLESS_END.search(key)

@@ -29,7 +29,7 @@ _SPELLED = re.compile(rf"(?:(?:my|the|super|top)[_-]?)?(?:(?:{_FIRST})[_-]?)+")
 _LETTERS_FOR = str.maketrans("013457@$", "oieastas")
 _LONGEST_COMMON = 24
 #: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
-#: and words that only say which password stands there.
+#: and words that only name a password.
 _WRITTEN = re.compile(
     r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|(?:\d+:)?\d+\.\d+[.+~-]?\d*[+~-][a-z]|\d+:\d+\.\d"
     r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]|\d+:\d+$|\d\.\d+-[0-9a-f]{32}$|[0-9a-f:]{2,30}::[0-9a-f:]{0,20}$"
@@ -77,24 +77,24 @@ _BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-
 
 
 def is_dotted(value: str) -> bool:
-    """Whether a value is a name of something in code; drawn passwords may hold a dot too."""
+    """Return whether a value is a name of something in code; drawn passwords may hold a dot too."""
     return _DOTTED.match(value) is not None and not is_random(value.replace(".", ""))
 
 
 def is_location(value: str) -> bool:
-    """Whether a value is a path or an address; random base64 may begin with the sign of a path."""
+    """Return whether a value is a path or an address; random base64 may begin with the sign of a path."""
     if not _LOCATION.match(value):
         return False
     return not (value[0] == "/" and len(value) >= _LONG and _BASE64.match(value) and is_random(value))
 
 
 def is_chosen(value: str) -> bool:
-    """Whether a value looks like a password that a person made up: letters, digits and a sign that names do not have."""
+    """Return whether a value looks like a password that a person made up: letters, digits and a sign that names do not have."""
     return 8 <= len(value) <= 64 and is_mixed(value) and _SIGN.search(value) is not None and not _CALL.search(value)
 
 
 def is_drawn(value: str) -> bool:
-    """Whether a short value has the letters and digits a password manager draws, or letters no word has in a row."""
+    """Return whether a short value has the letters and digits a password manager draws, or letters no word has in a row."""
     if len(value) < 10 or not value.isascii():
         return False
     pieces = _PIECES.findall(value)
@@ -106,12 +106,12 @@ def is_drawn(value: str) -> bool:
 
 
 def is_worded(value: str) -> bool:
-    """Whether a value is a password made of words: `copper-indigo-juniper80`, `Sommer2041!`."""
+    """Return whether a value is a password made of words: `copper-indigo-juniper80`, `Sommer2041!`."""
     return _WORDED.fullmatch(value) is not None
 
 
 def is_hard(value: str) -> bool:
-    """Whether an unquoted value with brackets, commas or equals signs is a password and no code."""
+    """Return whether an unquoted value with brackets, commas or equals signs is a password and no code."""
     if (
         not (10 <= len(value) <= 40 and value[:1].isalnum() and any(map(str.isdigit, value)))
         or value.islower()
@@ -125,7 +125,7 @@ def is_hard(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Whether a random value of twenty characters or more has capitals, small letters and several digits."""
+    """Return whether a random value of twenty characters or more has capitals, small letters and several digits."""
     pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG
@@ -140,12 +140,12 @@ def is_strong(value: str) -> bool:
 
 
 def is_mixed(value: str) -> bool:
-    """Whether a value has letters and digits."""
+    """Return whether a value has letters and digits."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
 def is_phrase(value: str) -> bool:
-    """Whether quoted words are a passphrase and no message about one."""
+    """Return whether quoted words are a passphrase and no message about one."""
     words = value.split(" ")
     return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
 
@@ -164,14 +164,14 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_common(value: str) -> bool:
-    """Whether a value is a common guess: `secret1`, `s3cr3t`, `My$ecretPassword`."""
+    """Return whether a value is a common guess: `secret1`, `s3cr3t`, `My$ecretPassword`."""
     if len(value) > _LONGEST_COMMON:
         return False
     return bool(_COMMON.match(value) or _SPELLED.fullmatch(value.lower().translate(_LETTERS_FOR)))
 
 
 def is_word(value: str) -> bool:
-    """Whether a value is a word of a language, as in a translation; drawn values have digits, signs or capitals inside."""
+    """Return whether a value is a word of a language, as in a translation; drawn values have digits, signs or capitals inside."""
     if "\\u" in value:
         value = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
     if not value.isascii():
@@ -185,7 +185,7 @@ def is_word(value: str) -> bool:
 
 
 def is_foreign(value: str) -> bool:
-    """Whether a value is a word in letters that keys and tokens do not have, as they are or as programs escape them."""
+    """Return whether a value is a word in letters that keys and tokens do not have, as they are or as programs escape them."""
     return ("\\u" in value or not value.isascii()) and is_word(value)
 
 
@@ -200,13 +200,13 @@ def login_in(value: str) -> str:
 
 
 def is_login(value: str) -> bool:
-    """Whether base64 decodes to user:password with a password that may be real."""
+    """Return whether base64 decodes to user:password with a password that may be real."""
     word = login_in(value)
     return len(word) >= _SHORTEST_LOGIN and " " not in word and not is_placeholder(word) and not is_foreign(word)
 
 
 def says_text(value: str) -> bool:
-    """Whether base64 decodes to ASCII words or lines, as in examples of manuals."""
+    """Return whether base64 decodes to ASCII words or lines, as in examples of manuals."""
     if len(value) < _SHORTEST_TEXT or not _BASE64.match(value):
         return False
     try:
@@ -217,12 +217,12 @@ def says_text(value: str) -> bool:
 
 
 def is_called(text: str, start: int, end: int) -> bool:
-    """Whether the name at a place of a text is a function that is called there."""
+    """Return whether the name at a place of a text is a function that is called there."""
     return text[end : end + 1] == "(" and _CALLED.match(text, start, end) is not None
 
 
 def is_sequence(value: str) -> bool:
-    """Whether letters or digits follow each other as in the alphabet, as in values that manuals make up: `a1b2c3d4`."""
+    """Return whether letters or digits follow each other as in the alphabet, as in values that manuals make up: `a1b2c3d4`."""
     letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
     digits = [int(c) for c in value if "0" <= c <= "9"]
     up = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
@@ -232,7 +232,7 @@ def is_sequence(value: str) -> bool:
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
-    """Whether a value looks drawn by a machine rather than named by a person."""
+    """Return whether a value looks drawn by a machine rather than named by a person."""
     pieces = _PIECES.findall(value)
     if len(value) < shortest or not pieces:
         return False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def importer_named(name: str, settings: "IngestSettings") -> "Importer":
-    """An importer by its registered name; InvalidQuery for an unknown one."""
+    """Return an importer by its registered name; raises InvalidQuery for an unknown one."""
     from memory_mcp.ingest.registry import IMPORTERS
 
     if name not in IMPORTERS:
@@ -56,7 +56,7 @@ def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
 
 
 def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "Store") -> "Exchange":
-    """The exchange of a store in `data_dir` with others through a folder; what comes in passes the gate."""
+    """Return the exchange of a store in `data_dir` with others through a folder; what comes in passes the gate."""
     from memory_mcp.archive.exchange import Exchange
     from memory_mcp.ingest.base import ImportReport
 
@@ -74,7 +74,7 @@ def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", sto
 def syncing(
     settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "Store"
 ) -> "Callable[[Callable[[], bool]], Synced | None]":
-    """A round of exchange through the folder of the settings; None where there is none."""
+    """Return a round of exchange through the folder of the settings; None where there is none."""
 
     def work(should_stop: Callable[[], bool]) -> "Synced | None":
         if not settings.directory or data_dir is None:

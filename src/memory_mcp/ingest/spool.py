@@ -42,7 +42,7 @@ TWICE = "told twice"
 #: Longest header that is looked for, bytes: two paths and a few numbers.
 _HEADER = 64 * 1024
 _OLDEST_FORM = 1
-#: From so many remembered payloads on the old ones go.
+#: Number of remembered payloads above which old ones are dropped.
 _LATELY = 1_000
 
 
@@ -84,7 +84,7 @@ class _Lately:
         self._seen: dict[tuple[str, int], tuple[str, int]] = {}
 
     def twice(self, client: str, envelope: Envelope, payload: str) -> bool:
-        """Whether another file brought the same from the same client a moment ago; it is remembered from now on."""
+        """Return whether another file brought the same from the same client a moment ago; it is remembered from now on."""
         key = (client, digest(payload))
         name, at_ms = self._seen.get(key, ("", 0))
         # A file that could not be stored comes again under its own name.

@@ -45,7 +45,7 @@ _SAYS_SOMETHING = 24
 _GRAMS = (12, SHORTEST, _SHORTEST_HAN)
 #: Bits kept of a window's hash: enough to skip all but 1 of 1,000 places with 1,000 values, too few to reveal it.
 _BITS = 20
-#: Texts up to this length are remembered, and so many of them.
+#: Longest text whose result is cached (characters), and number of cached texts.
 _SHORT, _REMEMBERED = 200, 2000
 _HASH_BYTES = 16
 #: Fields of an event that are cleaned beside its text and metadata.
@@ -137,7 +137,7 @@ class Tombstones:
         self._log.add([json.dumps(line) for line in self._lines(wanted)])
 
     def covers(self, what: EventDraft | Event) -> bool:
-        """Whether an event was forgotten as a whole, under its id or another."""
+        """Return whether an event was forgotten as a whole, under its id or another."""
         return not self.empty and self._covers(what)
 
     def _covers(self, what: EventDraft | Event) -> bool:
@@ -344,7 +344,7 @@ def _is_han(key: str) -> bool:
 
 
 def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:
-    """The spans of a text's key replaced; a short one that joins parts of words is no mention of the value.
+    """Return the spans of a text's key replaced; a short one that joins parts of words is no mention of the value.
 
     `whole`: the key with its places in the text; `ends_at`: where each character ends there, unless behind itself.
     """

@@ -72,7 +72,7 @@ class Watch:
 
 
 def _gone(events: bytes) -> bool:
-    """Whether one of these notifications says that the directory is no longer watched."""
+    """Return whether one of these notifications says that the directory is no longer watched."""
     place = 0
     while place < len(events):
         _, mask, _, length = _EVENT.unpack_from(events, place)

@@ -109,7 +109,7 @@ class Hit:
     keywords: tuple[str, ...] = ()
     #: Cosine similarity to the query, 0..1; 0 if it was not computed.
     similarity: float = 0.0
-    #: It lies outside the requested time, and is shown because nothing lies inside.
+    #: Whether it is outside the requested time, and shown because nothing is inside.
     outside: bool = False
     #: The `MemoryKind` of the words found; "" for an observation.
     kind: str = ""
@@ -275,5 +275,5 @@ class Layer(Protocol):
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return hits within the budget, fewer when it runs out; LayerUnavailable when the layer cannot be used."""
+        """Return hits within the budget, fewer when it runs out; raises LayerUnavailable when the layer cannot be used."""
         ...

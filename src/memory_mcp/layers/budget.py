@@ -187,7 +187,7 @@ class Budget:
         self._cancelled.set()
 
     def is_cancelled(self) -> bool:
-        """Whether this path, one it was made from, or the whole call was cancelled."""
+        """Return whether this path, one it was made from, or the whole call was cancelled."""
         if self._cancelled.is_set() or (self._gone is not None and self._gone.is_set()):
             return True
         return self.parent is not None and self.parent.is_cancelled()
@@ -207,7 +207,7 @@ class Budget:
         return left if self.parent is None else min(left, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
-        """Whether the limits of this attempt were lifted by a find."""
+        """Return whether the limits of this attempt were lifted by a find."""
         return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
@@ -216,7 +216,7 @@ class Budget:
         return bound + bound // 2 if self.spent.exceeded == name else bound
 
     def _stopped(self, name: str, used: int, more: int) -> bool:
-        """Whether `more` would exceed a bound; records the bound that stops it or is exceeded."""
+        """Return whether `more` would exceed a bound; records the bound that stops it or is exceeded."""
         with self.spent.lock:
             if used + more <= self.limit(name):
                 return False
@@ -236,7 +236,7 @@ class Budget:
                 self.hit.append(name)
 
     def out_of_time(self) -> bool:
-        """Whether this path must end: its time is up, or it was cancelled."""
+        """Return whether this path must end: its time is up, or it was cancelled."""
         if self.is_cancelled():
             return True
         if self._own_ms_left(self.clock.monotonic()) < 0:
@@ -245,7 +245,7 @@ class Budget:
         return self._stopped("timeout_ms", self.elapsed_ms(), 0)
 
     def is_short_of(self, ms: float) -> bool:
-        """Whether less than `ms` milliseconds are left; if so, record the time limit as reached."""
+        """Return whether less than `ms` milliseconds are left; if so, record the time limit as reached."""
         if self.left_ms() >= ms:
             return False
         self.record_hit("timeout_ms")

@@ -59,7 +59,7 @@ class Written:
 
 
 def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[str], str]) -> Written:
-    """The text that an answer gives a node; Unusable when it has no title or no bullet holds.
+    """Return the text that an answer gives a node; raises Unusable when it has no title or no bullet holds.
 
     `clean` gives a text as it may be stored, "" when it may not.
     """
@@ -126,7 +126,7 @@ def _line(value: object, clean: Callable[[str], str], width: int) -> str:
 
 
 def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean: Callable[[str], str]) -> TocBullet | None:
-    """A bullet that holds; None for another."""
+    """Return a bullet that holds; None for another."""
     text, named = _line(given.get("text"), clean, MAX_BULLET), given.get("grip_ids")
     labels = [str(label).strip("[] ") for label in named] if isinstance(named, list) else []
     by_id = {q.grip_id: q for q in material.quotations.values()}
@@ -143,7 +143,7 @@ def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean:
 
 
 def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
-    """Whether a statement's numbers and most of the rarity of its words stand in what it rests on.
+    """Return whether a statement's numbers and most of the rarity of its words stand in what it rests on.
 
     A word that its own project never said, and another did, would tell one project of the other.
     """
@@ -157,7 +157,7 @@ def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
 
 
 def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:
-    """Whether most of the rarity of some terms is that of those which stand there."""
+    """Return whether most of the rarity of some terms is that of those which stand there."""
     weights = {term: rarity.weight(term) for term in sorted(terms)}
     return math.fsum(weights[t] for t in sorted(terms & there)) >= _SHARED * math.fsum(weights.values())
 

@@ -126,7 +126,7 @@ def of_period(
 
 
 def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """The fullest lines within the bound; where even the barest are too many, an even sample of them."""
+    """Return the fullest lines within the bound; where even the barest are too many, an even sample of them."""
     made: list[str] = []
     for step in steps:
         made = lines(step)

@@ -50,7 +50,7 @@ class Prompt:
 
 
 def prompt_of(material: Material) -> Prompt:
-    """The prompt that asks for the text of one node."""
+    """Return the prompt that asks for the text of one node."""
     what = (
         "You are given the titles and bullets of the parts of one period of time, and say what the period was about."
         if material.is_period
@@ -62,5 +62,5 @@ def prompt_of(material: Material) -> Prompt:
 
 
 def label_prompt_of(material: TopicMaterial) -> Prompt:
-    """The prompt that asks for the label of one topic."""
+    """Return the prompt that asks for the label of one topic."""
     return Prompt(_LABEL, fence("\n".join(material.lines)))

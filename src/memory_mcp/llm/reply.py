@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memory_mcp.llm.prompt import Prompt
 
-#: Tokens that an answer may have, thoughts included; so many are held ready of the budget for each question.
+#: Most tokens of an answer, thoughts included; this much of the budget is reserved for each request.
 MAX_OUT = 3000
 
 
@@ -17,7 +17,7 @@ class Reply:
     text: str
     tokens_in: int
     tokens_out: int
-    #: The tokens were counted here, because nobody told them.
+    #: Whether the tokens were estimated here, because the endpoint did not state them.
     estimated: bool
 
 

@@ -6,12 +6,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from memory_mcp.errors import ConfigError
 
-#: Who can be asked, beside the extractive summarizer, which needs nobody.
+#: The providers of answers; with the extractive summarizer none is used.
 OFF, OPENAI, ANTHROPIC, COMMAND = "extractive", "openai", "anthropic", "command"
 _PROVIDERS = (OFF, OPENAI, ANTHROPIC, COMMAND)
 _LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-#: A name longer than this, or one of letters and digits without end, is a key that was put in the wrong place.
+#: A longer name is taken for a key that was put in the wrong place, and so is one long run of letters and digits.
 _LONGEST_NAME = 60
 
 

@@ -51,7 +51,7 @@ class TimeWindow:
         return self.start_ms <= ms < self.end_ms
 
     def intersects(self, other: "TimeWindow") -> bool:
-        """Whether the two share a moment."""
+        """Return whether the two share a moment."""
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
     def meet(self, other: "TimeWindow | None") -> "TimeWindow":
@@ -62,7 +62,7 @@ class TimeWindow:
 
 
 def parse_level(text: str) -> TocLevel:
-    """A level from its name; InvalidQuery when there is none of that name."""
+    """Return a level from its name; raises InvalidQuery when there is none of that name."""
     try:
         level = TocLevel(text.strip().lower())
     except ValueError:
@@ -73,7 +73,7 @@ def parse_level(text: str) -> TocLevel:
 
 
 def level_of(node_id: NodeId) -> TocLevel:
-    """The level a (canonical) node id names."""
+    """Return the level a (canonical) node id names."""
     return TocLevel.ROOT if node_id == ROOT else TocLevel(node_id.split(":", 2)[1])
 
 
@@ -85,7 +85,7 @@ class Calendar:
 
     @property
     def zone(self) -> dt.tzinfo:
-        """The zone's rules; InvalidQuery when the name is unknown."""
+        """The zone's rules; raises InvalidQuery when the name is unknown."""
         return _zone(self.zone_name)
 
     def local(self, ms: int) -> dt.datetime:
@@ -109,11 +109,11 @@ class Calendar:
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 
     def days(self, first: dt.date, after_last: dt.date) -> TimeWindow:
-        """The window from one local date up to, not including, another."""
+        """Return the window from one local date up to, not including, another."""
         return TimeWindow(self.midnight(first), self.midnight(after_last))
 
     def window(self, node_id: NodeId) -> TimeWindow:
-        """The window of a period node; InvalidQuery for an impossible date, or a segment (it has stored times)."""
+        """Return the window of a period node; raises InvalidQuery for an impossible date, or a segment (it has stored times)."""
         first, after = span_of(node_id)
         return self.days(first, after)
 
@@ -196,13 +196,13 @@ def parents(node_id: NodeId) -> tuple[NodeId, ...]:
 
 @lru_cache(maxsize=4096)
 def rollup_targets(day: str) -> tuple[NodeId, ...]:
-    """The periods whose summary a change on this local day makes stale, finest first: day, week, month, year."""
+    """Return the periods whose summary a change on this local day makes stale, finest first: day, week, month, year."""
     date = dt.date.fromisoformat(day)
     return (day_id(day), *parents_of_day(day), month_id(date.year, date.month), year_id(date.year))
 
 
 def sources_of(node_id: NodeId) -> TocLevel:
-    """The level a period's summary is computed from: a week and a month from days, a year from its months."""
+    """Return the level a period's summary is computed from: a week and a month from days, a year from its months."""
     level = level_of(node_id)
     if level is TocLevel.DAY:
         return TocLevel.SEGMENT
@@ -210,5 +210,5 @@ def sources_of(node_id: NodeId) -> TocLevel:
 
 
 def is_segment(node_id: NodeId) -> bool:
-    """Whether the id names a segment."""
+    """Return whether the id names a segment."""
     return segment_key_of(node_id) is not None

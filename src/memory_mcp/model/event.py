@@ -7,9 +7,6 @@ from functools import lru_cache
 
 from memory_mcp.model.ids import EventId, digest
 
-#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
-_LIKES = 16
-
 
 class Role(StrEnum):
     """Who speaks. On disk: do not change the values."""
@@ -140,7 +137,7 @@ class Event:
 
 
 def carried(event: Event) -> EventDraft:
-    """A stored event on its way to another store, under the project it was recorded with."""
+    """Return a stored event on its way to another store, under the project it was recorded with."""
     return EventDraft(
         session_id=event.session_id,
         role=event.role,
@@ -164,7 +161,7 @@ def is_recap(event: Event) -> bool:
 
 @lru_cache(maxsize=4096)
 def stream_key(session_id: str, project: str, thread: str) -> int:
-    """A 60-bit name for one session's thread within one project.
+    """Return a 60-bit name for one session's thread within one project.
 
     Segments are cut per stream, so none ever mixes two projects, two sessions or a subagent with its caller.
     """

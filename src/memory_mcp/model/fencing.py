@@ -13,9 +13,9 @@ from typing import Any
 from memory_mcp.model.lookalikes import bare, readings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
-#: Stands where somebody's text spelled a tag of ours.
+#: Replaces a tag of ours that a text spells.
 _OURS = "[our mark]"
-#: Rounds in which what is left may spell the mark anew; then every sign goes that a tag could begin with.
+#: Most rounds of removing marks, since the rest may spell a new one; then every character that could begin a tag is removed.
 _ROUNDS = 8
 # Between two letters of the mark: whatever is no letter, and markup, which somebody may take out later. Each character can be
 # read in one way only, so that no text makes the search slow.
@@ -35,12 +35,12 @@ def fence(text: str) -> str:
 
 
 def refenced(text: str) -> str:
-    """A text that was fenced elsewhere or long ago, fenced anew; another one is only made neutral."""
+    """Return a text that was fenced elsewhere or long ago, fenced anew; another one is only made neutral."""
     return fence(inside(text)) if text.strip().startswith(OPEN) else neutral(text)
 
 
 def inside(text: str) -> str:
-    """A text without the fence around it, if it has one."""
+    """Return a text without the fence around it, if it has one."""
     whole = text.strip()
     return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
 
@@ -56,7 +56,7 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(value: Any) -> Any:
-    """A JSON value with every text in it `neutral`, names of fields too; several of them, read as one, are neutral as well."""
+    """Return a JSON value with every text and name of a field in it `neutral`, also if several are read as one."""
     clean = _each(neutral, value)
     for _ in range(_ROUNDS):
         texts = list(_texts(clean))
@@ -69,7 +69,7 @@ def neutral_json(value: Any) -> Any:
 
 
 def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
-    """The texts, each without its part of what they spell together, a line apart."""
+    """Yield the texts, each without its part of what they spell together, a line apart."""
     start = 0
     for text in texts:
         end = start + len(text)
@@ -87,7 +87,7 @@ def _each(made: Callable[[str], str], value: Any) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts of a value in their order; names of fields part them, as they do for a reader."""
+    """Yield the texts of a value in their order; names of fields part them, as they do for a reader."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -49,7 +49,7 @@ class Said:
 
 
 def quote_of(first: str, last: str | None, span_start: int, span_end: int) -> str:
-    """The quoted words, from the text of the first event and, for a pair, of the last (None for one event)."""
+    """Return the quoted words, from the text of the first event and, for a pair, of the last (None for one event)."""
     if last is None:
         return first[span_start:span_end]
     return first[span_start:] + JOINT + last[:span_end]
@@ -61,6 +61,6 @@ def quote_hash(quote: str) -> int:
 
 
 def make_grip_id(timestamp: int, first: EventId, last: EventId, start: int, end: int) -> GripId:
-    """The id that follows from what is quoted and by which rules."""
+    """Return the id that follows from what is quoted and by which rules."""
     span = f"{start}-{end}"
     return grip_id_from(key_of(timestamp, digest("grip", first, last, span, str(GRIP_CUTTER_VERSION))))

@@ -56,7 +56,7 @@ _SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\
 
 
 def digest(*parts: str, bits: int = _HASH_BITS) -> int:
-    """The first `bits` bits of a BLAKE2b hash over length-prefixed parts, so that no two splits collide."""
+    """Return the first `bits` bits of a BLAKE2b hash over length-prefixed parts, so that no two splits collide."""
     data: list[bytes] = []
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -74,7 +74,7 @@ def encode(value: int, length: int) -> str:
 
 
 def decode(text: str) -> int:
-    """The integer behind a Crockford base 32 text; ValueError when it is not one."""
+    """Return the integer behind a Crockford base 32 text; raises ValueError when it is not one."""
     if not text.isalnum() or not text.isascii():
         raise ValueError(f"not a base 32 id: {text!r}")
     # Python's own base 32 digits are 0-9a-v: one table turns the alphabets into each other, and int() does the rest.
@@ -82,23 +82,23 @@ def decode(text: str) -> int:
 
 
 def key_of(time_ms: int, tail: int) -> int:
-    """A 128-bit key: 48 bits of time (clamped to 1970 and later) before 80 bits of hash."""
+    """Return a 128-bit key: 48 bits of time (clamped to 1970 and later) before 80 bits of hash."""
     return (min(max(time_ms, 0), _MAX_TIME) << _HASH_BITS) | (tail & HASH_MASK)
 
 
 def event_id(time_ms: int, *origin: str) -> EventId:
-    """The id of an event with this source time and origin (source kind and its own id)."""
+    """Return the id of an event with this source time and origin (source kind and its own id)."""
     return EventId(encode(key_of(time_ms, digest(*origin)), 26))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def event_id_from(key: int) -> EventId:
-    """The text form of a stored event key."""
+    """Return the text form of a stored event key."""
     return EventId(encode(key, 26))
 
 
 def event_key(value: str) -> int:
-    """The 128-bit key of an event id in any accepted form; InvalidQuery when it is none."""
+    """Return the 128-bit key of an event id in any accepted form; raises InvalidQuery when it is none."""
     bare = value.rsplit(":", 1)[-1] if value.startswith("evt:") else value
     if not _ULID.match(bare):
         raise InvalidQuery(f"not an event id: {value!r}", "An event id is a 26-character ULID, with or without evt:<ms>:.")
@@ -107,7 +107,7 @@ def event_key(value: str) -> int:
 
 @lru_cache(maxsize=_REMEMBERED)
 def grip_id_from(key: int) -> GripId:
-    """The text form of a stored grip key: `grip:<ms>:<16 characters>`."""
+    """Return the text form of a stored grip key: `grip:<ms>:<16 characters>`."""
     return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}")
 
 
@@ -132,7 +132,7 @@ def time_of(grip: GripId) -> int:
 
 
 def span_grip_id(event: EventId, start: int, end: int) -> GripId:
-    """A grip that stores nothing: the id itself names event and span, for words that no stored grip covers."""
+    """Return a grip that stores nothing: the id itself names event and span, for words that no stored grip covers."""
     key = event_key(event)
     return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}-{start}-{end}")
 
@@ -146,7 +146,7 @@ def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
 
 
 def segment_key(*origin: str) -> int:
-    """The 60-bit hash that names a segment: its stream and cut number."""
+    """Return the 60-bit hash that names a segment: its stream and cut number."""
     return digest(*origin, bits=_SEGMENT_BITS)
 
 
@@ -176,7 +176,7 @@ def day_id(iso: str) -> NodeId:
 
 
 def segment_key_of(value: str) -> int | None:
-    """The segment key inside a segment id, None for any other id."""
+    """Return the segment key inside a segment id, None for any other id."""
     match = _SEGMENT.match(value)
     if match and _SEGMENT_TAIL.match(match[2].lower()):
         return decode(match[2])
@@ -184,7 +184,7 @@ def segment_key_of(value: str) -> int | None:
 
 
 def node_key(node_id: NodeId) -> int:
-    """The 60-bit key a node is stored under: a segment's own hash, a hash of the id for a period."""
+    """Return the 60-bit key a node is stored under: a segment's own hash, a hash of the id for a period."""
     key = segment_key_of(node_id)
     return digest("node", node_id, bits=_SEGMENT_BITS) if key is None else key
 
@@ -199,7 +199,7 @@ def find_period(value: str) -> NodeId | None:
 
 
 def parse_node_id(value: str) -> NodeId:
-    """The canonical form of a node id; "" is the root; InvalidQuery when it is none."""
+    """Return the canonical form of a node id; "" is the root; raises InvalidQuery when it is none."""
     text = value.strip()
     if text in ("", "root", ROOT):
         return ROOT
@@ -224,12 +224,12 @@ def topic_id(kind: str, members: Iterable[int]) -> TopicId:
 
 
 def is_topic_id(value: str) -> bool:
-    """Whether it is the id of a topic, in its canonical form or another."""
+    """Return whether it is the id of a topic, in its canonical form or another."""
     return _TOPIC.match(value) is not None
 
 
 def parse_topic_id(value: str) -> TopicId:
-    """The canonical form of a topic id; InvalidQuery when it is none."""
+    """Return the canonical form of a topic id; raises InvalidQuery when it is none."""
     match = _TOPIC.match(value.strip())
     if match is None:
         hint = "Topic ids look like topic:0123456789ab, as topics_by_query and `memory-mcp topics top` give them."

@@ -60,9 +60,9 @@ _AS = {ord(one): letter for letter, several in _ALIKE.items() for one in several
 _BLANK = "\u115f\u1160"
 #: The letters in squares and circles that decompose into nothing, and those of flags, by the code point of their A.
 _DRAWN = (0x1F150, 0x1F170, 0x1F1E6)
-#: Characters of tags, which nobody sees, stand for ASCII.
+#: Invisible tag characters, each of which spells an ASCII character.
 _TAGS = range(0xE0000, 0xE0080)
-#: Layers that are taken off; each makes the text shorter, and nobody reads a text that is escaped so often.
+#: Most layers that are removed. Each makes the text shorter, and no reader decodes a text that is escaped more often.
 _LAYERS = 12
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 # What stands for something else: characters by number or name as in HTML, addresses, mail and strings of programs; what a
@@ -118,7 +118,7 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def bare(text: str) -> str:
-    """A text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
+    """Return a text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
     *_, last = readings(text)
     return "".join("(" if looks(c) in "</[&%\\=\x1b" else c for c in last.text)
 

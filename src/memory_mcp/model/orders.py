@@ -55,7 +55,7 @@ _TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))
 
 
 def gives_orders(text: str) -> bool:
-    """Whether a text says to its reader that other rules hold from now on."""
+    """Return whether a text says to its reader that other rules hold from now on."""
     if text.isascii():
         return _LATIN.search(text.lower().replace("i", "l")) is not None
     shown = (reading.shown.replace("i", "l") for reading in readings(_bare(text)))

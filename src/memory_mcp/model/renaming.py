@@ -9,12 +9,15 @@ from dataclasses import replace
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key
 
-#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
+#: Most equal events before it that are tried for an event without an id of its source: their number is part of its id.
 _LIKES = 16
 
 
 def renamed(old: int, source: str, before: Event | EventDraft, now: Event | EventDraft) -> int:
-    """The key of what was `before` under the key `old`, as it is `now`; `old` where nothing that the id says has changed."""
+    """Return the key of an event that was `before` under the key `old`, as it is `now`.
+
+    Returns `old` if nothing has changed that the id depends on.
+    """
     if before.source_id:
         return old if before.source_id == now.source_id else _key(old, digest(source, now.source_id))
     told = before.metadata.get("source_time_ms")
@@ -26,7 +29,7 @@ def renamed(old: int, source: str, before: Event | EventDraft, now: Event | Even
 
 
 def carried_on(before: EventDraft, now: EventDraft) -> EventDraft:
-    """An event of another store, as it is `now`, under the id that goes with that."""
+    """Return an event of another store, as it is `now`, under the id that goes with that."""
     said = (before.text, before.session_id, before.source_id)
     if before.carried is None or said == (now.text, now.session_id, now.source_id):
         return now
@@ -35,5 +38,5 @@ def carried_on(before: EventDraft, now: EventDraft) -> EventDraft:
 
 
 def _key(old: int, tail: int) -> int:
-    """A key of the same time."""
+    """Return a key of the same time."""
     return old & ~HASH_MASK | tail

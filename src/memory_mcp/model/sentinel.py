@@ -14,5 +14,5 @@ SUMMARIZER = f"{MARK}:summarizer"
 
 
 def opens_own_session(prompt: str) -> bool:
-    """Whether a session's first prompt was written by our summarizer; a prompt that only quotes its mark was not."""
+    """Return whether a session's first prompt was written by our summarizer; a prompt that only quotes its mark was not."""
     return prompt.lstrip().startswith(SUMMARIZER)

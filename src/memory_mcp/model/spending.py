@@ -29,7 +29,7 @@ class Spent:
     model: str
     tokens_in: int
     tokens_out: int
-    #: The tokens were counted here, because the endpoint told no usage.
+    #: Whether the tokens were estimated here, because the endpoint did not state them.
     estimated: bool
     outcome: Outcome
     #: Why there is no new text; "" when there is.

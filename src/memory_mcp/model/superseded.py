@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from memory_mcp.model.ids import GripId
 
-#: What stands where a successor's id would, of a statement that was taken back.
+#: Takes the place of a successor's id for a statement that was retracted.
 RETRACTED = "retracted"
-#: Author and reason of what nobody said: the program noticed that a newer statement contradicts an older one.
+#: Author and reason if the program itself noticed that a newer statement contradicts an older one.
 CONTRADICTION, OTHERWISE = "contradiction", "a later statement says otherwise"
 
 
@@ -25,5 +25,5 @@ class Superseded:
     words: str = ""
 
     def concerns(self, text: str) -> bool:
-        """Whether these words are among what holds no more."""
+        """Return whether these words are among what holds no more."""
         return not self.words or self.words in text

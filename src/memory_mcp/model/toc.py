@@ -29,22 +29,22 @@ KIND_SALIENCE = {
 }
 
 
-#: Who writes a text when nobody else has, who refined one, and what stands before the name of a language model.
+#: Authors of texts: the default summarizer, an agent, and the prefix of the name of a language model.
 EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
 
 
 def llm_author(model: str, written_from: str) -> str:
-    """The author of a language model's text, with a digest of what the text was written from."""
+    """Return the author of a language model's text, with a digest of what the text was written from."""
     return f"{LLM}{model}#{written_from}"
 
 
 def written_from(author: str) -> str:
-    """The digest in a language model's author; "" for every other author."""
+    """Return the digest in a language model's author; "" for every other author."""
     return author.rpartition("#")[2] if author.startswith(LLM) else ""
 
 
 def agent_author(own: int, bullets: int) -> str:
-    """The author of an agent's text of which the first `own` bullets are the agent's, the rest the summarizer's of others."""
+    """Return the author of an agent's text of which the first `own` bullets are the agent's, the others derived."""
     return AGENT if own == bullets else f"{AGENT}#{own}"
 
 
@@ -54,12 +54,12 @@ def own_count(author: str, bullets: int) -> int:
 
 
 def by_agent(author: str) -> bool:
-    """Whether an agent refined a text, all of it or its own project's part."""
+    """Return whether an agent refined a text, all of it or its own project's part."""
     return author == AGENT or author.startswith(f"{AGENT}#")
 
 
 def shown_author(author: str) -> str:
-    """An author as readers see it: "" for the extractive summarizer, no digest or number behind another's name."""
+    """Return an author as readers see it: "" for the extractive summarizer, no digest or number behind another's name."""
     return "" if author == EXTRACTIVE else author.rpartition("#")[0] if author.startswith((LLM, f"{AGENT}#")) else author
 
 

@@ -30,7 +30,7 @@ _COLLECTIONS = frozenset(
     "var opt srv mnt volumes "
     "worktrees .worktrees".split()
 )
-#: Branches that a plain clone stands on, so that a name that ends in one says nothing.
+#: Branches that a plain clone is usually on: a folder named after one of them is no sign of a worktree.
 _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "default", "release", "stable", "next"))
 
 
@@ -85,7 +85,7 @@ def above(path: str) -> Iterator[str]:
 
 
 def is_collection(path: str) -> bool:
-    """Whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
+    """Return whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
     home = os.path.expanduser("~")
     name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
     return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS

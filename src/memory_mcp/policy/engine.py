@@ -56,7 +56,7 @@ class Engine:
         self._known: tuple[float, list[LayerStatus]] = (-_STATUS_AGE, [])
         self._lock = threading.Lock()
         self._has_planned = False
-        #: How long each layer takes of late, milliseconds.
+        #: Average time of each layer, milliseconds.
         self._usual_ms: dict[LayerName, float] = {}
         self._pages = Pages()
 

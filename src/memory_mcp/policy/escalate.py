@@ -96,7 +96,7 @@ class _Scan:
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:
-        """End what is still at work."""
+        """End the threads that are still at work."""
         self._budget.cancel()
         stop(self.working, self.woken, interrupt)
 

@@ -54,7 +54,7 @@ class WhyNot:
     id: str
     reason: str
     change: Mapping[str, object]
-    #: Where it stands among the results after all, counted from 0.
+    #: Its place among the results if it is there after all, counted from 0.
     place: int | None = None
 
 

@@ -132,10 +132,7 @@ class Known:
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Return the plan of a question: everything that can be decided before a layer runs.
-
-    Raises InvalidQuery for an empty question.
-    """
+    """Return the plan of a question, made before any layer runs; raises InvalidQuery for an empty question."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -263,7 +260,7 @@ def _bounds(
     deadline_ms: int | None,
     wanted: int,
 ) -> StopConditions:
-    """The settings' bounds, those of the intent where the settings say nothing of their own, and the caller's above all."""
+    """Return the bounds of the settings, changed by those of the intent and then by the caller's."""
     usual = StopConditions()
     own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
     changes = {name: value for name, value in rules.bounds.items() if name not in own}

@@ -23,8 +23,8 @@ from memory_mcp.model.usage import Used
 
 SIGNALS = ("salience", "recency", "relevance", "usage")
 #: Weights by preset. "spec": cognitive-architecture.md, ranking policy. "default": on judged queries nothing found more than
-#: relevance alone, and the specification's weights lost 16 points of right sessions first (LoCoMo); so much of salience and
-#: recency loses nothing that can be told from chance, and tips what is level otherwise. Nothing judged says what usage is worth.
+#: relevance alone, and the specification's weights lost 16 points of right sessions first (LoCoMo). These weights of salience
+#: and recency lose nothing significant and decide between equals. The weight of usage is not measured.
 PRESETS: dict[str, dict[str, float]] = {
     "default": {"salience": 0.01, "recency": 0.002, "relevance": 0.988, "usage": 0.05},
     "spec": {"salience": 0.3, "recency": 0.3, "relevance": 0.3, "usage": 0.1},

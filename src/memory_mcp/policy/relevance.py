@@ -16,9 +16,9 @@ from memory_mcp.text import term_set
 
 #: Results looked at, best first.
 COMPARED = 5
-#: Of what the results hold of a question and what the store holds nowhere, both by rarity, the share that is held; so much
-#: counts as missing from every question. How near the results are in meaning, how far the first stands out, and words that only
-#: resemble the question's told answerable questions from others no better.
+#: Added to the weight that is missing from every question. Judged is the share that the results hold, by rarity, of what they
+#: hold and what the store does not hold at all. Similarity, the lead of the first result, and words that only resemble the
+#: question's did not separate answerable questions from others any better.
 _MISSING = 0.05
 #: The share at which an answer becomes strong, and log odds of sureness per share.
 _SHARE, _SLOPE = 0.28, 4.5

@@ -64,7 +64,7 @@ class Parts:
     #: Multiplies estimated tokens.
     factor: float
     ranking: RankingSettings
-    #: Waits for indexes that are being read from disk, at most so many seconds; how long it did.
+    #: Waits for indexes that are being read from disk, at most the given seconds; returns the seconds waited.
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
     usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
@@ -218,7 +218,10 @@ class Search:
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 
     def _escalated(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
-        """A scan, where the intent allows one, nothing sufficed, and the bounds leave room; what it finds joins the rest."""
+        """Return the hits with those of a scan, and what the scan cost.
+
+        A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; it costs None if none ran.
+        """
         plan, budget, parts = self._plan, self._budget, self._parts
         asked = replace(self._asked, window=None if plan.window_words else plan.window)
         scan: Scanned | None = None

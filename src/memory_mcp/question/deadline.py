@@ -13,7 +13,7 @@ from memory_mcp.question.words import NUMBER, Word
 
 #: What "quickly" allows, in ms (the design's number).
 HURRY_MS = 500
-#: Longer durations are nobody's patience for an answer, in ms.
+#: A longer duration (ms) is no deadline: nobody waits that long for an answer.
 _LONGEST_MS = 600_000
 #: Most words of an amount: "a quarter of a", "two hundred and fifty".
 _MOST_NUMBERS = 5

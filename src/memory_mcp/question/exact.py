@@ -63,7 +63,7 @@ _MEASURE = re.compile(r"[\d.,]+(?:[A-Za-z%]{1,2}|msec|secs?|mins?|[kKMGT]i?[Bb]|
 _INNER = re.compile(r"[^/:=()|]+")
 
 
-#: Kinds that stand in questions and keywords as often as in what is looked for.
+#: Kinds that are as frequent in questions and keywords as in exact searches.
 FAINT = frozenset(("version", "status", "number"))
 
 

@@ -18,11 +18,11 @@ from memory_mcp.text import terms
 
 #: The languages with a table; where a query's words tell none apart, the first that finds a phrase reads it.
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
-#: What a phrase counts for by the list it stands in. A question word beats an identifier and a bare keyword, and only
+#: Weight of a phrase by the list it is in. A question word beats an identifier and a bare keyword, and only
 #: the phrases in `sure` beat a question word; chosen on the tuning part of the labelled queries.
 WEIGHTS: Mapping[str, float] = {"sure": 5.0, "strong": 3.0, "plain": 2.0, "weak": 1.0}
 _GAP = 8
-#: What a query wants is said in so many words; a longer text is a paste.
+#: Most words that are searched for phrases; a longer text is a paste.
 _MOST_WORDS = 200
 #: Most words from a phrase's first to its last.
 _REACH = 24
@@ -79,7 +79,7 @@ class Deadlines:
     #: Demands for something, and question words.
     asks: frozenset[str]
     questions: frozenset[str]
-    #: What stands directly beside a duration and belongs to it.
+    #: Words directly beside a duration that belong to it.
     inside: frozenset[str]
     #: Before (last) and after (ago) a duration that is no deadline.
     past: frozenset[str]
@@ -88,12 +88,12 @@ class Deadlines:
     after: frozenset[str]
     #: Things and acts that last: the *page loads* in under a second.
     measured: frozenset[str]
-    #: What may follow a duration that is granted, and what opens the clause after one that stands alone.
+    #: Words that may follow a granted duration, and words that open the clause after one that is alone.
     next: frozenset[str]
     then: frozenset[str]
     #: Words that make a duration a limit only where nothing else is said: *in* 2 s, *only* 2 s, I can *spare* 2 s.
     bounds: frozenset[str] = frozenset()
-    #: What begins a limit that is added to a demand: *but* stop after 1 s, *without* taking longer.
+    #: Words that begin a limit that is added to a demand: *but* stop after 1 s, *without* taking longer.
     adds: frozenset[str] = frozenset()
     #: Words that make a duration a least, and the words that deny or drop what exceeds it.
     over: frozenset[str] = frozenset()

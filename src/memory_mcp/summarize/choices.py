@@ -40,7 +40,7 @@ _WORDS = (
 
 
 def is_choice(folded: str) -> bool:
-    """Whether a sentence in lower case reports a decision that was made; conservative: it misses half of them."""
+    """Return whether a sentence in lower case reports a decision that was made; conservative: it misses half of them."""
     for word in _WORDS:
         if word in folded:
             return _DECISION.search(folded) is not None and _UNDECIDED.search(folded) is None

@@ -130,7 +130,7 @@ def words_pattern() -> str:
 
 
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
-    """Whether both cannot hold, so that only the newer does; `apart`: they were said on different days."""
+    """Return whether both cannot hold, so that only the newer does; `apart`: they were said on different days."""
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
         return False
     if apart and (newer.passing or older.passing):
@@ -139,7 +139,7 @@ def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
 
 
 def _other_value(newer: Claim, older: Claim) -> bool:
-    """Whether only one value differs, where only one value can hold."""
+    """Return whether only one value differs, where only one value can hold."""
     most = min(len(newer.words), len(older.words))
     start = next((i for i in range(most) if newer.words[i] != older.words[i]), most)
     end = next((i for i in range(most - start) if newer.words[-1 - i] != older.words[-1 - i]), most - start)
@@ -181,13 +181,13 @@ def _is_number(value: Sequence[str]) -> bool:
 
 
 def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether the words around a number set it as a measure."""
+    """Return whether the words around a number set it as a measure."""
     near = before[-_APART - 1 :]
     return any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
 
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
-    """Whether `before` sets the name after it, with no purpose or place between."""
+    """Return whether `before` sets the name after it, with no purpose or place between."""
     table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
@@ -201,7 +201,7 @@ def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) ->
 
 
 def _gives_up(newer: Claim, older: Claim) -> bool:
-    """Whether the newer explicitly gives up a value that the older had set, of the same thing."""
+    """Return whether the newer explicitly gives up a value that the older had set, of the same thing."""
     for value in newer.gone if newer.sole else ():
         if not value or len(value) > _length(value):
             continue
@@ -234,7 +234,7 @@ def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
 
 
 def _denies(newer: Claim, older: Claim) -> bool:
-    """Whether both say the same, exactly one of them negated."""
+    """Return whether both say the same, exactly one of them negated."""
     if newer.denied == older.denied or newer.said != older.said:
         return False
     lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))

@@ -279,12 +279,12 @@ def cues_of(text: str, triggered: int = ANY_CUE) -> int:
 
 
 def is_errand(text: str, start: int, end: int) -> bool:
-    """Whether a request is an errand ("commit this, push"), which says nothing about the work."""
+    """Return whether a request is an errand ("commit this, push"), which says nothing about the work."""
     return _ERRAND.match(text[start:end].lower()) is not None
 
 
 def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: bool = True) -> bool:
-    """Whether `text[start:end]` is a greeting, thanks, narration of the next step, or the client's own text.
+    """Return whether `text[start:end]` is a greeting, thanks, narration of the next step, or the client's own text.
 
     Only an agent narrates ("I need to look at the logs"): from a person the same words are a fact. Most of a client's texts
     count only at the start of a message: `first`.

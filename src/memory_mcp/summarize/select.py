@@ -83,7 +83,7 @@ def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int
 
 
 def same(one: set[str], other: set[str]) -> bool:
-    """Whether two statements with these telling words say the same."""
+    """Return whether two statements with these telling words say the same."""
     return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 

@@ -130,7 +130,7 @@ def _symbols(text: str) -> int:
 
 
 def is_dense(text: str) -> bool:
-    """Whether a text has as many symbols as code has."""
+    """Return whether a text has as many symbols as code has."""
     return _PER_SYMBOL * _symbols(text) > len(text)
 
 

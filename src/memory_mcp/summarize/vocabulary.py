@@ -121,7 +121,7 @@ def _learn(token: str) -> Word:
 
 
 def is_vague(found: Iterable[Word]) -> bool:
-    """Whether these words say next to nothing: no names, only common words."""
+    """Return whether these words say next to nothing: no names, only common words."""
     return sum({word.key: word.weight for word in found if word.weight > _QUIET}.values()) < _SAYING
 
 
@@ -149,7 +149,7 @@ def cjk_runs(text: str) -> list[str]:
 
 
 def has_cjk(text: str) -> bool:
-    """Whether a text has runs for `cjk_runs`."""
+    """Return whether a text has runs for `cjk_runs`."""
     return not text.isascii() and _FAR.search(text) is not None and _CJK.search(text) is not None
 
 

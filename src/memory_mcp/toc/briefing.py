@@ -129,7 +129,7 @@ def account(
 
 
 def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list[_Block]:
-    """The parts of an account: each statement once, and room for the first of every part before any's second."""
+    """Return the parts of an account: each statement once, and room for the first of every part before any's second."""
     seen: set[str] = set()
     blocks = []
     for heading, statements, words in parts:
@@ -146,7 +146,10 @@ def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list
 
 
 def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor: float, head: str) -> str:
-    """A period day by day, oldest first, in at most `budget` tokens; each day's most telling statements before its next ones."""
+    """Return a period day by day, oldest first, in at most `budget` tokens.
+
+    The most telling statements of each day come before its others.
+    """
     days: dict[str, list[_Line]] = {}
     ordered = sorted(stretches, key=lambda s: s.at_ms)
     for stretch in ordered:
@@ -188,7 +191,7 @@ class _Line:
 
 
 def _told_once(lines: Iterable[_Line]) -> list[_Line]:
-    """A day's lines without repetitions: the first of each stretch, then the second, and so on."""
+    """Return a day's lines without repetitions: the first of each stretch, then the second, and so on."""
     seen: dict[str, _Line] = {}
     for line in sorted(lines, key=lambda one: (one.rank, one.number)):
         seen.setdefault(line.says, line)
@@ -240,7 +243,7 @@ class _Page:
         self._lines += made
 
     def text(self) -> str:
-        """The whole; "" without lines."""
+        """Return the whole; "" without lines."""
         return self._whole(self._lines) if self._lines else ""
 
     def _whole(self, lines: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 
-#: What is found of a period that is not rolled up yet: the only rule that mere waiting mends.
+#: The rule that a period that is not rolled up yet breaks: the only one that is repaired by waiting.
 FRESHNESS = "freshness"
 #: Cuts whose events are compared at a time.
 _CUTS = 200
@@ -60,11 +60,13 @@ def check(storage: Storage, calendar: Calendar) -> list[Finding]:
 
 
 def _lost(storage: Storage) -> Iterator[Finding]:
+    """Yield a finding if acknowledged events were lost."""
     if storage.loss:
         yield Finding("acknowledged", "events", storage.loss.told)
 
 
 def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
+    """Check that the cuts of a stream are in order and do not overlap."""
     before: Segment | None = None
     for cut in seen.cuts.values():
         if cut.start > cut.end:
@@ -108,7 +110,7 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
 
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """The event shown for a duplicate exists, is visible itself, and belongs to the same session."""
+    """Check that the event shown for a duplicate exists, is visible itself, and belongs to the same session."""
     events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():
@@ -195,7 +197,7 @@ def _grip_problem(grip: Grip, events: dict[EventId, Event], seen: _Seen) -> str:
 
 
 def _terms_upwards(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """A period's term set includes those of its children."""
+    """Check that a period's term set includes those of its children."""
     periods = [n for n in seen.nodes if level_of(n) is not TocLevel.SEGMENT]
     for node_id in periods:
         below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())

@@ -17,7 +17,7 @@ _FILES, _TODO = 12, 6
 _READ = 4000
 #: Characters of a request that may be shown.
 _SHOWN = 300
-#: A sentence of so many words says something.
+#: Least number of words of a sentence that is worth showing.
 _WORDS = 3
 
 #: Messages of a conversation: by whom, and of which type.
@@ -159,7 +159,7 @@ def request_of(event: Event) -> Words | None:
 
 
 def _tells(request: str) -> bool:
-    """Whether a request describes the work: more than "commit", "yes", a number to choose, or a client's command."""
+    """Return whether a request describes the work: more than "commit", "yes", a number to choose, or a client's command."""
     if request.startswith("/") and " " not in request:
         return False
     # Some scripts write no spaces between words.
@@ -175,7 +175,7 @@ def _answers(event: Event) -> bool:
 
 
 def _question(events: Sequence[Event]) -> Words | None:
-    """The question that ends the agent's last message, courtesies aside."""
+    """Return the question that ends the agent's last message, courtesies aside."""
     event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
     if event is None or event.role is Role.USER or not event.text.rstrip().endswith(("?", "？", "؟")):
         return None
@@ -186,7 +186,7 @@ def _question(events: Sequence[Event]) -> Words | None:
 
 
 def _closing(events: Sequence[Event]) -> Words | None:
-    """The first sentence of substance of the agent's last message."""
+    """Return the first sentence of substance of the agent's last message."""
     for event in reversed(events):
         if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or event.metadata.get("record"):
             continue
@@ -199,7 +199,7 @@ def _closing(events: Sequence[Event]) -> Words | None:
 
 
 def _inside(file: str, directory: str) -> str:
-    """A file as it is called from the directory that was worked in; one elsewhere by its last two names."""
+    """Return a file as it is called from the directory that was worked in; one elsewhere by its last two names."""
     base = directory.rstrip("/") + "/"
     return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
 

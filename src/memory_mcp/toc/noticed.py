@@ -22,11 +22,11 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.records import Stated
 from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, words_pattern
 
-#: Changes from which the store is searched through again: to read so many nodes one by one takes as long.
+#: Number of changes from which all nodes are read again, which takes as long as reading this many one by one.
 _MANY = 2000
 #: A term in more statements of a project than this is too common to compare by.
 _COMMON = 200
-#: How long a reader waits for another thread that is at it (seconds): a step takes milliseconds.
+#: Longest wait of a reader for another thread that is following changes (seconds); a step takes milliseconds.
 _PATIENCE = 0.3
 
 _SAYS = frozenset((EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.NOTE))
@@ -138,7 +138,7 @@ class Contradictions:
                 self._known.pairs[older.number, newer.number] = (older, newer)
 
     def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Whether two passing remarks are from different days."""
+        """Return whether two passing remarks are from different days."""
         passing = older.claim.passing or newer.claim.passing
         return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
 

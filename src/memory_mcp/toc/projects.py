@@ -131,7 +131,7 @@ class Projects:
 
 
 def _under(node: TocNode, project: str) -> TocNode:
-    """A segment's node as that of another project."""
+    """Return a segment's node as that of another project."""
     bullets = tuple(replace(b, project=project) for b in node.bullets)
     return replace(node, projects=(project,) if project else (), bullets=bullets, version=node.version + 1)
 

@@ -6,7 +6,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import EXTRACTIVE, MemoryKind, TocNode
 
-#: A segment of at most so many events is short: a quarter of those of real coding sessions, where half have over 18.
+#: Most events of a short segment: a quarter of the segments of real coding sessions are short, and half have over 18.
 SHORT = 8
 #: Up to this many children are all shown; fewer short ones than this are not folded.
 SHOWN, LEAST = 8, 3

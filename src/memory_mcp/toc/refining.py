@@ -17,7 +17,7 @@ from memory_mcp.storage.base import Storage
 LEAST_EVENTS, LEAST_TOKENS = 8, 500
 #: A day with one such segment has that segment's text.
 LEAST_SEGMENTS = 2
-#: So many days before a request a segment may lie to be counted with it.
+#: Days before a request within which segments are counted with it.
 RECENT_DAYS = 7
 #: Name of a project's request among the stored marks, before the project; its value is UTC milliseconds.
 _REQUEST = "refine:"

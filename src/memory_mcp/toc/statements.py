@@ -73,9 +73,9 @@ _RULES = {
     MemoryKind.PREFERENCE: (1, "preference"),
     MemoryKind.PROCEDURE: (3, "procedure"),
 }
-#: Rank and name of what is open, the ranks of what is to hold further, and of what came of it.
+#: Rank and name of open items, the ranks of statements that stay valid, and the ranks of results.
 _OPEN, _HOLDS, _CAME = (2, "open"), (0, 1, 3), (4, 5, 6)
-#: Characters by which a statement is known in a title.
+#: Characters of a statement by which it is recognized in a title.
 _SAME = 40
 _RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
 # Words that announce something to the summarizer, and here would call a plan open and a comparison a decision.
@@ -178,7 +178,7 @@ def todo_of(doings: Doings) -> str:
 
 
 def files_of(doings: Doings) -> str:
-    """The files that were changed; "" for none."""
+    """Return the files that were changed; "" for none."""
     return f"files: {_listed(doings.files[:_FILES])}" if doings.files else ""
 
 
@@ -196,7 +196,7 @@ def outcome_of(node: TocNode) -> str:
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
-    """A statement as a line of a list, with its citation."""
+    """Return a statement as a line of a list, with its citation."""
     told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told
 
@@ -206,17 +206,17 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def is_title(text: str, name: str) -> bool:
-    """Whether a statement only repeats the title."""
+    """Return whether a statement only repeats the title."""
     return len(text) <= len(name) + 1 and text.casefold().startswith(name.rstrip("…").casefold())
 
 
 def title_of(title: str) -> str:
-    """The headline of a node's title: without its date, and without the terms behind it."""
+    """Return the headline of a node's title: without its date, and without the terms behind it."""
     return without_date(title).partition(SEPARATOR)[0].strip() or title
 
 
 def by(speaker: str) -> str:
-    """A speaker behind a label, in brackets; "" for none."""
+    """Return a speaker behind a label, in brackets; "" for none."""
     return f" ({speaker})" if speaker else ""
 
 
@@ -226,7 +226,7 @@ def quoted(text: str, width: int = QUOTED) -> str:
 
 
 def named(name: str) -> str:
-    """A recorded name on one line, without anything that could pass for the words that follow it; "" for none."""
+    """Return a recorded name on one line, without anything that could pass for the words that follow it; "" for none."""
     return _plain(name)[:_NAME]
 
 

@@ -78,7 +78,7 @@ def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, S
 
 
 def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
-    """The grip of a later statement that contradicts this one; "" for none."""
+    """Return the grip of a later statement that contradicts this one; "" for none."""
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""
 

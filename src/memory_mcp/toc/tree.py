@@ -193,7 +193,7 @@ class Tree:
         )
 
     def outline(self, project: str | None = None) -> Outline:
-        """The shape of the tree for a scope."""
+        """Return the shape of the tree for a scope."""
         return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
@@ -224,7 +224,7 @@ class Tree:
         return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
 
     def _begin(self, level: TocLevel, ms: int) -> int:
-        """The start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
+        """Return the start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
         day = self._calendar.local(ms).date()
         if level is TocLevel.WEEK:
             day = day.fromordinal(day.toordinal() - day.weekday())
@@ -235,7 +235,7 @@ class Tree:
         return self._calendar.midnight(day)
 
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
-        """The scope's segments that are filed under a node and touch the scope's window, in time order."""
+        """Return the scope's segments that are filed under a node and touch the scope's window, in time order."""
         if node_id == ROOT:
             return self._storage.toc.segments_in(scope)
         if level_of(node_id) is TocLevel.SEGMENT:
@@ -262,7 +262,7 @@ class Tree:
         return self.outline(scope.project).count(first, after) if first < after else 0
 
     def reaches(self, node_id: NodeId, window: TimeWindow | None) -> bool:
-        """Whether a segment filed under a period may reach into the window: also one that began on the evening before."""
+        """Return whether a segment filed under a period may reach into the window: also one that began on the evening before."""
         if window is None:
             return True
         own = self._calendar.window(node_id)
@@ -291,7 +291,7 @@ class Tree:
         return up[::-1]
 
     def context(self, segment: Segment, project: str | None = None) -> Context:
-        """The overlap before a segment and the periods above it."""
+        """Return the overlap before a segment and the periods above it."""
         cuts = self._storage.toc.cuts([segment.stream])[segment.stream]
         place = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
         previous = self._storage.events.in_segment(cuts[place - 1]) if place else []
@@ -329,7 +329,7 @@ class Tree:
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
-        """The root's document frequencies."""
+        """Return the root's document frequencies."""
         return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
@@ -337,12 +337,12 @@ class Tree:
         return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
 
     def pending_from(self) -> int | None:
-        """The event number behind which events are not yet in the tree; None when all are."""
+        """Return the event number behind which events are not yet in the tree; None when all are."""
         done = self._fact("derived", lambda: self._storage.outbox.checkpoint("deriver"))
         return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
-        """A period from one project's segments; kept per node, project and build: versions begin again after a drop."""
+        """Return a period from one project's segments; kept per node, project and build: versions begin again after a drop."""
         key = (project, stored.node_id, stored.built)
         with self._lock:
             if key in self._kept:

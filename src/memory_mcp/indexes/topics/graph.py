@@ -67,7 +67,7 @@ class TopicGraph:
     profiles: Callable[[], Profiles]
 
     def tells(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Whether it has one of some segments (keys), or `holds` is true of a name in it."""
+        """Return whether it has one of some segments (keys), or `holds` is true of a name in it."""
         if np.isin(self.rows.lo, np.array(sorted(segments), dtype=np.uint64)).any():
             return True
         names = [one for n in self.names for one in (n.whole, *n.by_project.values())]
@@ -142,7 +142,7 @@ class TopicGraph:
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
-        """Return a topic, or the one it was merged into; NotFound if the view has no segment of it."""
+        """Return a topic, or the one it was merged into; raises NotFound if the view has no segment of it."""
         level, place, shares = self._find(topic_id, view)
         return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
@@ -199,7 +199,7 @@ class TopicGraph:
         return in_force(self.labels, own)
 
     def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
-        """Whether another topic or area of a scope has this label, given or of its own."""
+        """Return whether another topic or area of a scope has this label, given or of its own."""
         wanted = folded(label)
         return any(
             folded(said) == wanted

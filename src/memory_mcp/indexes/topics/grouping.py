@@ -104,7 +104,7 @@ def _settled(rows: Rows, found: Array) -> Array:
 
 
 def _numbered(found: Array) -> Array:
-    """Number topics by size, ties by first segment; -1 for those that are too small."""
+    """Return number topics by size, ties by first segment; -1 for those that are too small."""
     numbers, first, sizes = np.unique(found, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
     new = np.full(int(found.max()) + 2, -1, dtype=np.int32)

@@ -97,7 +97,7 @@ class TopicKeeper:
         self.last_rebuild_secs: float | None = None
 
     def graph(self) -> TopicGraph:
-        """Return the graph with all changes placed; IndexUnreadable with the reason if there is none."""
+        """Return the graph with all changes placed; raises IndexUnreadable with the reason if there is none."""
         with self._lock:
             self._look()
             if self._graph is None:
@@ -254,7 +254,7 @@ class TopicKeeper:
         return embedder.embed([d.gist for d in documents])
 
     def due(self) -> bool:
-        """Whether a grouping is due: there is none, it was made otherwise, or too much has changed since.
+        """Return whether a grouping is due: there is none, it was made otherwise, or too much has changed since.
 
         Loads only a manifest of some hundred bytes.
         """

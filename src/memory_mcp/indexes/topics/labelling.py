@@ -51,7 +51,7 @@ class Unnamed:
         return f"{digest(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
 
     def was_asked(self, asked_from: str) -> bool:
-        """Whether a label was requested before on this basis."""
+        """Return whether a label was requested before on this basis."""
         source, _, scopes = asked_from.partition("-")
         return scopes == self._scopes and holds(source, self.name)
 
@@ -88,7 +88,7 @@ class Labeller:
         return TopicMaterial(project, topic.label, topic.keywords, titles)
 
     def is_taken(self, due: Unnamed, label: str) -> bool:
-        """Whether another topic of one of the scopes has this label."""
+        """Return whether another topic of one of the scopes has this label."""
         graph = self._graph()
         return graph is not None and any(graph.taken(label, project, due.topic_id) for project in due.scopes)
 
@@ -109,7 +109,7 @@ class Labeller:
             return None
 
     def _still(self, graph: TopicGraph, due: Unnamed) -> bool:
-        """Whether a topic is unchanged in all of the scopes."""
+        """Return whether a topic is unchanged in all of the scopes."""
         try:
             found = [graph.topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
         except NotFound:

@@ -39,7 +39,7 @@ def source_of(name: Name) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def holds(source: str, name: Name) -> bool:
-    """Whether a topic still has most of the words behind a source."""
+    """Return whether a topic still has most of the words behind a source."""
     wanted = [source[i : i + _DIGITS] for i in range(0, len(source), _DIGITS)]
     there = _hashes(name.label, name.keywords)
     return sum(one in there for one in wanted) >= _KEPT * len(wanted)

@@ -140,7 +140,7 @@ class Level:
         return found
 
     def is_named(self, shares: Shares, text: str) -> bool:
-        """Whether a text names a topic: some topic's segments hold its words, and not everyone's or no one's do."""
+        """Return whether a text names a topic: some topic's segments hold its words, and not everyone's or no one's do."""
         held = self._read(shares, text)[0].by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
         return bool(held.max(initial=0.0) >= _NAMES)
 

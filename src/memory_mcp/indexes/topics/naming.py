@@ -25,7 +25,7 @@ from memory_mcp.summarize.titles import headline, without_date
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
 _FLOOR = 0.03
-#: What naming counts where others do it as often: in a store about one thing all topics are about that.
+#: Weight of a word that other topics name as often: in a store about one subject all topics are about it.
 _ANYHOW = 0.3
 #: How sharply rarity of a word in the language counts, as in titles.
 _RARITY = 0.5
@@ -205,7 +205,7 @@ def _covered(parts: Iterable[Item]) -> frozenset[int]:
 
 
 def _repeats(item: Item, others: Sequence[Item]) -> bool:
-    """Whether a term contains another or is contained: `trailers.Parse` beside trailers."""
+    """Return whether a term contains another or is contained: `trailers.Parse` beside trailers."""
     text = item.shown.casefold()
     return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
 

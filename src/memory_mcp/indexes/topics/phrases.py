@@ -23,8 +23,8 @@ _EDGE = 0.12
 _ADVERB, _TAILS = "ly", ("ly", "ed")
 #: Words that tell less than this are poor terms alone, as adverbs and participles are; what is left of their worth.
 _DULL, _ALONE = 0.2, 0.6
-#: A phrase whose best word never stands in it, what is added when that word stands nowhere else, and what each word after
-#: the second leaves.
+#: Factors on the value of a phrase: if its best word never occurs in it, the addition if that word occurs nowhere else, and
+#: for each word after the second.
 _APART, _TOGETHER, _LONGER = 0.55, 0.9, 0.85
 #: A pair of ideographs belongs to a word when this share of the documents has it.
 _SUPPORT = 0.12

@@ -42,7 +42,7 @@ class Rows:
     vectors: Array
 
     def __len__(self) -> int:
-        """Number of segments."""
+        """Return number of segments."""
         return len(self.lo)
 
     @property

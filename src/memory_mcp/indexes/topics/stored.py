@@ -44,7 +44,7 @@ def write(directory: Path, graph: Stored) -> dict[str, Checked]:
 
 
 def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored:
-    """Return what `write` wrote; IndexUnreadable when the files have changed."""
+    """Return what `write` wrote; raises IndexUnreadable when the files have changed."""
     if set(files) != {_ROWS, _FACTS}:
         raise IndexUnreadable("the manifest of the index names other files than it has")
     contents = Contents(directory, files, scratch)

@@ -44,7 +44,7 @@ class Rows:
     graph: Graph | None = None
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return number of documents."""
         return len(self.place)
 
     @classmethod

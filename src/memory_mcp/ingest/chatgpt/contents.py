@@ -65,7 +65,7 @@ def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -
 
 
 def text_of(content: Mapping[str, object]) -> str:
-    """The readable text of a content of any kind; pictures and sound are named, never quoted."""
+    """Return the readable text of a content of any kind; pictures and sound are named, never quoted."""
     parts = content.get("parts")
     if isinstance(parts, list):
         return "\n".join(filter(None, map(_part, parts)))

@@ -75,7 +75,7 @@ def as_list(value: object) -> list[object]:
 
 
 def as_mappings(value: object) -> list[Mapping[str, object]]:
-    """The items of `value` as mappings (see `as_mapping`) if it is a list, else none."""
+    """Return the items of `value` as mappings (see `as_mapping`) if it is a list, else none."""
     return [as_mapping(item) for item in as_list(value)]
 
 
@@ -109,7 +109,7 @@ def plain(block: Mapping[str, object]) -> str:
 
 
 def call_text(name: str, arguments: object) -> str:
-    """A tool call for people: `Bash: go test ./...`, then the other arguments, one a line."""
+    """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line."""
     given = as_mapping(arguments)
     if name == "TodoWrite" and isinstance(given.get("todos"), list):
         return "\n".join(["TodoWrite:", *map(_todo, given["todos"])])  # type: ignore[call-overload]
@@ -129,7 +129,7 @@ def call_metadata(name: str, arguments: object) -> dict[str, str]:
 
 
 def result_text(content: object, fallback: object) -> str:
-    """A tool result's text: of a string or of blocks, without wrappers; `fallback` when the message has none."""
+    """Return a tool result's text: of a string or of blocks, without wrappers; `fallback` when the message has none."""
     parts = [plain(block) for block in as_blocks(content)]
     text = "\n".join(part for part in parts if part) or as_text(fallback)
     text = without_ansi(without_reminders(text))
@@ -152,7 +152,7 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
 
 
 def _ended_well(told: Mapping[str, object]) -> bool:
-    """A shell's details without an error: the client reports every other status as one."""
+    """Return a shell's details without an error: the client reports every other status as one."""
     unclear = ("interrupted", "backgroundTaskId", "returnCodeInterpretation", "status")
     return "stdout" in told and "interrupted" in told and not any(told.get(k) for k in unclear)
 

@@ -61,7 +61,7 @@ class ClaudeCodeImporter(ClientImporter):
 
 
 def _is_own(value: dict[str, object]) -> bool:
-    """Whether a record is Claude Code's: forks of other clients have its envelope around messages of their own form."""
+    """Return whether a record is Claude Code's: forks of other clients have its envelope around messages of their own form."""
     kind = as_text(value.get("type"))
     if kind in _KINDS:
         return True

@@ -151,7 +151,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
 
 
 def _content_id(record: Mapping[str, object]) -> str:
-    """An id for a record without one, the same in every file that holds it."""
+    """Return an id for a record without one, the same in every file that holds it."""
     message = as_mapping(record.get("message"))
     content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
     text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)

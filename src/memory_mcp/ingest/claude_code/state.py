@@ -104,7 +104,7 @@ class State:
         return "" if text in self.delivered else text
 
     def thread_of(self, record: dict[str, object]) -> str:
-        """The subagent a record belongs to: its id, else the id of the record its chain began with; "" outside."""
+        """Return the subagent a record belongs to: its id, else the id of the record its chain began with; "" outside."""
         agent = as_text(record.get("agentId"))
         if record.get("isSidechain") is not True:
             return agent or self.file_agent

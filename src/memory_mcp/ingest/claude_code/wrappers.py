@@ -56,14 +56,14 @@ def unwrap(text: str) -> Said:
 
 
 def without_reminders(text: str) -> str:
-    """A tool's output without the reminders that the client hangs on its end."""
+    """Return a tool's output without the reminders that the client hangs on its end."""
     while (shorter := text.rstrip()).endswith(_REMINDER_END) and (start := shorter.rfind(_REMINDER)) >= 0:
         text = shorter[:start].rstrip()
     return text
 
 
 def without_ansi(text: str) -> str:
-    """A terminal's text without its colours and titles."""
+    """Return a terminal's text without its colours and titles."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 

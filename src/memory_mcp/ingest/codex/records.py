@@ -73,7 +73,7 @@ _SCREEN = frozenset(
 )
 
 
-#: A fork begins with what its ancestor held, written within so many milliseconds.
+#: A fork begins with the records of its ancestor, written within this many milliseconds.
 _COPYING = 1000
 
 
@@ -88,7 +88,7 @@ class _Fork:
         self._since: int | None = None
 
     def holds(self, kind: str, told: Mapping[str, object], time: int | None) -> bool:
-        """Whether a record was taken over."""
+        """Return whether a record was taken over."""
         if kind == "session_meta":
             own = as_text(told.get("id")) or as_text(told.get("session_id"))
             self._own = self._own or own

@@ -78,18 +78,18 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
 
 
 def directory_of(content: object) -> str:
-    """The directory that the client's own first words name; "" when they name none."""
+    """Return the directory that the client's own first words name; "" when they name none."""
     found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
     return (found[1] or found[2]).strip() if found else ""
 
 
 def recap(text: str) -> str:
-    """A summary of the conversation so far, without the client's sentences that introduce it."""
+    """Return a summary of the conversation so far, without the client's sentences that introduce it."""
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
 def summary_of(item: Mapping[str, object]) -> str:
-    """The readable part of a reasoning item."""
+    """Return the readable part of a reasoning item."""
     blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
     return "\n".join(filter(None, (as_text(block.get("text")) for block in blocks)))
 

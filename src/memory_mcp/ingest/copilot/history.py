@@ -65,7 +65,7 @@ class _Times:
                 self._calls[call_id] = time
 
     def of(self, part: Part) -> int | None:
-        """The time of the next part, behind that of the one before it."""
+        """Return the time of the next part, behind that of the one before it."""
         own = None
         if key := part.metadata.get("tool_use_id", ""):
             own = self._calls.get(key)

@@ -21,7 +21,7 @@ _OUTPUTS = ("output", "contents", "content", "result", "answer", "message")
 
 
 def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
-    """The parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
+    """Return the parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
     text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
     if bubble.get("type") == USER:
         chosen = [as_mapping(as_mapping(f).get("uri")) for f in as_list(as_mapping(bubble.get("context")).get("fileSelections"))]
@@ -43,7 +43,7 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
 
 
 def _tool(told: Mapping[str, object]) -> Sequence[Part]:
-    """A call and its result, which Cursor keeps in one record."""
+    """Return a call and its result, which Cursor keeps in one record."""
     name, call_id = as_text(told.get("name")), as_text(told.get("toolCallId"))
     if not name:
         return []

@@ -103,7 +103,7 @@ class Conversations:
         return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
 
     def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
-        """The conversations of the panel of older clients, which give no times of their own."""
+        """Yield the conversations of the panel of older clients, which give no times of their own."""
         tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):

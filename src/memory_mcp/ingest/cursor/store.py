@@ -54,7 +54,7 @@ class Store:
         return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {CHATS}")[0][0]) if CHATS in self.tables else 0
 
     def changed(self, above: int) -> dict[str, int]:
-        """The conversations that have rows above a position, and the lowest such row of each, in their order."""
+        """Return the conversations that have rows above a position, and the lowest such row of each, in their order."""
         if CHATS not in self.tables:
             return {}
         sql = f"""
@@ -67,13 +67,13 @@ SELECT composer, min(row) FROM (
         return {str(composer): int(row) for composer, row in self.rows(sql, [above, above])}
 
     def bubbles(self, composer: str, above: int) -> set[str]:
-        """The ids of a conversation's messages that were written above a position."""
+        """Return the ids of a conversation's messages that were written above a position."""
         start = f"bubbleId:{composer}:"
         sql = f"SELECT substr(key, ?) FROM {CHATS} WHERE key >= ? AND key < ? AND rowid > ?"
         return {str(row[0]) for row in self.rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
 
     def names(self) -> set[str]:
-        """The ids of all conversations that have messages."""
+        """Return the ids of all conversations that have messages."""
         if CHATS not in self.tables:
             return set()
         sql = f"""
@@ -83,7 +83,7 @@ SELECT DISTINCT substr(key, 10, instr(substr(key, 10), ':') - 1) FROM {CHATS} WH
 
 @contextmanager
 def open_store(file: Path) -> Iterator[Store]:
-    """A database for reading; OSError when it cannot be."""
+    """A database for reading; raises OSError when it cannot be."""
     with ExitStack() as stack:
         place, how = _place(file, stack)
         try:
@@ -116,7 +116,7 @@ def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
 
 
 def as_text(value: object) -> str:
-    """A stored value as text: values are kept as text or as its bytes."""
+    """Return a stored value as text: values are kept as text or as its bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else ""

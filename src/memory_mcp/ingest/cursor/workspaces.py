@@ -58,7 +58,7 @@ class Workspaces:
         )
 
     def folder_of(self, slug: str) -> str:
-        """The folder that a transcript's place is named after; "" when none of those the editor knows is."""
+        """Return the folder that a transcript's place is named after; "" when none of those the editor knows is."""
         return next((folder for _, folder in self._folders() if slug_of(folder) == slug), "")
 
     def _from_workspaces(self) -> dict[str, Place]:

@@ -21,7 +21,7 @@ _SAID = re.compile(r"working in the (?:following )?director(?:y|ies):\s*(?:-\s+)
 
 
 def folder_of(file: Path) -> Path:
-    """The folder that belongs to a session's project, by the name of the folder above it."""
+    """Return the folder that belongs to a session's project, by the name of the folder above it."""
     for folder in file.parents:
         if folder.name == "chats":
             return folder.parent
@@ -43,13 +43,13 @@ def directory_of(file: Path, project_hash: str) -> str:
 
 
 def directory_said(text: str) -> str:
-    """The directory that the client's own first words name; "" when they name none."""
+    """Return the directory that the client's own first words name; "" when they name none."""
     match = _SAID.search(text)
     return match[1] if match else ""
 
 
 def sessions_beside(log: Path) -> frozenset[str]:
-    """The beginnings (8 characters) of the ids of sessions that have a file of their own beside a log of prompts."""
+    """Return the beginnings (8 characters) of the ids of sessions that have a file of their own beside a log of prompts."""
     try:
         names = [entry.stem for entry in (log.parent / "chats").iterdir()]
     except OSError:

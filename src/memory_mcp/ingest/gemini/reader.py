@@ -50,7 +50,7 @@ def session_files(path: Path) -> Iterator[Path]:
 
 
 def is_session(file: Path, beginning: bytes) -> bool:
-    """Whether a file is a session in the client's form, or its log of prompts."""
+    """Return whether a file is a session in the client's form, or its log of prompts."""
     if file.name == LOG:
         return any({"sessionId", "messageId", "message"} <= value.keys() for value in first_values(beginning))
     if file.suffix == ".json":
@@ -62,7 +62,7 @@ def is_session(file: Path, beginning: bytes) -> bool:
 
 
 def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """The reads of a session in any of the client's forms."""
+    """Yield the reads of a session in any of the client's forms."""
     if file.suffix != ".json" or file.name == LOG:
         yield from read_growing(reading, file, offset, report)
         return

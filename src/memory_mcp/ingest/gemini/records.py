@@ -170,7 +170,7 @@ class GeminiReading(Reading):
         return Given([*told, Told(source_id, (part,), time)])
 
     def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
-        """Whether words from before a summary are repeated after it under another id."""
+        """Return whether words from before a summary are repeated after it under another id."""
         key = content_id(who, text.strip())
         first = self._words.setdefault(key, source_id)
         _bound(self._words)
@@ -217,7 +217,7 @@ class GeminiReading(Reading):
 
 
 def response_text(answer: Mapping[str, object]) -> str:
-    """The text of a function's response."""
+    """Return the text of a function's response."""
     response = as_mapping(answer.get("response"))
     for key in ("output", "error", "content"):
         if key in response:

@@ -65,7 +65,7 @@ class Hooks(Protocol):
 
 
 def told_in(payload: str) -> Mapping[str, object]:
-    """The object that a payload is; Malformed when it is something else."""
+    """Return the object that a payload is; raises Malformed when it is something else."""
     told = parsed(payload)
     if not isinstance(told, Mapping):
         raise Malformed("not a JSON object")

@@ -16,7 +16,7 @@ _COMMAND = "hook claude-code"
 
 
 def doubled(home: Path, project: Path | None = None) -> list[Path]:
-    """The settings files that name our hook although the plugin is on; none when one of the two is off.
+    """Return the settings files that name our hook although the plugin is on; none when one of the two is off.
 
     `home` is the user's folder, `project` the one in which the client is started. What cannot be read counts as empty.
     """
@@ -39,7 +39,7 @@ def _settings(file: Path) -> Mapping[str, object]:
 
 
 def _commands(settings: Mapping[str, object]) -> Iterator[str]:
-    """The command line of every hook."""
+    """Yield the command line of every hook."""
     for groups in as_mapping(settings.get("hooks")).values():
         for group in as_mappings(groups):
             for hook in as_mappings(group.get("hooks")):

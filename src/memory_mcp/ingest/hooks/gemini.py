@@ -51,7 +51,7 @@ class GeminiHooks:
 
 
 def _answer(told: Mapping[str, object]) -> dict[str, object]:
-    """A tool's answer as its model was given it: in the model's own form, a text or parts with texts."""
+    """Return a tool's answer as its model was given it: in the model's own form, a text or parts with texts."""
     if error := as_mapping(told.get("error")):
         message = as_text(error.get("message")) or answer_text(told.get("llmContent"))
         return {"hook_event_name": "PostToolUseFailure", "error": message}

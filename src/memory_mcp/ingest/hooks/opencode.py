@@ -82,5 +82,5 @@ def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, 
 
 
 def _named(envelope: Envelope, name: str, time: object) -> Envelope:
-    """The envelope under the id and at the time that opencode gave."""
+    """Return the envelope under the id and at the time that opencode gave."""
     return at_time(replace(envelope, name=name or envelope.name), time)

@@ -21,7 +21,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 def is_exported(beginning: str) -> bool:
-    """Whether a file that begins so is a day of an export."""
+    """Return whether a file that begins so is a day of an export."""
     return beginning.removeprefix("\ufeff").replace("\r\n", "\n").startswith(MARK)
 
 
@@ -68,7 +68,7 @@ def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[s
 
 
 def _block(grip: str) -> str:
-    """A grip's id as a block may be called: letters, digits and hyphens."""
+    """Return a grip's id as a block may be called: letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", grip)
 
 
@@ -84,7 +84,7 @@ def escaped(text: str) -> str:
 
 
 def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
-    """The messages of a day: the number of the line each begins on, its form (None when it is broken), and that line.
+    """Yield the messages of a day: the number of the line each begins on, its form (None when it is broken), and that line.
 
     Lines end with their line feed alone. What else stands there is the reader's own and is passed over.
     """

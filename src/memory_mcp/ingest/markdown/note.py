@@ -77,7 +77,7 @@ def _bare(text: str) -> str:
 
 
 def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
-    """The sections of a note; `first` is the number of the first of `lines`. A heading without words joins the next."""
+    """Yield the sections of a note; `first` is the number of the first of `lines`. A heading without words joins the next."""
     path: list[tuple[int, str]] = []
     now, fence = Section((), first), ""
     for number, line in enumerate(lines, first):
@@ -111,7 +111,7 @@ def time_of(text: str) -> int | None:
 
 
 def day_of(text: str) -> int | None:
-    """The noon of the day that a heading or a file's name begins with; None when it begins with none."""
+    """Return the noon of the day that a heading or a file's name begins with; None when it begins with none."""
     day = _DATED.match(text.strip().strip("[]"))
     return _noon(day) if day else None
 

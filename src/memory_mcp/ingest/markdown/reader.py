@@ -116,7 +116,7 @@ def _is_exported(file: Path) -> bool:
 
 
 def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
-    """The events of a day; a message that was changed beyond reading is counted."""
+    """Yield the events of a day; a message that was changed beyond reading is counted."""
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:
         for number, form, line in messages(stream):
             report.lines += 1
@@ -171,7 +171,7 @@ class _Note:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """The notes below a folder; a folder that cannot be listed is given too, so that it counts as unreadable."""
+    """Yield the notes below a folder; a folder that cannot be listed is given too, so that it counts as unreadable."""
     closed: list[Path] = []
     for folder, folders, names in os.walk(path, onerror=lambda error: closed.append(Path(error.filename))):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
@@ -220,7 +220,7 @@ def _is_vault(folder: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def _kind_of(folder: Path) -> tuple[bool, bool]:
-    """Whether a folder is inside a notes program's, and whether it is inside a source tree."""
+    """Return whether a folder is inside a notes program's, and whether it is inside a source tree."""
     if _is_vault(folder):
         return True, False
     if any((folder / name).is_file() for name in _CODE):

@@ -127,7 +127,7 @@ def prompt_of(parts: Parts) -> str:
 
 
 def is_finished(info: Mapping[str, object]) -> bool:
-    """Whether nothing more is written into a message."""
+    """Return whether nothing more is written into a message."""
     done = as_mapping(info.get("time")).get("completed")
     return info.get("role") != "assistant" or done is not None or "error" in info
 

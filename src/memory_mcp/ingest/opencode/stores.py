@@ -20,7 +20,7 @@ HEADER = b"SQLite format 3\0"
 _DEEPEST = 10
 #: Longest file of a part or message that is read, bytes.
 _LONGEST = 64 * 1024 * 1024
-#: A message is passed for good when so much was written after it (milliseconds): another process may still add beside it.
+#: A message is final when another was written this long after it (milliseconds): another process may still add parts.
 _SETTLED = 10_000
 _MESSAGES = "SELECT id, session_id, time_created, data FROM message WHERE time_created > ? ORDER BY time_created, id"
 _LATER = "SELECT 1 FROM message WHERE session_id = ? AND time_created > ? LIMIT 1"
@@ -44,9 +44,9 @@ class Stored:
 
 
 def iter_database(file: Path, position: int, written: int) -> Iterator[Stored]:
-    """The messages created behind a position (UTC milliseconds) of a database last written at `written`.
+    """Yield the messages created behind a position (UTC milliseconds) of a database last written at `written`.
 
-    OSError when it cannot be read.
+    Raises OSError when it cannot be read.
     """
     try:
         with closing(_connect(file)) as con:
@@ -56,7 +56,7 @@ def iter_database(file: Path, position: int, written: int) -> Iterator[Stored]:
 
 
 def message_file(file: Path) -> Stored | None:
-    """A message and its parts by its file; None when it is no message."""
+    """Return a message and its parts by its file; None when it is no message."""
     info = _object(file)
     if info is None or not as_text(info.get("role")):
         return None
@@ -125,7 +125,7 @@ class _Folder:
         return sorted(path.name for path in self._of.glob("*.json"))
 
     def parts(self, message: str) -> Parts:
-        """A message's parts, in their order."""
+        """Return a message's parts, in their order."""
         folder = self._root / "part" / message
         if not folder.is_dir():
             folder = self._root / "part" / self._session / message
@@ -133,7 +133,7 @@ class _Folder:
         return [(key, part) for key, part in found if part is not None]
 
     def whose(self) -> Whose:
-        """The session that the messages belong to."""
+        """Return the session that the messages belong to."""
         info = self._info(self._session)
         first = next((n for n in self.messages() if (_object(self._of / n) or {}).get("role") == "user"), "")
         prompt = prompt_of(self.parts(Path(first).stem)) if first else ""
@@ -147,7 +147,7 @@ class _Folder:
 
 
 def _root(parent: str, parent_of: Callable[[str], str]) -> str:
-    """The session at the top; "" when there is no parent."""
+    """Return the session at the top; "" when there is no parent."""
     for _ in range(_DEEPEST):
         above = parent_of(parent) if parent else ""
         if not above:

@@ -90,7 +90,7 @@ class FieldMatch:
 
 
 def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
-    """Return fields by name, all for None or an empty list; InvalidQuery for an unknown name."""
+    """Return fields by name, all for None or an empty list; raises InvalidQuery for an unknown name."""
     known = {f.value: f for f in FIELDS}
     for name in names or ():
         if name not in known:
@@ -99,7 +99,7 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
 
 
 def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int) -> Weighted:
-    """Return a query's terms with IDF weights over the scope's segments; InvalidQuery for an empty query."""
+    """Return a query's terms with IDF weights over the scope's segments; raises InvalidQuery for an empty query."""
     found = query_terms(text)
     if not found:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")

@@ -45,13 +45,13 @@ class NodeSearch:
         self._tree = tree
 
     def weigh(self, text: str, project: str | None) -> Weighted:
-        """Return the query with weights from the scope's document frequencies; InvalidQuery for an empty one."""
+        """Return the query with weights from the scope's document frequencies; raises InvalidQuery for an empty one."""
         return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
 
     def search_node(
         self, node_id: NodeId, text: str, fields: Sequence[str] | None, limit: int, project: str | None
     ) -> tuple[TocNode, list[FieldMatch]]:
-        """Return a node and the matches in its own fields, best first; NotFound for an unknown node."""
+        """Return a node and the matches in its own fields, best first; raises NotFound for an unknown node."""
         _check_limit(limit)
         chosen = parse_fields(fields)
         query = self.weigh(text, project)

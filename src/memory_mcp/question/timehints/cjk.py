@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.question.timehints.windows import DAY, SECONDS, Windows
 
-#: A text of so many times that are none is no question.
+#: Number of false times from which a text is no question.
 _MOST_BLOCKED = 8
 _YEAR_MS = 364 * 86_400_000
 _HAS_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")

@@ -65,7 +65,7 @@ class Points(ABC):
         """Return one day or period after a leading word ("" for none); None for an impossible date."""
 
     def _inner(self, i: int, lead: str) -> Found | None:
-        """The period that a part of it is said about: the end of (last month)."""
+        """Return the period that a part of it is said about: the end of (last month)."""
         if lead in INSIDE:
             return None
         while i < len(self._text) and self._text[i] in " -":
@@ -73,14 +73,14 @@ class Points(ABC):
         return self.point(i, "inside in" if lead in PLAIN_LEADS else "inside")
 
     def _at_clock(self, day: Found) -> Found:
-        """A day with the time behind it, if it is one day and there is one."""
+        """Return a day with the time behind it, if it is one day and there is one."""
         m = self._words.clock.match(self._text, day.end)
         if not m or day.at_ms is not None or self._on.unit(day.window) != "day":
             return day
         return self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
 
     def _clock(self, m: re.Match[str], date: dt.date, day: Found) -> Found:
-        """A clock time on a date: a minute, an hour where no minute is said, two around it."""
+        """Return a clock time on a date: a minute, an hour where no minute is said, two around it."""
         text = (m["clock"] or m["hour"]).lower().replace(" ", "")
         hour, _, minute = re.sub("[^0-9:]", "", text).partition(":")
         hours = 12 if text in self._words.noons else int(hour)
@@ -149,7 +149,7 @@ class Points(ABC):
         return self._on.days(dt.date(year, month, first), dt.date(year, month, last) + DAY)
 
     def _nth_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """The first week of March, the last Friday of December, the second half of 2025."""
+        """Return the first week of March, the last Friday of December, the second half of 2025."""
         whole, unit = self._inner(m.end(), lead), m["u"].lower()
         number = self._words.ordinals[m["n"].lower()]
         weekday = self._words.weekdays.get(unit)
@@ -213,7 +213,7 @@ class Points(ABC):
         return self._on.week(int(m["y"] or year), int(m["k"]))
 
     def _week_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """The week of May 5; the weekend of a Saturday or Sunday."""
+        """Return the week of May 5; the weekend of a Saturday or Sunday."""
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
@@ -223,14 +223,14 @@ class Points(ABC):
         return replace(day, window=seen.period("week", 0))
 
     def _part_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """The morning of 5 June."""
+        """Return the morning of 5 June."""
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
         return replace(day, window=self._on.day(self._on.calendar.local(day.window.start_ms).date(), self._hours(m["part"])))
 
     def _beside(self, m: re.Match[str], lead: str) -> Found | None:
-        """The Saturday after October 28, two days before 5 June, the week after that of May 5."""
+        """Return the Saturday after October 28, two days before 5 June, the week after that of May 5."""
         beside, name, words = self._inner(m.end(), lead), m["u"].lower(), self._words
         weekday = words.weekdays.get(name)
         count = 1 if not m["n"] else abs(words.ordinals.get(m["n"].lower(), 0)) if weekday is not None else self._count(m["n"])
@@ -324,7 +324,7 @@ class Points(ABC):
         return self._on.weekend(None) if not m["w"] and lead in _WEEKEND_LEADS else None
 
     def _inside_unit(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """The (end of the) month: this one."""
+        """Return the current period, for "the (end of the) month"."""
         return self._on.period(self._words.units[m["u"].lower()], 0) if lead in INSIDE else None
 
     def _shift(self, words: str) -> int:
@@ -334,7 +334,7 @@ class Points(ABC):
         return int(text) if text.isdigit() else max(self._words.numbers.get(word, 0) for word in text.lower().split())
 
     def _is_the_last(self, m: re.Match[str]) -> bool:
-        """Whether "the" before "last" makes it one of many: the last week we deployed."""
+        """Return whether "the" before "last" makes it one of many: the last week we deployed."""
         return m["w"].lower() == "last" and self._has_the(m)
 
     def _is_beside(self, m: re.Match[str]) -> bool:

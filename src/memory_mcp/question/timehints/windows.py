@@ -23,7 +23,7 @@ def month_of(year: int, month: int) -> dt.date:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The calendar as it is seen on a day. now_ms: for what is counted in hours and less."""
+    """The calendar seen from a day; `now_ms` (UTC milliseconds) is used for hours and smaller units."""
 
     calendar: Calendar
     now_ms: int
@@ -55,7 +55,7 @@ class Windows:
         return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
 
     def at(self, day: dt.date, minute: int) -> int:
-        """Return the moment at which a local clock shows so many minutes; the earlier of two."""
+        """Return the moment at which a local clock shows a number of minutes since midnight; the earlier of two."""
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
@@ -65,7 +65,7 @@ class Windows:
         return self.days(monday, monday + WEEK)
 
     def period(self, unit: str, back: int) -> TimeWindow:
-        """Return the day, week, month, quarter or year so many before the current one; a fortnight is two weeks."""
+        """Return the day, week, month, quarter or year that is `back` before the current one; a fortnight is two weeks."""
         day = self.today
         if unit == "day":
             return self.day(day - dt.timedelta(days=back))
@@ -149,7 +149,7 @@ class Windows:
         return "day" if after - first == DAY else next(found, "")
 
     def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
-        """The nth (the last: -1) day, week, half, quarter or weekday (its number) of a longer unit; None when it has none."""
+        """Return the nth day, week, half, quarter or weekday (a number) of a unit, -1 for the last; None if there is none."""
         dates, whole = self.dates(window), self.unit(window)
         if not dates or (whole not in {"month", "quarter", "year"} and (whole, unit) != ("week", "day")):
             return None
