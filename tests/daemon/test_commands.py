@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
+from tests.daemon.inside import ALONE, Done, run_inside
 from tests.daemon.places import DAEMON, look, needs_proc
 from tests.waiting import PATIENCE, until
 
@@ -59,12 +60,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield made
 
 
-def alone(place: Place, *words: str) -> "subprocess.CompletedProcess[str]":
-    """The command in a process that opens the store itself."""
-    environ = place.environment() | {"MEMORY_MCP_SERVER__DAEMON": "false"}
-    return subprocess.run(
-        [*place.command, *words], env=environ, cwd=place.home, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+def alone(place: Place, *words: str) -> Done:
+    """The command where it opens the store itself."""
+    return run_inside(words, place.environment() | ALONE, place.home)
 
 
 def test_every_reading_command_says_the_same_with_and_without_the_daemon(shared: Place) -> None:

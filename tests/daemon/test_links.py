@@ -6,13 +6,15 @@ import shutil
 import socket
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.place import Place
 from memory_mcp import paths
-from tests.daemon.places import needs_proc
+from tests.daemon.inside import Inside
+from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_capture import BEFORE, hook
 from tests.waiting import until
 
@@ -32,8 +34,15 @@ FOLDERS = (
 )
 
 
+@pytest.fixture
+def inside(tmp_path: Path) -> Iterator[Place]:
+    """The place of a test, with commands in this process that look for its daemon all the same."""
+    with Inside(tmp_path, idle=60, more=DAEMON) as made:
+        yield made
+
+
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_link_in_the_data_directory_is_named_and_not_followed(place: Place, tmp_path: Path, name: str) -> None:
+def test_a_link_in_the_data_directory_is_named_and_not_followed(inside: Place, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     folder = name in FOLDERS
     if folder:
@@ -41,12 +50,12 @@ def test_a_link_in_the_data_directory_is_named_and_not_followed(place: Place, tm
     else:
         outside.write_text("somebody else's words\n")
     before = (outside.stat().st_mtime_ns, outside.read_text() if outside.is_file() else "")
-    link = place.directory / name
+    link = inside.directory / name
     link.parent.mkdir(parents=True, exist_ok=True)
-    (place.directory / "start.lock").touch()
+    (inside.directory / "start.lock").touch()
     link.unlink(missing_ok=True)
     link.symlink_to(outside)
-    done = place.run("ingest", "-", stdin=BEFORE)
+    done = inside.run("ingest", "-", stdin=BEFORE)
     assert done.returncode != 0
     assert f"{link} is a link" in done.stderr
     assert "somebody else" not in done.stderr + done.stdout
@@ -57,7 +66,7 @@ def test_a_link_in_the_data_directory_is_named_and_not_followed(place: Place, tm
 @pytest.mark.parametrize(
     "name", [name for name in PLANTED if name not in FOLDERS and name != "daemon.sock"] + ["backups", "briefings", "spool/new"]
 )
-def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, name: str) -> None:
+def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, inside: Place, name: str) -> None:
     """Neither a command nor a hook waits for its other end."""
     pipe = place.directory / name
     pipe.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +75,7 @@ def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, name: str) -> N
     os.mkfifo(pipe)
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hello", "cwd": "/home/u"}
     assert place.run("hook", "claude-code", stdin=json.dumps(prompt)).returncode == 0
-    done = place.run("ingest", "-", stdin=BEFORE)
+    done = inside.run("ingest", "-", stdin=BEFORE)
     assert done.returncode != 0
     assert f"{pipe} is a pipe" in done.stderr
     assert "Traceback" not in done.stderr
