@@ -8,6 +8,8 @@ session of `count` such messages and gives the file; called again with a higher 
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -229,6 +231,24 @@ def outcome(steps: list[Read], report: ImportReport, spelled: Callable[[EventDra
         "left_out": dict(sorted(report.left_out.items())),
         "events": [spelled(draft) for step in steps for draft in step.drafts],
     }
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
+events = sum(len(s.drafts) for s in IMPORTERS[sys.argv[1]](IngestSettings()).read(Path(sys.argv[2]), 0, ImportReport()))
+print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak(name: str, file: Path) -> tuple[int, int]:
+    """Events of a file, and the most memory a process needs to read it, MiB."""
+    done = subprocess.run([sys.executable, "-c", _PEAK, name, file], check=True, capture_output=True, text=True)
+    events, most = map(int, done.stdout.split())
+    return events, most
 
 
 def texts(steps: list[Read]) -> list[str]:

@@ -3,8 +3,6 @@
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft
 from tests.examples import examples
-from tests.ingest.suite import outcome, plain, read
+from tests.ingest.suite import outcome, peak, plain, read
 from tests.ingest.suite_sessions import chatgpt_conversation, claude_ai_conversation
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -210,24 +208,6 @@ def test_how_far_an_export_is_read_is_told_with_every_conversation(packed: bool,
     reached = [step.offset for step in IMPORTERS["chatgpt"](IngestSettings()).read(file, 0, ImportReport())]
     assert reached == sorted(set(reached))
     assert 0.9 * file.stat().st_size < reached[-1] <= file.stat().st_size
-
-
-_PEAK = """
-import resource, sys
-from pathlib import Path
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
-events = sum(len(s.drafts) for s in IMPORTERS[sys.argv[1]](IngestSettings()).read(Path(sys.argv[2]), 0, ImportReport()))
-print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
-def peak(name: str, file: Path) -> tuple[int, int]:
-    """Events of a file, and the most memory a process needs to read it, MiB."""
-    done = subprocess.run([sys.executable, "-c", _PEAK, name, file], check=True, capture_output=True, text=True)
-    events, most = map(int, done.stdout.split())
-    return events, most
 
 
 @pytest.mark.parametrize(("name", "make"), [("chatgpt", chatgpt_conversation), ("claude-ai", claude_ai_conversation)])

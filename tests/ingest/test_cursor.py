@@ -17,7 +17,7 @@ from memory_mcp.ingest.cursor.workspaces import slug_of, user_folder
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from tests.examples import examples
-from tests.ingest.suite import read, texts, write
+from tests.ingest.suite import peak, read, texts, write
 from tests.ingest.suite_sessions import BEGAN_MS, cursor_bubble, cursor_session, put_cursor
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -233,8 +233,6 @@ def test_nothing_that_a_database_holds_raises(
 
 def test_a_large_database_is_read_message_by_message(tmp_path: Path) -> None:
     """Ours: 60 MB more of messages cost at most 12 MB more of memory."""
-    from tests.ingest.test_chats_of_others import peak
-
     peaks = []
     for size in (20, 6_000):
         folder = tmp_path / str(size)

@@ -1,8 +1,6 @@
 """The suite of the importer family: each check runs over every registered importer."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from tests.examples import examples
-from tests.ingest.suite import LINES, SESSIONS, Line, ids, read, session_of, texts, write
+from tests.ingest.suite import LINES, SESSIONS, Line, ids, peak, read, session_of, texts, write
 
 
 @pytest.fixture(params=sorted(LINES))
@@ -218,19 +216,6 @@ def test_nothing_that_a_file_holds_raises(name: str, lines: list[str | bytes], t
     importer.recognises(file, raw[:BEGINNING])
 
 
-_CHILD = """
-import resource, sys
-from pathlib import Path
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.lines import iter_records
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
-importer, report = IMPORTERS[sys.argv[1]](IngestSettings()), ImportReport()
-events = sum(len(step.drafts) for step in importer.read(Path(sys.argv[2]), 0, report))
-print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
 @pytest.mark.parametrize("form", ["lines", "array"])
 def test_memory_stays_flat_over_a_large_file(member: Member, form: str, tmp_path: Path) -> None:
     """Ours: 60 MB more of input cost at most 12 MB more of memory, in lines and in one array on one line."""
@@ -241,10 +226,9 @@ def test_memory_stays_flat_over_a_large_file(member: Member, form: str, tmp_path
     for times in (1, 300):
         file = tmp_path / f"{times}.jsonl"
         file.write_text(front + between.join(records * times) + behind, encoding="utf-8")
-        done = subprocess.run([sys.executable, "-c", _CHILD, importer.name, file], check=True, capture_output=True, text=True)
-        events, peak = map(int, done.stdout.split())
+        events, most = peak(importer.name, file)
         assert events == 200 * times
-        peaks.append(peak // 1024)
+        peaks.append(most)
     assert peaks[1] - peaks[0] <= 12
 
 

@@ -16,8 +16,7 @@ from memory_mcp.model.event import FILE_TIME, EventDraft, EventType
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from tests.examples import examples
-from tests.ingest.suite import read
-from tests.ingest.test_chats_of_others import peak
+from tests.ingest.suite import peak, read
 
 
 def importer() -> MarkdownImporter:
