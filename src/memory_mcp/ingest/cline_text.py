@@ -62,7 +62,7 @@ class Words:
 
 
 def split_prompt(text: str, words: Words) -> None:
-    """Add the contents of one text of a user message to `words`."""
+    """Add the contents of one text of a user message (words, results of tools, context left out) to `words`."""
     for match in _CONTEXT.finditer(text) if "<" in text else ():
         words.left_out[INJECTED] += 1
         if match[1] == "environment_details":

@@ -97,7 +97,10 @@ class NodeSearch:
         return [i for i in ids if i in chosen]
 
     def level_ids(self, parent: NodeId, level: TocLevel | None, project: str | None) -> list[NodeId]:
-        """Return the nodes of a children search: direct children, or all descendants at a finer level."""
+        """Return the nodes of a children search: direct children, or all descendants at a finer level.
+
+        Raises InvalidQuery for a level that is not below the parent's.
+        """
         own = level_of(parent)
         if level is None or level is finer(own):
             return self._tree.children(parent, project)
