@@ -13,23 +13,35 @@ from contextlib import contextmanager
 
 #: How long anything is waited for at most (seconds): more than ten times what the slowest of it takes on a quiet machine.
 PATIENCE = 90.0
-_TICK = 0.02
+#: Between two looks passes twice the time that a look took, within these bounds (seconds): what is waited for needs the
+#: processor more than whoever waits.
+_TICK, _LONGEST_TICK = 0.02, 1.0
 
 
 def until(done: Callable[[], object], what: object = "") -> None:
     """Wait until `done` gives something true; AssertionError, with `what`, when patience ends first."""
-    end = time.monotonic() + PATIENCE
+    began = time.monotonic()
+    end = began + PATIENCE
     while not done():
-        assert time.monotonic() < end, f"waited in vain {what}"
-        time.sleep(_TICK)
+        now = time.monotonic()
+        assert now < end, f"waited in vain {what}"
+        time.sleep(_pause(now - began))
+        began = time.monotonic()
 
 
 async def until_async(done: Callable[[], Awaitable[object]], what: object = "") -> None:
     """Wait as `until` does for something that is itself awaited."""
-    end = time.monotonic() + PATIENCE
+    began = time.monotonic()
+    end = began + PATIENCE
     while not await done():
-        assert time.monotonic() < end, f"waited in vain {what}"
-        await asyncio.sleep(_TICK)
+        now = time.monotonic()
+        assert now < end, f"waited in vain {what}"
+        await asyncio.sleep(_pause(now - began))
+        began = time.monotonic()
+
+
+def _pause(look: float) -> float:
+    return min(max(2 * look, _TICK), _LONGEST_TICK)
 
 
 def together(*works: Callable[[], object]) -> None:

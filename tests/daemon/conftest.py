@@ -1,4 +1,4 @@
-"""A data directory of the test's own whose clients and commands share one background process."""
+"""A data directory, of a test or of a module, whose clients and commands share one background process."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,4 +12,12 @@ from tests.daemon.places import DAEMON
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with Place(tmp_path, idle=60, more=DAEMON) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for all tests of a module that leave its background process as they found it."""
+    with Place(tmp_path_factory.mktemp("lasting"), idle=600, more=DAEMON) as made:
+        made.ok("daemon", "start")
         yield made

@@ -111,8 +111,8 @@ def test_a_variable_that_goes_before_the_file_is_named(tmp_path: Path) -> None:
         (("--project", "sk-ant-api03-" + "Ab1" * 31 + "AA"), "the pattern holds a secret"),
     ],
 )
-def test_a_pattern_that_cannot_be_kept_is_refused(place: Place, words: tuple[str, ...], why: str) -> None:
-    done = place.run("exclude", "add", *words)
+def test_a_pattern_that_cannot_be_kept_is_refused(lasting: Place, words: tuple[str, ...], why: str) -> None:
+    done = lasting.run("exclude", "add", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
 

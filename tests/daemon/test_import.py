@@ -18,6 +18,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
+from tests.daemon.inside import ALONE, Inside
 from tests.daemon.places import look, needs_proc
 from tests.waiting import until
 
@@ -91,14 +92,14 @@ def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_pat
     place.stop()
     assert list((place.directory / "spool" / "import").iterdir()) == []
 
-    with Place(tmp_path / "alone", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as alone:
-        here = json.loads(alone.ok("import", "jsonl", str(source), "--json"))
-        assert report(here) == report(told)
-        both = [open_storage(p.directory) for p in (place, alone)]
-        there, alike = map(content, both)
-        changes = both[0].outbox.after(0, 1_000_000)
-        for opened in both:
-            opened.close()
+    alone = Inside(tmp_path / "alone", more=ALONE)
+    here = json.loads(alone.ok("import", "jsonl", str(source), "--json"))
+    assert report(here) == report(told)
+    both = [open_storage(p.directory) for p in (place, alone)]
+    there, alike = map(content, both)
+    changes = both[0].outbox.after(0, 1_000_000)
+    for opened in both:
+        opened.close()
     for kind, found in there.items():
         assert found == alike[kind], kind
     # Periods were rolled up once, after everything had been stored.
@@ -169,7 +170,7 @@ def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_s
 @needs_proc
 def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place: Place) -> None:
     source = place.home / "events"
-    count = history(source, 300)
+    count = history(source, 100)
     place.ok("daemon", "start")
     importer = start(place, source)
     until(lambda: stored(place) > 500)

@@ -54,7 +54,10 @@ def kill(pid: int) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(place: Place, era: str) -> None:
+def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(lasting: Place, era: str) -> None:
+    place = lasting
+    until(lambda: look(place)["clients"] == [])
+
     async def work(client: Client) -> dict[str, Any]:
         tools = await client.list_tools()
         assert "intelligent_search" in {tool.name for tool in tools.tools}
@@ -70,7 +73,7 @@ def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(place: Place, 
     assert status["rss_bytes"] > 10_000_000
 
 
-def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(place: Place) -> None:
+def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(lasting: Place) -> None:
     code = (
         "import sys, atexit, json\n"
         "atexit.register(lambda: sys.stderr.write('MODULES ' + json.dumps(sorted(sys.modules)) + '\\n'))\n"
@@ -83,7 +86,7 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(place
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=place.environment(),
+        env=lasting.environment(),
         input="",
         capture_output=True,
         text=True,
@@ -92,8 +95,8 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(place
     )
     loaded = set(json.loads(done.stderr.rpartition("MODULES ")[2])) - set(before)
     ours = {name for name in loaded if name.split(".")[0] == "memory_mcp"}
-    light = {f"memory_mcp.{name}" for name in ("__main__", "lines", "link", "door", "machine", "paths", "pump")}
-    assert ours == {"memory_mcp", *light}
+    client = ("client", *(f"client.{name}" for name in ("door", "lines", "link", "pump", "standin")))
+    assert ours == {"memory_mcp", *(f"memory_mcp.{name}" for name in ("__main__", "machine", "paths", *client))}
     foreign = {n.split(".")[0] for n in loaded} - set(sys.stdlib_module_names) - {"memory_mcp"}
     assert {n for n in foreign if not n.startswith("_")} == set()
 
@@ -126,11 +129,11 @@ def test_twelve_clients_that_start_at_once_start_one_daemon(place: Place) -> Non
     assert log.count(" listens") == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Place, era: str) -> None:
+@pytest.mark.parametrize(("era", "times"), [("auto", 2), ("legacy", 1)], ids=ERAS)
+def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Place, era: str, times: int) -> None:
     async def work(client: Client) -> None:
         first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
-        for _ in range(2):
+        for _ in range(times):
             kill(await asyncio.to_thread(owner, place))
             second = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
             assert second["event_id"] != first["event_id"]
@@ -140,8 +143,15 @@ def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Pla
     talk(place, work, era)
 
 
-@pytest.mark.parametrize("point", ["events.before_commit:2", "events.committed:2"])
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("era", "point"),
+    [
+        ("auto", "events.before_commit:2"),
+        ("legacy", "events.committed:2"),
+        pytest.param("auto", "events.committed:2", marks=pytest.mark.slow),
+        pytest.param("legacy", "events.before_commit:2", marks=pytest.mark.slow),
+    ],
+)
 def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(tmp_path: Path, era: str, point: str) -> None:
     """Killed at the second write, once before and once after its commit; the pump sends it again to the next daemon."""
     with Place(tmp_path, idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true", "MEMORY_MCP_FAILPOINT": point}) as place:
@@ -160,7 +170,9 @@ def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "terminated", "closed"])
-def test_a_client_that_goes_leaves_no_process_and_no_connection(place: Place, how: signal.Signals | None) -> None:
+def test_a_client_that_goes_leaves_no_process_and_no_connection(lasting: Place, how: signal.Signals | None) -> None:
+    place = lasting
+    until(lambda: look(place)["clients"] == [])
     process = subprocess.Popen(
         place.command, env=place.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place.home
     )
@@ -209,8 +221,9 @@ def test_a_daemon_that_cannot_start_is_explained_by_every_tool_and_ends_nothing(
         holder.communicate()
 
 
-def test_serving_in_process_uses_the_daemon_that_runs_already(place: Place) -> None:
-    place.ok("daemon", "start")
+def test_serving_in_process_uses_the_daemon_that_runs_already(lasting: Place) -> None:
+    place = lasting
+    until(lambda: look(place)["clients"] == [])
 
     async def work() -> tuple[dict[str, Any], set[int]]:
         async with asyncio.timeout(PATIENCE), Client(place.server("serve", "--in-process")) as client:
@@ -235,9 +248,9 @@ def test_a_long_data_directory_gets_its_socket_elsewhere(tmp_path: Path) -> None
         assert [p.stat().st_mode & 0o777 for p in (tmp_path / "memory-mcp").glob("*.sock")] == [0o600]
 
 
-def test_the_callers_directory_decides_its_scope(place: Place, tmp_path: Path) -> None:
+def test_the_callers_directory_decides_its_scope(lasting: Place, tmp_path: Path) -> None:
     async def work(directory: Path) -> dict[str, Any]:
-        server = place.server()
+        server = lasting.server()
         server.cwd = directory
         async with asyncio.timeout(PATIENCE), Client(server) as client:
             await call(client, "remember", text=f"Written in {directory.name}.")
@@ -249,9 +262,9 @@ def test_the_callers_directory_decides_its_scope(place: Place, tmp_path: Path) -
     assert [asyncio.run(work(d))["project"] for d in places] == [str(d) for d in places]
 
 
-def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
+def test_what_a_client_asks_for_ends_with_it(lasting: Place) -> None:
     """A raw connection that leaves in the middle of a line, of a call, or before its hello takes nothing with it."""
-    place.ok("daemon", "start")
+    place = lasting
     wanted = link.Wanted(str(place.directory))
     for said in (b"", b"{}\n", b'{"memory-mcp":"0","kind":"mcp"}\n{"jsonrpc"', b"\xff\xfe\n", b"x" * 100_000):
         with connect(str(place.directory)) as sock:

@@ -102,8 +102,9 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
         ),
     ],
 )
-def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(shared: Place, given: str, said: str) -> None:
-    before = everything(shared)
+def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(
+    shared: Place, before: str, given: str, said: str
+) -> None:
     [node] = told(shared, "refine", "due", "--limit", "1")["due"]
     done = shared.run("refine", "write", node["node_id"], stdin=given)
     assert (done.returncode, done.stdout) == (2, "")
@@ -133,6 +134,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
         made.ok("ingest", "-", stdin=lines(sessions()))
         yield made
+
+
+@pytest.fixture(scope="module")
+def before(shared: Place) -> str:
+    """What the tree of that memory says, which no test changes."""
+    return everything(shared)
 
 
 # a client on stdio

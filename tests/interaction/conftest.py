@@ -13,6 +13,7 @@ from mcp.types import CallToolResult, Implementation, TextContent
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.storage.settings import StorageSettings
@@ -168,3 +169,8 @@ def own(era: str) -> Iterator[Door]:
     app = open_app(profile="full", days=DAYS[:1])
     yield Door(app, era, SHOP, "Claude Code")
     app.close()
+
+
+def tokens(answer: object) -> int:
+    """What an answer costs a client."""
+    return estimate_tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))

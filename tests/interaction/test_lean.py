@@ -12,9 +12,8 @@ from memory_mcp.app import App
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import CLOSE, OPEN
-from memory_mcp.model.tokens import estimate_tokens
 from tests.factories import BILLING, SHOP, draft
-from tests.interaction.conftest import Door, open_app
+from tests.interaction.conftest import Door, open_app, tokens
 
 #: Bounds of a default answer, and of a citation with its surroundings.
 ANSWER, EXPANDED = 900, 600
@@ -72,14 +71,10 @@ def app(kind: str) -> Iterator[App]:
     made.close()
 
 
-def cost(answer: dict[str, Any]) -> int:
-    return estimate_tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
-
-
 @pytest.mark.parametrize("project", ["", SHOP])
 def test_a_default_answer_costs_at_most_900_tokens_and_quotes_what_matches(app: App, kind: str, project: str) -> None:
     found = Door(app, "auto", project).ok("intelligent_search", query=TEXTS[kind][1], bounds=NEAREST)
-    assert cost(found) <= ANSWER
+    assert tokens(found) <= ANSWER
     assert len(found["results"]) >= (3 if project else 4)
     assert {"origin", "results", "confidence", "explanation"} <= set(found)
     stored = [e.text for e in said(kind)]
@@ -91,7 +86,7 @@ def test_a_default_answer_costs_at_most_900_tokens_and_quotes_what_matches(app: 
 @pytest.mark.parametrize("budget", [200, 500, 2000])
 def test_a_named_budget_holds_and_is_used(app: App, kind: str, budget: int) -> None:
     found = Door(app, "auto").ok("intelligent_search", query=TEXTS[kind][1], token_budget=budget, bounds=NEAREST)
-    assert cost(found) <= budget
+    assert tokens(found) <= budget
     assert found["results"] or budget == 200
 
 
@@ -99,7 +94,7 @@ def test_a_citation_with_its_surroundings_costs_at_most_600_tokens(app: App, kin
     door = Door(app, "auto")
     for one in door.ok("intelligent_search", query=TEXTS[kind][1], bounds=NEAREST)["results"]:
         found = door.ok("expand_grip", grip_id=one["grip"])
-        assert cost(found) <= EXPANDED
+        assert tokens(found) <= EXPANDED
         assert found["verified"] is True
         assert one["quote"].removeprefix("…").removesuffix("…") in found["grip"]["quote"]
         assert found["truncated"] is True
@@ -112,7 +107,7 @@ def test_more_shows_everything_that_was_shortened(app: App, kind: str) -> None:
     whole = door.ok("expand_grip", grip_id=grip, **short["more"])
     assert not {"truncated", "more"} & set(whole)
     assert whole["grip"] == short["grip"]
-    assert cost(whole) <= short["more"]["token_budget"]
+    assert tokens(whole) <= short["more"]["token_budget"]
     texts = [e["text"] for name in ("events_before", "excerpt_events", "events_after") for e in whole[name]]
     assert set(texts) <= {e.text for e in said(kind)}
     assert whole["grip"]["quote"] in whole["excerpt_events"][0]["text"]
@@ -155,7 +150,7 @@ def test_a_quotation_that_does_not_fit_is_shortened_itself(own: Door) -> None:
     text = "The whole of it is quoted, from end to end. " * 400
     [event_id] = own.ok("ingest_events", events=[_event(text)])["event_ids"]
     found = own.ok("expand_grip", grip_id=span_grip_id(EventId(event_id), 0, len(text.strip())))
-    assert cost(found) <= EXPANDED
+    assert tokens(found) <= EXPANDED
     assert found["grip"]["quote"].startswith("The whole of it")
     assert own.ok("expand_grip", grip_id=found["grip"]["grip_id"], **found["more"])["grip"]["quote"] == text.strip()
 
@@ -182,7 +177,7 @@ def test_what_comes_next_is_told_in_a_line_each_within_the_same_tokens_and_shown
         own.ok("ingest_events", events=[{**_event(text), "session_id": f"s{number}"}])
     own.app.derivation.run()
     first = own.ok("intelligent_search", query="gannet semaphore", limit=3)
-    assert cost(first) <= ANSWER
+    assert tokens(first) <= ANSWER
     assert len(first["results"]) == 3
     assert len(first["also"]) >= 3
     assert all(len(one["quote"]) <= 160 for one in first["also"])

@@ -8,9 +8,8 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.model.event import EventDraft, Role
-from memory_mcp.model.tokens import estimate_tokens
 from tests.factories import SHOP, draft, ms
-from tests.interaction.conftest import Door, open_app
+from tests.interaction.conftest import Door, open_app, tokens
 from tests.requirements import requirement
 
 DAY = "toc:day:2026-02-10"
@@ -44,10 +43,6 @@ def memory() -> Iterator[App]:
 @pytest.fixture
 def harbour(memory: App) -> Door:
     return Door(memory, "auto", SHOP)
-
-
-def tokens(answer: Any) -> int:
-    return estimate_tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
 
 
 def pages(door: Door, node_id: str, cursor: str = "", **more: Any) -> list[dict[str, Any]]:

@@ -12,11 +12,10 @@ from mcp.types import ResourceTemplateReference
 from memory_mcp.app import App
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.model.sentinel import MARK
-from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.model.topic import KnownTopic
 from tests import topics
 from tests.factories import BILLING, SHOP
-from tests.interaction.conftest import Door
+from tests.interaction.conftest import Door, tokens
 from tests.interaction.test_resources import read
 from tests.requirements import requirement
 
@@ -42,10 +41,6 @@ def shared(app: App) -> str:
     """The topic that both projects talk about, in words that neither shares with the other."""
     found = app.topics().graph().best(app.topics().view(SHOP), "kingfisher", 10)
     return str(found[0].topic_id)
-
-
-def tokens(answer: object) -> int:
-    return estimate_tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
 
 
 def test_every_topic_leads_to_dated_nodes_and_verified_quotations(app: App) -> None:

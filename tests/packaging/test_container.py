@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.config import ServerSettings
+from tests.daemon.places import free_port
 from tests.packaging.conftest import DOWNLOAD_PATIENCE, ROOT, Built, tool
 from tests.packaging.test_wheel import away, run
 from tests.waiting import PATIENCE, until
@@ -51,12 +51,6 @@ def test_what_is_copied_exists_and_nothing_else_goes_to_who_builds() -> None:
     assert "*" in ignore
     let_in = [line[1:] for line in ignore if line.startswith("!")]
     assert {s for s in sources if not any(s == one or s.startswith(f"{one}/") for one in let_in)} == set()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def healthy(env: dict[str, str]) -> bool:

@@ -9,13 +9,12 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.failpoints import VARIABLE
+from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, said
 from tests.share.server import Server
 from tests.waiting import until
 
 PROJECT = "github.com/acme/shop"
-#: Commands that open the memory themselves.
-ALONE = dict.fromkeys(("MEMORY_MCP_SERVER__DAEMON", "MEMORY_MCP_TELEPORT__ENABLED", "MEMORY_MCP_TOPICS__ENABLED"), "false")
 
 Make = Callable[..., Place]
 
@@ -34,7 +33,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Place] = []
 
     def place(name: str, more: dict[str, str] = DAEMON) -> Place:
-        made.append(Place(tmp_path / name, idle=60, more=more))
+        made.append((Place if more is DAEMON else Inside)(tmp_path / name, idle=60, more=more))
         return made[-1]
 
     yield place
@@ -89,7 +88,7 @@ def test_the_key_may_come_by_the_environment_of_the_command(make: Make, server: 
 def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make, server: Server, point: str) -> None:
     """`events.committed` kills the second laptop between what it stored and what it noted."""
     server.start()
-    first, second = make("first", ALONE), make("second", ALONE)
+    first, second = make("first", BARE), make("second", BARE)
     say(first, "One.", "Two.", "Three.")
     first.ok("share", "to", server.url, "--key", "alice-writer")
     first.ok("share", "add", PROJECT)
@@ -108,7 +107,7 @@ def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make,
 
 def test_a_page_that_was_stored_and_not_noted_is_taken_once(make: Make, server: Server) -> None:
     server.start()
-    first, second = make("first", ALONE), make("second", {**ALONE, VARIABLE: "share.taken"})
+    first, second = make("first", BARE), make("second", {**BARE, VARIABLE: "share.taken"})
     say(first, "One.", "Two.")
     first.ok("share", "to", server.url, "--key", "alice-writer")
     first.ok("share", "add", PROJECT)
@@ -126,7 +125,7 @@ def test_a_page_that_was_stored_and_not_noted_is_taken_once(make: Make, server: 
 @pytest.mark.parametrize("how", ["cut", "events.committed", "events.before_commit"])
 def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(make: Make, server: Server, how: str) -> None:
     server.start()
-    first, second = make("first", ALONE), make("second", ALONE)
+    first, second = make("first", BARE), make("second", BARE)
     say(first, *(f"Statement {n}." for n in range(5)))
     first.ok("share", "to", server.url, "--key", "alice-writer")
     first.ok("share", "add", PROJECT)
@@ -149,7 +148,7 @@ def test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing(
 
 def test_a_forgetting_that_was_cut_off_is_told_again(make: Make, server: Server) -> None:
     server.start()
-    first, second = make("first", ALONE), make("second", ALONE)
+    first, second = make("first", BARE), make("second", BARE)
     say(first, "The code is tulip-4711 for now.", "Something else.")
     first.ok("share", "to", server.url, "--key", "alice-writer")
     first.ok("share", "add", PROJECT)

@@ -11,6 +11,7 @@ from memory_mcp.team.administration import Administration
 from memory_mcp.team.who import Role
 from tests.fakes import FakeClock
 from tests.postgres import ROLE, Cluster, programs
+from tests.team.provider import Provider, signer
 from tests.team.servers import Team
 
 
@@ -70,6 +71,14 @@ def other(acts: Administration) -> int:
     acts.add_space(tenant, "secret-plans")
     acts.add_member(tenant, "Ada", "keys|Ada")
     return tenant
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    """A provider of identities, with one key."""
+    made = Provider(signer("rsa-1"))
+    yield made
+    made.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Requests at the door: who is let in as whom, and what everybody else is told."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -21,13 +21,6 @@ from tests.team.provider import AUDIENCE, Provider, signer
 
 METADATA = "https://memory.example/.well-known/oauth-protected-resource/mcp"
 Answer = tuple[int, dict[str, str], Any]
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    made = Provider(signer("rsa-1"))
-    yield made
-    made.stop()
 
 
 class Server:

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 
 from memory_mcp.team.who import Role
 from tests.daemon.http_client import Caller
+from tests.daemon.places import free_port
 from tests.packaging.conftest import ROOT
 from tests.team.servers import Team, serving
 from tests.waiting import PATIENCE, until
@@ -51,12 +51,6 @@ def nginx() -> str:
     if found is None:
         pytest.skip("nginx is not here; Debian's package nginx-light brings it")
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

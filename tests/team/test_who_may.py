@@ -1,7 +1,6 @@
 """Who may, at a server that runs: the installed command, a real provider of tokens, a real database."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,13 +12,6 @@ from tests.team.provider import AUDIENCE, Provider, signer
 from tests.team.servers import Team, serving
 
 pytestmark = needs_proc
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    made = Provider(signer("rsa-1"))
-    yield made
-    made.stop()
 
 
 def oauth(provider: Provider) -> dict[str, str]:
