@@ -276,8 +276,9 @@ def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
 
 #: The last three fence an answer: a tool call has none.
 OF_A_HOOK = (
-    *("hook", "paths", "scope", "handing", "spoolfile", "link", "door", "machine"),
-    *("model", "model.sentinel", "model.fencing", "model.lookalikes"),
+    *("paths", "scope", "machine", "client"),
+    *(f"client.{name}" for name in ("hook", "handing", "spoolfile", "link", "door")),
+    *("model", "model.sentinel", "model.fencing", "model.lookalikes", "model.worktrees"),
 )
 #: Where no daemon answers: what takes secrets out.
 RULES = (

@@ -178,6 +178,7 @@ def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(directory: Path) ->
         "memory_mcp.client",
         "memory_mcp.client.hook",
         "memory_mcp.paths",
+        "memory_mcp.machine",
         "memory_mcp.client.handing",
         "memory_mcp.client.spoolfile",
     }
