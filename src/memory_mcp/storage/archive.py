@@ -98,7 +98,10 @@ class ArchiveStore(Protocol):
 
 
 def empty_value(kind: str) -> Any:
-    """Return what a row holds in a column that came later than the row; `kind` is the engine's name of the column's type."""
+    """Return what a row holds in a column that came later than the row: [], "", False or b"", by type, else 0.
+
+    `kind` is the engine's name of the column's type, in either case; a type that ends with [] is a list.
+    """
     if kind.endswith("[]"):
         return []
     values = {"varchar": "", "text": "", "boolean": False, "blob": b"", "bytea": b""}

@@ -56,11 +56,11 @@ class EventStore(Protocol):
         ...
 
     def find(self, event_id: EventId) -> Event | None:
-        """Return the event of this id, or None."""
+        """Return the event of this id, also one that is not shown; None for an unknown id."""
         ...
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, by id."""
+        """Return those of `ids` that are stored, also those that are not shown, by id."""
         ...
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
@@ -71,7 +71,7 @@ class EventStore(Protocol):
         ...
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events whose number of arrival is above `seq`, in order of arrival."""
+        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
@@ -179,7 +179,7 @@ class TocStore(Protocol):
         ...
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of some streams, by stream, each list ordered by start."""
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         ...
 
     def iter_cuts(self) -> Iterator[Segment]:
@@ -277,7 +277,7 @@ class TocStore(Protocol):
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
         """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
 
-        Events, cuts, grips and pins stay.
+        Events, cuts, grips and pins stay. One transaction.
         """
         ...
 
@@ -337,7 +337,7 @@ class Storage(Records, Protocol):
         ...
 
     def latest(self) -> dict[str, int]:
-        """Return the time of the newest event of each source (importer, hook, tool), UTC ms."""
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
         ...
 
     def interrupt(self, thread: int | None = None) -> None:

@@ -25,7 +25,7 @@ class GripStore(Protocol):
     """Quotations. Written by `TocStore.publish`, read here."""
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of an id in any accepted form, or None."""
+        """Return the grip of an id, whole or only its hash, as `grip_key` reads it; None for an unknown one."""
         ...
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
@@ -33,7 +33,7 @@ class GripStore(Protocol):
         ...
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """Return by event the grips that quote it, in the order of their places; an event without grips is left out."""
+        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
         ...
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
@@ -166,7 +166,7 @@ class SpendingStore(Protocol):
         ...
 
     def tokens_since(self, at_ms: int) -> int:
-        """Return the number of tokens, in and out, of the requests made at `at_ms` or later."""
+        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
         ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
@@ -206,7 +206,7 @@ class ProjectStore(Protocol):
         ...
 
     def news(self) -> list[str]:
-        """Return the recorded names that came since the last call, sorted; all of them at the first."""
+        """Return the recorded names that came since the last call in this process, sorted; all of them at the first."""
         ...
 
     def recorded(self) -> list[str]:
@@ -272,7 +272,7 @@ class Outbox(Protocol):
         ...
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
+        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes."""
         ...
 
     def mark(self, follower: str, value: str) -> None:

@@ -30,37 +30,37 @@ class Standing(ABC):
 
     @abstractmethod
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement."""
+        """Read the last recorded replacement of each statement from the store, by the id of the older statement."""
 
     @abstractmethod
     def _version(self) -> object:
-        """Return a value that differs once another process has recorded a replacement."""
+        """Return a value that differs once another process has recorded a replacement; called before each use of what is kept."""
 
     def notice(self, noticed: Noticed) -> None:
-        """See SupersededStore."""
+        """See SupersededStore: from now on also count what `noticed` finds; a later call replaces the earlier one."""
         self._noticed = noticed
 
     def reread(self) -> None:
-        """Have the records read again when they are asked for next."""
+        """Drop the kept records, so that the next call that needs them reads the store; called after each record."""
         with self._lock:
             self._changes += 1
             self._recorded = None
 
     def unfollow(self) -> None:
-        """Have contradictions looked for again, since the tree has changed."""
+        """Have the program's own contradictions looked for again, since the tree has changed; nothing without `notice`."""
         if self._noticed is not None:
             self._noticed.forget()
 
     def is_empty(self) -> bool:
-        """See SupersededStore."""
+        """See SupersededStore: return whether nothing was recorded and no contradiction is noticed."""
         return not self._all()
 
     def recorded(self) -> list[Superseded]:
-        """See SupersededStore."""
+        """See SupersededStore: the last record about each statement, the oldest first, without what the program noticed."""
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
     def of(self, ids: Iterable[GripId]) -> Known:
-        """See SupersededStore."""
+        """See SupersededStore: for each of `ids` that holds no more, the end of its chain of replacements; none for others."""
         known = self._all()
         return {i: last(i, known) for i in ids if i in known} if known else {}
 
@@ -89,9 +89,10 @@ class Standing(ABC):
 
 
 def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) -> Known:
-    """Return records and noticed contradictions as one: a record about a statement counts alone.
+    """Return records and noticed contradictions as one, by older statement: a record about a statement counts alone.
 
-    A statement that somebody took back contradicts nothing.
+    Of several contradictions of a statement the last (newest) counts. A newer statement that was taken back, that is
+    recorded with nothing in its place, contradicts nothing.
     """
     taken_back = {old for old, one in recorded.items() if one.new is None}
     known = dict(recorded)
@@ -103,7 +104,10 @@ def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) ->
 
 
 def last(old: GripId, known: Known) -> Superseded:
-    """Return the end of the chain of replacements that begins at `old`; in a circle, the last step before it closes."""
+    """Return the end of the chain of replacements that begins at `old`, as a replacement of `old`, with the words noted for it.
+
+    In a circle, the last step before it closes. Raises KeyError when `old` is not in `known`.
+    """
     seen, now = {old}, known[old]
     while now.new in known and known[now.new].new not in seen:
         seen.add(now.new)

@@ -77,7 +77,11 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
 
 
 def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> tuple[str, str, str] | None:
-    """Return session, project and thread of a row; None where they are not certain."""
+    """Return session, project and thread of a row; None where they are not certain.
+
+    Certain is what is undoubtful, what hashes to the row's stream, or what undamaged cuts say of an undoubtful
+    stream.
+    """
     told, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
     whole = all(isinstance(part, str) for part in told)
     if whole and not doubtful & {"session_id", "project", "thread"}:
@@ -112,9 +116,11 @@ def _made(time_ms: int, source: str, source_id: str) -> int | None:
 
 
 def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: list[str]) -> tuple[Role, EventType, Trust]:
-    """Return role, type and trust; where one of them is doubtful, only if they are the usual ones of each other.
+    """Return role, type and trust; doubtful values only where the others confirm them, else inferred ones or `_NOBODY`.
 
-    The names of the columns whose values are lost are added to `lost`.
+    A role and a type confirm each other where the type is the usual one of the role; a lost one is inferred from the
+    other. Without both, all three are lost: system, note, imported. A trust that is not the usual one of the role
+    becomes imported. The names of columns whose values are lost are added to `lost`.
     """
     role, kind, trust = _one_of(Role, row["role"]), _one_of(EventType, row["type"]), _one_of(Trust, row["trust"])
     if role and kind and trust and not doubtful & {"role", "type", "trust"}:
@@ -147,7 +153,10 @@ def _one_of(kind: type[T], value: object) -> T | None:
 
 
 def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], told: str = "") -> str:
-    """Return the value of a column, "" where it is doubtful and not what `told` says too; then its name is added to `lost`."""
+    """Return the text of a column; "" where it is doubtful and not equal to `told`, and its name is added to `lost`.
+
+    A value that could not be read is `told`, unless that is empty.
+    """
     value = row[name]
     if isinstance(value, str) and (name not in doubtful or value == told):
         return value
@@ -158,7 +167,10 @@ def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: li
 
 
 def _metadata(row: Mapping[str, Any], doubtful: frozenset[str], lost: list[str]) -> dict[str, str]:
-    """Return the metadata of a row, {} where they are doubtful; then "metadata" is added to `lost`."""
+    """Return the metadata of a row; {} where they are doubtful or no JSON, and then "metadata" is added to `lost`.
+
+    Metadata that are read as empty count as right.
+    """
     value = row["metadata"]
     with suppress(ValueError, TypeError):
         told = json.loads(value) if value else {}

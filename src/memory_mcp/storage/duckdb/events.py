@@ -83,7 +83,11 @@ class DuckEvents:
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
-        """See EventStore."""
+        """See EventStore. One transaction; the mark beside the store is written after it, without a sync.
+
+        Events whose ids are above all stored ids are taken as new without a look-up. Raises DiskFull while there is
+        no room.
+        """
         with self._con.writing() as con:
             replay = self._replay(con, request)
             if replay is not None:
@@ -104,10 +108,14 @@ class DuckEvents:
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """See EventStore."""
+        """See EventStore; each batch is a transaction of its own, so an error leaves earlier batches stored."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
+        """Number and store new events, their pairs and one outbox entry, inside the caller's transaction.
+
+        Mark, recent events and empty grips in memory follow once it is committed.
+        """
         first = self._numbers.take_events(len(fresh))
         columns = event_columns(fresh, first)
         insert(con, "event", EVENT_TYPES, columns)
@@ -124,7 +132,10 @@ class DuckEvents:
         self._numbers.once_committed(settle)
 
     def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
-        """Return the answer that the request was given within the last hour; None where there is none."""
+        """Return the answer that the request was given within the last hour; None where there is none, or no request.
+
+        At most every ten minutes, too old answers are removed, inside the caller's transaction.
+        """
         if request is None:
             return None
         now = self._clock.now_ms()
@@ -145,14 +156,14 @@ class DuckEvents:
         self._recent.forget()
 
     def find(self, event_id: EventId) -> Event | None:
-        """See EventStore."""
+        """See EventStore; also an event that is not shown, with the name that its project has now."""
         if recent := self._recent.get(event_id):
             return recent
         row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
         return self._event(row) if row else None
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """See EventStore."""
+        """See EventStore; also events that are not shown, in no order, with their projects' names of now."""
         wanted = set(ids)
         found = {i: event for i in wanted if (event := self._recent.get(i)) is not None}
         if keys := list({event_key(i) for i in wanted if i not in found}):
@@ -161,7 +172,7 @@ class DuckEvents:
         return found
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """See EventStore."""
+        """See EventStore; reads the ids of all events."""
         rows = self._con.rows(
             "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))",
             [HASH_MASK, list(tails)],
@@ -169,7 +180,7 @@ class DuckEvents:
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """See EventStore."""
+        """See EventStore, also those not shown; from memory where all are there, and without a read where none are."""
         if seq >= self._numbers.committed_event:
             return []
         found = self._recent.after(seq, limit)
@@ -179,7 +190,11 @@ class DuckEvents:
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """See EventStore. What is not ASCII may be folded in ways that the engine does not know, so all of it may hold one."""
+        """See EventStore: in order of arrival, probes looked for in speaker, text and metadata.
+
+        What is not ASCII may be folded in ways that the engine does not know, so every such event is taken to hold a
+        probe.
+        """
         where, parameters = self._conditions(scope, None)
         if live:
             where.append("(source = ? OR starts_with(source, ?))")
@@ -195,7 +210,7 @@ class DuckEvents:
         return [self._event(row) for row in self._con.rows(sql, [after, to, *parameters])]
 
     def last_seq(self) -> int:
-        """See EventStore."""
+        """See EventStore: from memory; includes numbers of a transaction that is not committed yet."""
         return self._numbers.last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
@@ -203,11 +218,11 @@ class DuckEvents:
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """See EventStore."""
+        """See EventStore: what `in_segments` returns for it, [] when it has no events."""
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """See EventStore."""
+        """See EventStore; segments without events are left out. Of up to 8 the ends of streams come from memory."""
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
             if own := self._live(segment, last_seq):
@@ -216,7 +231,10 @@ class DuckEvents:
         return found | self._stored_in(rest, last_seq) if rest else found
 
     def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
-        """Return the events of a segment that is being written, from memory; [] when the file has to be asked."""
+        """Return the shown events of a segment that is being written, from memory; [] when the file has to be asked.
+
+        The stream's end is read from the file once if it is not in memory and the segment is open.
+        """
         inside = self._recent.inside(segment, last_seq)
         if inside is None and segment.open:
             seen = self._numbers.committed_event
@@ -228,6 +246,11 @@ class DuckEvents:
         return [e for e in inside or () if e.event_id not in hidden]
 
     def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
+        """Return the events of segments by key, from the file: the shown ones.
+
+        For a segment without any, the hidden ones whose shown other was stored later. Segments without either are
+        left out.
+        """
         if not self._pairs.any:
             return self._in_segments(segments, last_seq, "", [])
         ends = [event_key(event_id) for s in segments for _, event_id in (s.start, s.end)]
@@ -238,6 +261,7 @@ class DuckEvents:
     def _in_segments(
         self, segments: Sequence[Segment], last_seq: int | None, which: str, bounds: Sequence[int]
     ) -> dict[int, list[Event]]:
+        """Return the events of segments by key, in order of time, under the condition `which` with parameters `bounds`."""
         parameters: list[Any] = [[s.key for s in segments], *_spans(segments), *(last_seq, last_seq), *bounds]
         found: dict[int, list[Event]] = {}
         for row in self._con.rows(_IN_SEGMENTS.format(which=which), parameters):
@@ -245,11 +269,11 @@ class DuckEvents:
         return found
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
-        """See EventStore."""
+        """See EventStore; only shown notes whose metadata name a recap."""
         return [self._event(row) for row in self._con.rows(_RECAPS, [list(streams)])]
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """See EventStore."""
+        """See EventStore; `event` itself is left out, and so is the event that is shown in its place."""
         own = event_key(event.event_id)
         at: list[Any] = [event.stream, event.timestamp, event.timestamp, own]
         which = ""
@@ -275,7 +299,10 @@ class DuckEvents:
     def holding(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
-        """See EventStore."""
+        """See EventStore; with `segments` the number is the sum of their counts of events, read from nothing.
+
+        Words are looked for in texts alone.
+        """
         where, parameters = self._conditions(scope, None)
         table, within = "event", list[Any]()
         if segments is None:
@@ -290,7 +317,10 @@ class DuckEvents:
         return count, [self._event(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
-        """See EventStore."""
+        """See EventStore; looks in speaker, text and metadata, and leaves out events that hold none of the probes.
+
+        The number is 0 with a `limit` of 0.
+        """
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
         weighed = [part for text, weight in probes.items() for part in (weight, either_case(text))]
@@ -303,26 +333,26 @@ class DuckEvents:
         return rows[0][4] if rows else 0, places
 
     def span(self, scope: Scope) -> TimeWindow | None:
-        """See EventStore."""
+        """See EventStore; the end is the last event's time plus 1 ms, and not included."""
         where, parameters = self._conditions(scope, None)
         first, last = self._con.rows(f"SELECT min(ts), max(ts) FROM event {all_of(where)}", parameters)[0]
         return None if first is None else TimeWindow(first, last + 1)
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """See EventStore."""
+        """See EventStore; at most `limit` rows before sessions of one project under two names are joined."""
         where, parameters = self._conditions(scope, None)
         sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {all_of(where)}
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
         return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """See EventStore."""
+        """See EventStore; of shown events, without the empty name, in the case in which they were recorded."""
         where, parameters = self._conditions(scope, None)
         sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """See EventStore."""
+        """See EventStore; of shown events, ordered by what the group matches. The pattern is in RE2's syntax."""
         where, parameters = self._conditions(Scope(), None)
         held = all_of([*where, "(contains(text, ?) OR contains(metadata, ?))"])
         sql = f"""SELECT mark, count(*) FROM (
@@ -331,11 +361,12 @@ class DuckEvents:
         return {row[0]: row[1] for row in self._con.rows(sql, [pattern, *parameters, begin, begin])}
 
     def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
+        """Return conditions and parameters for the shown events of a scope and a session (None: of any)."""
         where, parameters = conditions_of(scope, session_id, self._projects.names)
         return ([SHOWN, *where] if self._pairs.any else where), parameters
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """See EventStore."""
+        """See EventStore; each batch is a read of its own, so events stored meanwhile are yielded too."""
         seq = 0
         while found := self.after(seq, batch):
             yield found
@@ -354,6 +385,7 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
 
 
 def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, int]:
+    """Return the content hashes of those of the events whose ids are stored, by id; read inside the caller's transaction."""
     if not events:
         return {}
     rows = con.execute(_KNOWN, [[event_key(e.event_id) for e in events]]).fetchall()

@@ -43,6 +43,7 @@ class DuckProjects:
         self._names = self._read()
 
     def _read(self) -> Names:
+        """Return the rules in the store, with the folder in which each session of a watched project began."""
         aliases = [
             Alias(*row) for row in self._con.rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
         ]
@@ -53,7 +54,11 @@ class DuckProjects:
         return Names(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events that were stored just now with the names that their projects have now."""
+        """Return events that were stored just now with the names that their projects have now.
+
+        Notes in which folder their sessions began, where a rule asks for it, and which recorded names are new for
+        `news`.
+        """
         names, watched = self._names, self._names.watched()
         for event in events:
             if event.project in watched:
@@ -65,7 +70,7 @@ class DuckProjects:
         return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
-        """See ProjectStore."""
+        """See ProjectStore; without the empty name. The first call reads the names of all events."""
         if self._known is None:
             self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
             self._fresh |= self._known
@@ -73,16 +78,16 @@ class DuckProjects:
         return sorted(fresh - {""})
 
     def recorded(self) -> list[str]:
-        """See ProjectStore."""
+        """See ProjectStore; without the empty name. Reads the names of all events."""
         return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """See ProjectStore."""
+        """See ProjectStore; the recorded name, not the one it has now."""
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
         return self._con.row(sql, [project]) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """See ProjectStore."""
+        """See ProjectStore, in no order; a stream whose cuts name two projects comes once for each."""
         sql = """SELECT e.stream, e.project, e.session_id, s.project
                  FROM (SELECT stream, any_value(project) AS project, any_value(session_id) AS session_id
                        FROM event GROUP BY stream) e
@@ -106,20 +111,20 @@ class DuckProjects:
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:
-        """See ProjectStore."""
+        """See ProjectStore: in a transaction of its own; then read the rules again and report the change."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
             con.execute("INSERT INTO project_alias VALUES (?, ?, ?, ?)", [alias.old, alias.new, alias.author, alias.at_ms])
         self._follow()
 
     def drop_alias(self, old: str) -> None:
-        """See ProjectStore."""
+        """See ProjectStore; a name without a rule is no error. Then read the rules again and report the change."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [old])
         self._follow()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """See ProjectStore."""
+        """See ProjectStore; rules are only added. Then read the rules again and report the change."""
         with self._con.writing() as con:
             for s in splits:
                 row = [s.project, s.session_id, s.folder, s.new, s.at_ms]
@@ -127,11 +132,12 @@ class DuckProjects:
         self._follow()
 
     def drop_splits(self, new: str) -> None:
-        """See ProjectStore."""
+        """See ProjectStore; a name without rules is no error. Then read the rules again and report the change."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_split WHERE new = ?", [new])
         self._follow()
 
     def _follow(self) -> None:
+        """Read the rules again and call `changed`."""
         self.reread()
         self._changed()

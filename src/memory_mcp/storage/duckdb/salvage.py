@@ -52,13 +52,16 @@ class Salvaged:
 
 
 def note(directory: Path) -> None:
-    """Have the next start look for damage."""
+    """Write `salvage.json`, so that the next start looks for damage; a file that is there stays."""
     if not damage_met(directory):
         _say(directory, {"place": ""})
 
 
 def look_at_log(file: Path, now_ms: int) -> Salvaged:
-    """Mend or cut the log before DuckDB reads it: DuckDB leaves out silently what it cannot read."""
+    """Mend or cut the log before DuckDB reads it: DuckDB leaves out silently what it cannot read.
+
+    Does nothing without a log, with an empty one, or where its header and lengths are right; see `_mend_log`.
+    """
     path = log_of(file)
     if not path.exists() or not file.exists():
         return Salvaged()
@@ -68,7 +71,12 @@ def look_at_log(file: Path, now_ms: int) -> Salvaged:
 
 
 def salvage(file: Path, now_ms: int) -> Salvaged:
-    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file has to be closed."""
+    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file has to be closed.
+
+    A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut, then single bytes of
+    blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its place.
+    `salvage.json` is removed where nothing is left to be stored.
+    """
     if begun := _begun(file.parent):
         return Salvaged(begun, 0, unfinished=True)
     done = look_at_log(file, now_ms)
@@ -87,12 +95,15 @@ def salvage(file: Path, now_ms: int) -> Salvaged:
 
 
 def finish(directory: Path) -> None:
-    """Note that everything that could be saved is stored."""
+    """Remove `salvage.json`: everything that could be saved is stored."""
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
 def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Yield what is to be stored anew, by table and in the order of arrival; some of it may be stored already."""
+    """Yield what is to be stored anew as (table, events or rows), in the order of arrival; some of it may be stored already.
+
+    Nothing without a salvage under way.
+    """
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
             for events in events_of(file):
@@ -111,7 +122,12 @@ def _begun(directory: Path) -> str:
 
 
 def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
-    """Mend or cut the damaged log of a database file, whose header should be `expected`; a copy is set aside first."""
+    """Mend or cut the damaged log of a database file, whose header should be `expected`; a copy is set aside first.
+
+    A log that is empty but for a header, or of another file or an earlier round, is left alone: an empty result.
+    Where an entry cannot be mended, the log is cut at the end of the last whole transaction, and rows behind it are
+    set aside for `left`.
+    """
     path, fixed, mended = log_of(file), bytearray(content), 0
     start = len(expected)
     wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
@@ -147,7 +163,10 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
-    """Return how many blocks were mended, and how many could not be. A copy of each is set aside first."""
+    """Mend one damaged byte in each block where it is certain; return how many blocks were mended, and how many not.
+
+    A copy of each damaged block is set aside first, and each mended byte synced.
+    """
     mended = left = 0
     for block in list(blocks.damaged(file)):
         with file.open("rb+") as opened:
@@ -178,7 +197,11 @@ def _opens(file: Path) -> bool:
 
 
 def _begin_anew(file: Path, now_ms: int) -> None:
-    """Set the file and its log aside, and put a fresh one in its place with what is not derived, but without events."""
+    """Set the file and its log aside, and put a fresh one in its place with what is not derived, but without events.
+
+    Notes in `salvage.json` the folder and how many rows of which tables could not be read; events are stored by the
+    caller.
+    """
     place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
     for path in (file, log_of(file)):
         if path.exists() and not (place / path.name).exists():
@@ -228,7 +251,7 @@ def _say(directory: Path, what: dict[str, Any]) -> None:
 def store_what_is_left(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
-    """Store whatever could be saved and is not stored yet; return how much else was lost, by what.
+    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much else was lost, by what.
 
     `append` stores events, `add` the rows of a table that it is given with.
     """

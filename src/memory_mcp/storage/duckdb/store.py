@@ -99,7 +99,10 @@ def look_at(directory: Path) -> "DuckStorage":
 
 
 class DuckStorage:
-    """See Storage."""
+    """See Storage. Making one saves what is whole after damage, opens the file and brings its tables up to date.
+
+    `lock` is released by `close`, and not when making it raises.
+    """
 
     def __init__(
         self, directory: Path | None, lock: DirectoryLock | LookingLock | None, timezone: str, clock: Clock, looking: bool = False
@@ -143,7 +146,11 @@ class DuckStorage:
             raise
 
     def _connected(self, clock: Clock) -> tuple[Connection, Salvaged]:
-        """Return a connection to the file, after what is whole was saved where it is damaged, and what was done for that."""
+        """Return a connection to the file, and what was done about damage before.
+
+        The log of every file is looked at; the file itself where damage was met, now or before. A store that is only
+        read is opened as it is.
+        """
         if self._path is None or self._looking:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
         directory = self._path.parent
@@ -159,7 +166,10 @@ class DuckStorage:
         return con, done
 
     def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
-        """Store what was saved, compare the whole with what was acknowledged, and add what was done to the audit."""
+        """Store what was saved, compare the whole with what was acknowledged, and add what was done to the audit.
+
+        Without damage only the comparison is made; see `HighWater.check`.
+        """
         besides: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
             besides = store_what_is_left(self._directory, self.events.append, self._add)
@@ -171,7 +181,7 @@ class DuckStorage:
             self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
-        """Add rows to a table that only grows, but for those that are in it."""
+        """Add rows to a table that only grows, but for those that are in it (pins: by target), in one transaction."""
         with self._con.writing() as con:
             for row in rows:
                 columns = [name for name, *_ in con.execute(f"SELECT * FROM {table} LIMIT 0").description]
@@ -205,16 +215,17 @@ class DuckStorage:
                 migrations.migrate(con, have)
 
     def _meta(self, name: str) -> str:
+        """Return a value of the table meta; "" where there is none."""
         row = self._con.row("SELECT value FROM meta WHERE name = ?", [name])
         return str(row[0]) if row else ""
 
     @property
     def timezone(self) -> str:
-        """See Storage."""
+        """See Storage; read at each use, UTC where none is stored."""
         return self._meta("timezone") or "UTC"
 
     def set_timezone(self, name: str) -> None:
-        """See Storage."""
+        """See Storage; only the name is stored: days are counted anew by the caller."""
         Calendar(name).day_of(0)
         with self._con.writing() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
@@ -234,6 +245,7 @@ class DuckStorage:
         return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
 
     def _size(self) -> int:
+        """Return the bytes of file and log; 0 in memory."""
         if self._path is None:
             return 0
         files = (self._path, log_of(self._path))
@@ -248,11 +260,11 @@ class DuckStorage:
         self._con.interrupt(thread)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
-        """See Storage; no other process has the file open."""
+        """See Storage; yields False at once: no other process has the file open. Threads do not exclude each other."""
         return nullcontext(False)
 
     def reread(self) -> None:
-        """See Storage."""
+        """See Storage; the counters are read again too, while nothing is written."""
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
@@ -263,11 +275,11 @@ class DuckStorage:
             self._quoted.forget()
 
     def checkpoint(self) -> None:
-        """See Storage."""
+        """See Storage; raises DiskFull while there is no room."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """See Storage."""
+        """See Storage; afterwards what is kept in memory is dropped and the mark begun anew, unless `dry`."""
         findings = Findings(after)
         findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
         with self._con.still():
@@ -290,7 +302,7 @@ class DuckStorage:
         return self._con.dead_bytes()
 
     def save_anew(self) -> bool:
-        """See Storage."""
+        """See Storage; it is written by `compact`. False in memory."""
         gone = self._path is not None and not self._path.exists()
         if gone:
             self.compact()
@@ -318,10 +330,12 @@ class DuckStorage:
         return before, self._size()
 
     def _read_mark(self, last_seq: int | None) -> Mark:
+        """Return the mark of the store's events up to a number of arrival; of all for None."""
         where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
         return self._mark_of(self._con.rows(_MARKED.format(where=where), parameters))
 
     def _mark_of(self, rows: Sequence[Row]) -> Mark:
+        """Return the mark of this store from rows of `_MARKED`, one for each source."""
         return mark_of(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
     @property
@@ -330,7 +344,7 @@ class DuckStorage:
         return self._mark.loss
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """See Storage."""
+        """See Storage; the whole table of events is read while nothing is written."""
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
@@ -344,7 +358,10 @@ class DuckStorage:
         return self._con
 
     def close(self) -> None:
-        """See Storage."""
+        """See Storage; the mark is written with a sync. A full disk or damage met meanwhile is only logged.
+
+        A store that is only read is closed without a checkpoint. Readers are waited for up to a second.
+        """
         if self._closed:
             return
         self._closed = True
@@ -364,9 +381,9 @@ class DuckStorage:
 
 
 def _zone_here() -> str:
-    """Return the system's zone.
+    """Return the system's zone: TZ where it names one, else the system's setting, else UTC.
 
-    Raises InvalidQuery when TZ names one that does not exist, since days would silently be another zone's.
+    Raises InvalidQuery when TZ names a zone that does not exist, since days would silently be another zone's.
     """
     named = os.environ.get("TZ", "").removeprefix(":")
     if named and not named.startswith("/"):

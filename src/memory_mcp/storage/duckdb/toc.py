@@ -47,16 +47,17 @@ class DuckToc(DuckTerms):
         self._grips = grips
 
     def version(self) -> int:
-        """See TocStore."""
+        """See TocStore: the last committed outbox number, from memory."""
         return self._numbers.committed
 
     def publish(self, build: Build) -> int:
-        """See TocStore."""
+        """See TocStore; what is kept in memory is brought up to date at the commit, and dropped when it fails."""
         touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
         named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.counted))))
         before = self.segments(s.key for s in build.segments)
 
         def settle() -> None:
+            """Bring what is kept in memory up to date; if a segment changed its project, drop all cuts."""
             self._stamps.forget([*touched, *named])
             self._heads.forget(named)
             self._keep(build)
@@ -75,7 +76,7 @@ class DuckToc(DuckTerms):
             raise
 
     def _keep(self, build: Build) -> None:
-        """Keep nodes as they will be read from now on."""
+        """Keep the nodes of a build, also those only counted, as they will be read from now on; pins are added when read."""
         built = self._numbers.last_change
         fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in build.nodes}
         counted = {node_key(n.node_id): n for n in build.counted}
@@ -94,15 +95,17 @@ class DuckToc(DuckTerms):
         self._whole.forget(keys)
 
     def _forget_cuts(self) -> None:
+        """Drop the kept spans, streams and sums of days."""
         self._spans.forget()
         self._streams.forget()
         self._days.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """See TocStore."""
+        """See TocStore: from memory for streams used lately; [] for a stream without cuts."""
         return self._streams.of(list(dict.fromkeys(streams)))
 
     def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
+        """Return all cuts of each stream by start, from the file; [] for a stream without cuts."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE stream IN (SELECT unnest(?::BIGINT[]))
                   ORDER BY stream, start_ts, start_id"""
         found: dict[int, list[Segment]] = {stream: [] for stream in streams}
@@ -111,17 +114,18 @@ class DuckToc(DuckTerms):
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """See TocStore."""
+        """See TocStore; all rows are read at once."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
+        """Return the sums of every day that has cuts, from the file."""
         sql = """SELECT day, sum(events)::BIGINT, count(*), sum(tokens)::BIGINT, list(DISTINCT session_id), list(DISTINCT agent),
                  list(DISTINCT project) FROM segment_cut GROUP BY day"""
         rows = self._con.rows(sql)
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """See TocStore."""
+        """See TocStore; from memory where the cut's stream is kept there."""
         wanted = list(keys)
         found = self._streams.named(wanted)
         if missing := [key for key in wanted if key not in found]:
@@ -130,7 +134,10 @@ class DuckToc(DuckTerms):
         return found
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """See TocStore."""
+        """See TocStore; by start. Segments that only touch the window's end are not among them.
+
+        Without window and agent they are kept in memory for each project.
+        """
         where, parameters = ["true"], list[Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
@@ -142,12 +149,13 @@ class DuckToc(DuckTerms):
         sql = f"SELECT {SEGMENT} FROM segment_cut WHERE {' AND '.join(where)} ORDER BY start_ts, start_id"
 
         def read() -> list[Segment]:
+            """Return the cuts that meet the conditions, from the file."""
             return [segment_of(row) for row in self._con.rows(sql, parameters)]
 
         return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """See TocStore."""
+        """See TocStore; aliases are followed over any number of steps, a circle of them ends with None."""
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
@@ -159,23 +167,25 @@ class DuckToc(DuckTerms):
         return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore."""
+        """See TocStore: with bullets and pins, from memory where they are kept; in no order."""
         found = self._whole.of(list({node_key(i) for i in ids}))
         pins = self.pins() if found else frozenset()
         return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore."""
+        """See TocStore; `bullets` is empty and `pinned` False in all of them."""
         return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
 
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
+        """Return the current nodes without bullets by key, from the file; missing ones are left out."""
         return {row[0]: node_of(row, (), False) for row in self._rows(list(keys))}
 
     def _rows(self, keys: list[int]) -> list[Row]:
+        """Return the `NODE` columns of the current versions of these nodes (keys), in no order."""
         return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def _read_whole(self, wanted: Sequence[int]) -> dict[int, TocNode]:
-        """Return whole nodes by key, none of them marked as pinned."""
+        """Return the current nodes with their bullets by key, from the file, none marked as pinned; missing ones are left out."""
         keys = list(wanted)
         rows = self._rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
@@ -189,19 +199,20 @@ class DuckToc(DuckTerms):
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def refined(self) -> list[NodeId]:
-        """See TocStore."""
+        """See TocStore: neither the summarizer nor a language model wrote them."""
         return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
 
     def authors(self) -> dict[NodeId, str]:
-        """See TocStore."""
+        """See TocStore; the id of each node with the author's name."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """See TocStore."""
+        """See TocStore; nodes that do not exist are left out. From memory where they are kept."""
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
+        """Return id, build, number of term rows and highest rowid of these by key, from the file; (id, (build, rows, last))."""
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
@@ -209,12 +220,15 @@ class DuckToc(DuckTerms):
         return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """See TocStore."""
+        """See TocStore; of nodes that begin at the same time by id, [] without children."""
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """See TocStore."""
+        """See TocStore; the window's end is not included, and at equal times the order is by id.
+
+        `project` is looked for in the node's projects, at every level.
+        """
         where, parameters = ["current", "level = ?"], [level.value]
         if window:
             where.append("start_ms >= ? AND start_ms < ?")
@@ -226,7 +240,7 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """See TocStore."""
+        """See TocStore; without a project from sums kept in memory. All 0 where there is no segment."""
         if project is None:
             return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
@@ -235,32 +249,32 @@ class DuckToc(DuckTerms):
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """See TocStore."""
+        """See TocStore; `after_day` is not included."""
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """See TocStore."""
+        """See TocStore; without a project from sums kept in memory."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
         return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """See TocStore."""
+        """See TocStore; from sums kept in memory."""
         return self._days.between(first_day, after_day, project)
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """See TocStore."""
+        """See TocStore; a list of the caller's own, from memory for spans used lately."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
         parameters = [first_day, after_day, project, project]
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def freshness(self) -> Freshness:
-        """See TocStore."""
+        """See TocStore; days whose segments have no node are left out."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
@@ -269,7 +283,7 @@ class DuckToc(DuckTerms):
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """See TocStore."""
+        """See TocStore; a pin that is set again has the new author and time. The target need not exist."""
         with self._con.writing() as con:
             con.execute("DELETE FROM pin WHERE target = ?", [target])
             if on:
@@ -277,18 +291,19 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def pins(self) -> frozenset[str]:
-        """See TocStore."""
+        """See TocStore; kept in memory until a pin is set or removed."""
         if self._pins is None:
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
         return self._pins
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """See TocStore."""
+        """See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too."""
         with self._con.writing() as con:
             self._drop_nodes(con, list(dict.fromkeys(ids)))
         self._forget()
 
     def _drop_nodes(self, con: duckdb.DuckDBPyConnection, ids: Sequence[NodeId]) -> None:
+        """Remove nodes with bullets, terms and places under their parents, and note each, in the caller's transaction."""
         keys = list({node_key(i) for i in ids})
         add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in ids])
         for table in ("node", "bullet", "bullet_grip", "term_delta"):
@@ -296,7 +311,7 @@ class DuckToc(DuckTerms):
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """See TocStore."""
+        """See TocStore, in one transaction; everything kept in memory is dropped."""
         gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
         with self._con.writing() as con:
             con.execute("DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*gone, *(c.key for c in cuts)]])
@@ -315,14 +330,14 @@ class DuckToc(DuckTerms):
         self.reread()
 
     def fold_terms(self, more_than: int) -> int:
-        """See TocStore."""
+        """See TocStore; the kept stamps are dropped where anything was joined."""
         folded = super().fold_terms(more_than)
         if folded:
             self._stamps.forget()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
+        """See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node."""
         with self._con.writing() as con:
             moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
@@ -341,7 +356,7 @@ class DuckToc(DuckTerms):
         self._forget_cuts()
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """See TocStore."""
+        """See TocStore; by level and time, 1000 read at a time. Nodes removed meanwhile are left out."""
         rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):

@@ -21,7 +21,7 @@ class DuckTopics:
         return [topic_of(row) for row in self._con.rows(f"SELECT {TOPIC} FROM topic ORDER BY topic_id")]
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:
-        """See TopicStore."""
+        """See TopicStore; without topics all are removed."""
         columns = topic_columns(topics)
         with self._con.writing() as con:
             con.execute("DELETE FROM topic")
@@ -29,7 +29,7 @@ class DuckTopics:
                 insert(con, "topic", _TYPES, columns)
 
     def label(self, given: TopicLabel) -> None:
-        """See TopicStore."""
+        """See TopicStore, in a transaction of its own; the topic need not exist."""
         with self._con.writing() as con:
             con.execute(
                 "DELETE FROM topic_label WHERE topic_id = ? AND project IS NOT DISTINCT FROM ?", [given.topic_id, given.project]
@@ -39,6 +39,6 @@ class DuckTopics:
                 con.execute("INSERT INTO topic_label VALUES (?, ?, ?, ?, ?)", row)
 
     def labels(self) -> list[TopicLabel]:
-        """See TopicStore."""
+        """See TopicStore; in order of time, also of topics that no longer exist."""
         rows = self._con.rows("SELECT topic_id, project, label, author, at_ms FROM topic_label ORDER BY at_ms, rowid")
         return [TopicLabel(TopicId(row[0]), row[1], row[2], row[3], row[4]) for row in rows]

@@ -32,21 +32,21 @@ class Conditions:
         self.texts.append(text.format(*map(self.parameter, values)))
 
     def parameter(self, value: object) -> str:
-        """Return the placeholder of a value."""
+        """Add a value to the parameters and return its placeholder."""
         name = f"p{len(self.given)}"
         self.given[name] = value
         return f"%({name})s"
 
     @property
     def all(self) -> str:
-        """The expression that asks for every one of the conditions."""
+        """The conditions joined by AND; "" where there are none."""
         return " AND ".join(self.texts)
 
 
 def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
-    """Return the conditions that an event is shown and lies in a scope and a session.
+    """Return the conditions that an event is shown and lies in a scope and a session (None: in any).
 
-    Not that it belongs to this memory (`own`).
+    Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
     """
     found = Conditions([shown()])
     if scope.project is not None:
@@ -62,7 +62,11 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
 
 
 def _of_project(found: Conditions, names: Names, project: str) -> None:
-    """Add the condition that events are shown under a project's name."""
+    """Add the condition that events are shown under a project's name.
+
+    These are the names it was recorded with, without the sessions that were split off it and with those that were
+    split off into it.
+    """
     condition = f"e.project = ANY({found.parameter(list(names.recorded_as(project)))}::text[])"
     moved = names.moved() if names.splits else {}
     out = [pair for pair in moved if names.of(pair[0]) == project]
@@ -75,7 +79,7 @@ def _of_project(found: Conditions, names: Names, project: str) -> None:
 
 
 def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
-    """Return the condition that project and session of an event are one of some pairs."""
+    """Return the condition that project and session of an event are one of some pairs; the pairs become parameters."""
     columns = [found.parameter([pair[place] for pair in pairs]) for place in (0, 1)]
     given = ", ".join(f"{column}::text[]" for column in columns)
     return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({given}) AS m(project, session_id))"
@@ -120,6 +124,7 @@ def _in_either_case(piece: str) -> str:
 
 
 def _expression(c: str) -> str:
+    """Return a regular expression for one character in all forms of its case, and other ASCII signs escaped."""
     forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
     if len(forms) > 1:
         return f"[{''.join(sorted(forms))}]"

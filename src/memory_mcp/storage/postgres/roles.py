@@ -25,7 +25,10 @@ class Role:
 
 
 def role_at(url: str) -> Role:
-    """Return the role of an address. Raises StorageAway when nothing answers there within seconds, ConfigError for no address."""
+    """Return the role of an address, on a connection of its own.
+
+    Raises StorageAway when nothing answers there within five seconds, ConfigError for no address.
+    """
     check_address(url)
     with translated(), psycopg.connect(url, connect_timeout=_PATIENCE, application_name="memory-mcp") as raw:
         name, is_free, version = raw.execute(_ROLE).fetchone() or ("", True, "")

@@ -40,6 +40,7 @@ _TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event W
 def open_storage(opening: Opening) -> "PostgresStorage":
     """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
 
+    The tables are made or brought up to date first; the directory is locked if one is named and not locked already.
     Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables,
     StorageLocked when another process has the data directory, where the indexes lie.
     """
@@ -104,11 +105,11 @@ class PostgresStorage:
 
     @property
     def timezone(self) -> str:
-        """See Storage."""
+        """See Storage; as last read, from memory."""
         return self._memory.timezone
 
     def set_timezone(self, name: str) -> None:
-        """See Storage."""
+        """See Storage; other processes read it again. Days are counted anew by the caller."""
         Calendar(name).day_of(0)
         with self._con.writing() as writer:
             writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
@@ -116,11 +117,14 @@ class PostgresStorage:
         self._memory = replace(self._memory, timezone=name)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
-        """See Storage."""
+        """See Storage; a claim in the database, see `Claims.held`. Threads of this process wait for each other."""
         return self.claims.held(name)
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. Rows are counted again only after a commit."""
+        """See Storage. Rows are counted again only after the tree or its events changed.
+
+        The size is that of the whole database, and 0 for a member.
+        """
         head = self._con.head()
         stamp, known = self._counted
         if known is None or stamp != head.stamp:
@@ -143,7 +147,7 @@ class PostgresStorage:
         self._con.interrupt(thread)
 
     def reread(self) -> None:
-        """See Storage."""
+        """See Storage; zone and store id are read at once. Raises NotFound when the space is gone."""
         self._con.heard()
         self.toc.reread()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
@@ -152,25 +156,28 @@ class PostgresStorage:
         self.superseded.unfollow()
 
     def checkpoint(self) -> None:
-        """See Storage; the database does it by itself."""
+        """See Storage; does nothing, as the database does it by itself."""
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """See Storage."""
+        """See Storage and `erasing.erase`; afterwards what this process keeps is read again, unless `dry`."""
         erased = erase(self._con, keep, dry, after)
         if not dry:
             self.reread()
         return erased
 
     def dead_bytes(self) -> int:
-        """See Storage; the database frees its room by itself."""
+        """See Storage; 0, as the database frees its room by itself."""
         return 0
 
     def save_anew(self) -> bool:
-        """See Storage; the database looks after its files."""
+        """See Storage; False, as the database looks after its files."""
         return False
 
     def compact(self) -> tuple[int, int]:
-        """See Storage; sizes of the whole database. Room of dead rows is used anew once they are vacuumed, as is done here."""
+        """See Storage: vacuum each table that holds memories; sizes are of the whole database.
+
+        Room of dead rows is used anew after that; the files seldom become smaller.
+        """
         before = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
             for table in migrations.tables():
@@ -178,19 +185,20 @@ class PostgresStorage:
         return before, self._size()
 
     def _size(self) -> int:
+        """Return the bytes of the whole database."""
         row = self._con.row("SELECT pg_database_size(current_database())")
         return int(row[0]) if row else 0
 
     @property
     def loss(self) -> Loss | None:
-        """See Storage; a database's own log and backups show losses."""
+        """See Storage; always None: a database's own log and backups show losses."""
         return None
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """See Storage; nothing is kept beside the database."""
+        """See Storage; does nothing, as nothing is kept beside the database."""
 
     def close(self) -> None:
-        """See Storage."""
+        """See Storage; closes the pool only if it was made for this memory. Nothing is written."""
         with self._closing:
             if self._closed:
                 return

@@ -36,11 +36,11 @@ class PostgresTombstones:
         return self._con.head().resets
 
     def lines(self) -> list[str]:
-        """See TombstoneLog."""
+        """See TombstoneLog; read at each call."""
         return [str(line) for (line,) in self._con.rows(_LINES)]
 
     def key(self) -> bytes:
-        """See TombstoneLog."""
+        """See TombstoneLog; a key that is made is 32 random bytes, committed when this returns."""
         row = self._con.row(_KEY)
         if row is None:
             with self._con.writing() as writer:
@@ -48,12 +48,15 @@ class PostgresTombstones:
         return bytes(row[0])
 
     def add(self, lines: Sequence[str]) -> None:
-        """See TombstoneLog. Servers that kept something of the memory read it again."""
+        """See TombstoneLog: in one transaction. Other servers read again what they keep, and look once more in a minute."""
         with self._con.writing() as writer:
             _add(writer, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """See TombstoneLog; raises StorageError for another key."""
+        """See TombstoneLog: in one transaction; the copy's key replaces one under which there is no line.
+
+        Raises StorageError when there are lines under another key. A line given twice is added once.
+        """
         with self._con.writing() as writer:
             here = {str(line) for (line,) in writer.rows(_LINES)}
             (known,) = _made(writer, key)
@@ -71,7 +74,7 @@ class PostgresTombstones:
 
 
 def _made(writer: Writer, key: bytes) -> tuple[bytes]:
-    """Return the key as a row; it is `key` where there was none yet."""
+    """Return the stored key as a row, in the writer's transaction; it is `key` where there was none yet."""
     writer.run(_MAKE_KEY, key=key)
     row = writer.row(_KEY)
     assert row is not None
@@ -79,6 +82,7 @@ def _made(writer: Writer, key: bytes) -> tuple[bytes]:
 
 
 def _add(writer: Writer, lines: Sequence[str]) -> None:
+    """Add lines, have what they forget looked for again in a minute, and raise the head's resets, in the writer's transaction."""
     now = time.time_ns() // 1_000_000
     writer.run(_DUE, name=FORGET, later=_LATER)
     writer.insert("tombstone", "at_ms, line", ("bigint", "text"), [[now] * len(lines), list(lines)])

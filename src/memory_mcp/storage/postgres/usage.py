@@ -20,7 +20,7 @@ class PostgresUsage:
         self._any = False
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """See UsageStore."""
+        """See UsageStore: one row for each id, in a transaction of the program's own, so readers may; nothing without ids."""
         ids = list(grip_ids)
         if ids:
             with self._con.for_all(), self._con.writing() as writer:
@@ -31,13 +31,14 @@ class PostgresUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """See UsageStore."""
+        """See UsageStore; the times of each grip in order, grips that were never opened left out."""
         wanted = list(set(ids))
         if not wanted or self._is_empty():
             return {}
         return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
 
     def _is_empty(self) -> bool:
+        """Return whether no opening was seen; the table is looked at again only when the head's notes or resets changed."""
         if not self._any:
             noted = self._con.head().noted
             if noted != self._empty_at:
@@ -46,6 +47,6 @@ class PostgresUsage:
         return not self._any
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """See UsageStore."""
+        """See UsageStore, in a transaction of its own; grips without openings are no error."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))
