@@ -223,7 +223,7 @@ class TocStore(Protocol):
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window, in order of time; `project` restricts segments only."""
+        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it."""
         ...
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:

@@ -25,7 +25,7 @@ class GripStore(Protocol):
     """Quotations. Written by `TocStore.publish`, read here."""
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of an id, whole or only its hash, as `grip_key` reads it; None for an unknown one."""
+        """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id."""
         ...
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
