@@ -40,12 +40,12 @@ def chars_of(draft: EventDraft) -> int:
 
 
 def told(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
-    """Return events as JSON values."""
+    """Return events as JSON values, in the form of an export."""
     return [mapping_of(draft) for draft in drafts]
 
 
 def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
-    """Return the events of JSON values, and how many of these were none or had no id."""
+    """Return the events of JSON values in their order, and how many of these were no events or had no id."""
     drafts, wrong = [], 0
     for row in rows:
         try:
@@ -67,7 +67,7 @@ def published_by(draft: EventDraft, member: str) -> EventDraft:
 
 
 def ids(values: Sequence[Any]) -> list[EventId]:
-    """Return the event ids among values, in their canonical form."""
+    """Return the event ids among the first 5000 values, in their canonical form; anything else is left out."""
     found = []
     for value in values[:MAX_IDS]:
         try:
@@ -94,7 +94,10 @@ def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
 
 
 def heard_said(rows: Sequence[Any]) -> list[Said]:
-    """Return the corrections of JSON values; anything else is left out."""
+    """Return the corrections among the first 5000 JSON values; anything else is left out.
+
+    Reasons are cut at 500 characters.
+    """
     found = []
     for row in rows[:MAX_SAID]:
         try:
