@@ -27,7 +27,7 @@ def with_old_versions(nodes: Sequence[TocNode]) -> list[TocNode]:
 
 
 def bullet_columns(nodes: Sequence[TocNode]) -> tuple[list[list[Any]], list[list[Any]]]:
-    """Return columns for inserts into bullet and into bullet_grip, in schema order; none where there are no rows.
+    """Return columns for inserts into bullet and into bullet_grip, in schema order; [] where there are no rows.
 
     Those of bullet_grip are: node key, version, place of the bullet, place of the grip in it, grip key.
     """

@@ -132,7 +132,7 @@ class Erasing(ABC):
 
     @abstractmethod
     def _each(self, statement: str) -> Iterable[Row]:
-        """Yield the rows of a statement that may have very many."""
+        """Yield the rows of a statement without parameters, which may have very many."""
 
     @abstractmethod
     def _run(self, statement: str, **given: Any) -> None:
@@ -140,11 +140,11 @@ class Erasing(ABC):
 
     @abstractmethod
     def _key_of(self, table: str) -> str:
-        """Return the column that tells the rows of a table apart."""
+        """Return the column whose value tells the rows of a table of `CLEANED` or `DROPPED` apart."""
 
     @abstractmethod
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries of the outbox."""
+        """Write entries (kind, subject) of the outbox, inside the caller's transaction."""
 
     @abstractmethod
     def _without_sets(self, segments: Sequence[int]) -> None:
@@ -214,7 +214,9 @@ class Erasing(ABC):
     def _doomed_nodes(self) -> list[int]:
         """Return the keys of the nodes that go or are written anew, and count what hangs on them.
 
-        These are the nodes of the sessions concerned, all periods above them, and whatever holds a forgotten value.
+        These are the nodes of the sessions concerned, all periods above them, and whatever holds a forgotten value. A
+        session of which a node or a bullet holds one is concerned too. Segments and days are noted in `erased`;
+        nothing is removed.
         """
         # Every version: an earlier one may say what the current one does not.
         nodes = self._each("SELECT key, title, summary, keywords, agents, projects, author FROM node WHERE {own}")

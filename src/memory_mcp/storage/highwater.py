@@ -242,7 +242,7 @@ def _said(directory: Path, part: str = "") -> Mark | None:
 
 
 def _check_of(said: Mapping[str, Any]) -> int:
-    """Return the checksum of a mark as stored: a damaged mark must not be taken for a damaged store."""
+    """Return the CRC-32 of a mark as stored, without its own `check`: a damaged mark must not pass for a damaged store."""
     return zlib.crc32(json.dumps(said, sort_keys=True).encode("ascii"))
 
 
@@ -304,7 +304,10 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
 
 
 def _without_source(gaps: dict[str, Gap], more: int) -> None:
-    """Take `more` events out of the largest gaps: they are in the store, but their source was damaged and is unknown."""
+    """Take `more` events, if above 0, out of the largest of `gaps`, which change; gaps of 0 events are removed.
+
+    These events are in the store, but their source was damaged and is unknown.
+    """
     for source, gap in sorted(gaps.items(), key=lambda item: -item[1].events):
         there = min(max(more, 0), gap.events)
         more -= there

@@ -53,7 +53,7 @@ class DirectoryLock:
 
 
 def _identity(file: Path) -> tuple[int, int]:
-    """Return device and inode of a file, (0, 0) where there is none."""
+    """Return device and inode of a file, (0, 0) where it is missing or cannot be looked at."""
     try:
         found = file.stat()
     except OSError:

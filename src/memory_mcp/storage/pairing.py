@@ -45,7 +45,7 @@ class Message:
 
 
 def message_of(event: Event) -> Message:
-    """Return what pairing compares of an event that is being stored."""
+    """Return what pairing compares of an event that is being stored; `stored` is False in it."""
     return Message(
         key=event_key(event.event_id),
         time_ms=event.timestamp,

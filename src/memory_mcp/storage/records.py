@@ -53,7 +53,7 @@ class UsageStore(Protocol):
         ...
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips."""
+        """Remove every opening of these grips; one without any is no error."""
         ...
 
 
@@ -109,7 +109,7 @@ class SupersededStore(Protocol):
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
 
-        Of what the program noticed, nodes that changed since the last call are read.
+        Others are left out. Of what the program noticed, nodes that changed since the last call are read.
         """
         ...
 
@@ -118,11 +118,11 @@ class AuditStore(Protocol):
     """Acts upon the memory itself: corrected, retracted, forgotten, restored. Rows are only added, without the text concerned."""
 
     def record(self, act: Act) -> None:
-        """Add an act."""
+        """Add an act, committed when this returns."""
         ...
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first."""
+        """Return up to `limit` acts, newest first, as they were recorded."""
         ...
 
 
@@ -130,7 +130,7 @@ class TombstoneLog(Protocol):
     """What was forgotten, as lines without a word of it, and the key of their hashes. Lines are only added."""
 
     def stamp(self) -> object:
-        """Return a value that changes when any process has added lines. Reads nothing."""
+        """Return a value that changes when any process has added lines, cheaply: no line is read."""
         ...
 
     def lines(self) -> list[str]:
@@ -158,7 +158,7 @@ class SpendingStore(Protocol):
     """What language models were asked, a row for each request, without any text. Rows are only added."""
 
     def record(self, spent: Spent) -> None:
-        """Add a request."""
+        """Add a request, committed when this returns."""
         ...
 
     def since(self, at_ms: int) -> list[Spent]:
@@ -225,19 +225,22 @@ class ProjectStore(Protocol):
         ...
 
     def activity(self) -> list[Activity]:
-        """Return the events and sessions of each project in the tree, in no order."""
+        """Return events, sessions, times and agents of each project in the tree, in no order."""
         ...
 
     def agents(self) -> list[Activity]:
-        """Return the events and sessions of each agent in the tree, in no order."""
+        """Return events, sessions, times and projects of each agent in the tree, in no order."""
         ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return the activity of the days from `first_day` up to, not including, `after_day` (ISO dates)."""
+        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+
+        Counted from cuts, by the project's present name; `project` and `agent` None: of all.
+        """
         ...
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years that have any event, in order."""
+        """Return the years (of the project, of the agent) that have any segment, in order."""
         ...
 
     def add_alias(self, alias: Alias) -> None:
@@ -245,11 +248,11 @@ class ProjectStore(Protocol):
         ...
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`."""
+        """Remove the rule about the name `old`; does nothing where there is none."""
         ...
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record that sessions are a project of their own, in one transaction."""
+        """Record that sessions are a project of their own, in one transaction; other rules stay."""
         ...
 
     def drop_splits(self, new: str) -> None:
@@ -261,13 +264,13 @@ class Outbox(Protocol):
     """What changed, in order; any number of followers read it."""
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes whose number is above `seq`, in order."""
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end."""
         ...
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`; None where that is not known.
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
 
-        The empty id is among them where something else than a node changed.
+        The empty id is among them where something else than a node changed. Empty where nothing did.
         """
         ...
 

@@ -35,12 +35,12 @@ COUNTED = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "
 
 
 def pack(metadata: Mapping[str, str]) -> str:
-    """Return metadata as stored: compact JSON with keys in order, "" when there are none."""
+    """Return metadata as stored: compact JSON with keys in order, not folded to ASCII; "" when there are none."""
     return json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"), sort_keys=True) if metadata else ""
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """Return an event from a row of `EVENT` columns."""
+    """Return an event from a row of `EVENT` columns, under the project it was recorded with."""
     return Event(
         event_id=event_id_from(row[0]),
         timestamp=row[1],
@@ -148,7 +148,10 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
-    """Return a bullet; `grips` are the keys of its quotations in order."""
+    """Return a bullet with text, kind, project and agent; `grips` are the keys of its quotations in order.
+
+    Raises ValueError for an unknown kind.
+    """
     return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
 
 

@@ -76,7 +76,7 @@ class Standing(ABC):
         return both[2]
 
     def _kept(self) -> Known:
-        """Return what was recorded, read again where `_version` has changed."""
+        """Return what was recorded, read again where `_version` has changed; kept only if nothing was recorded meanwhile."""
         version, kept = self._version(), self._recorded
         if kept is not None and kept[0] == version:
             return kept[1]

@@ -80,7 +80,7 @@ def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
 def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
     """Return the sums of rows (hashes, counts) with 1 subtracted for every term of each set, of which several parts are given.
 
-    Terms whose sum is 0 are left out; None where none is left.
+    As a stored row. Terms whose sum is 0 or less are left out; None where none is left.
     """
     gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(union, sets)]
     terms, sums = _summed([*rows, *gone])

@@ -151,14 +151,14 @@ class Loss:
 
     @property
     def line(self) -> str:
-        """A short line for clients and hooks, which do not ask for the state of the memory."""
+        """A line of text for clients and hooks: how many events are missing, and which command says more."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
 
     @property
     def way_back(self) -> str:
-        """What to do to get the events back."""
+        """What a person can do to get the events back, as a part of a sentence."""
         return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
 
 

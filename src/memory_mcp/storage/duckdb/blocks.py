@@ -58,7 +58,7 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
     """Return the place of the one damaged byte and its right value; None where that is not certain.
 
     `stored` is the checksum on disk, `content` the bytes behind it. The place is counted from the first byte of the
-    checksum.
+    checksum, which may be damaged itself. None too where two bytes would do.
     """
     if _is_header(content) and len(unused := [_USED + n for n, value in enumerate(content[_USED:]) if value]) == 1:
         # The one byte of a header's unused part that is not 0.

@@ -60,7 +60,8 @@ def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
 def held(text: str) -> tuple[str, str]:
     """Return the condition that an event holds a text, and its parameter; neither case nor the kind of white space matters.
 
-    A regular expression takes a third of the time of folding every text and looking for the folded one.
+    The parameter is a regular expression in RE2's syntax: it takes a third of the time of folding every text and
+    looking for the folded one.
     """
     return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(either_case, text.split()))
 

@@ -214,7 +214,7 @@ class Connection:
             self._open_if_given_up()
 
     def _open_if_given_up(self) -> None:
-        """Open the file anew unless it answers; never within a transaction, which ends first."""
+        """Open the file anew unless it answers a query; does nothing within a transaction or once it is closed."""
         with self._write_lock:
             if self._within_transaction or isinstance(self._con, _Closed):
                 return
@@ -225,7 +225,7 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Close and open the file; only for reading where opening it needs more room than there is."""
+        """Close and open the file, after waiting for readers; only for reading where opening needs more room than there is."""
         with self._alone():
             self._con.close()
             self._open_again()
@@ -296,7 +296,7 @@ class Connection:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Close the file while the block runs and open it again after it; reads and writes wait."""
+        """Close the file, after a checkpoint, while the block runs and open it again after it; reads and writes wait."""
         with self._guarded():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
@@ -309,7 +309,7 @@ class Connection:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let nothing be read while the block runs; reads that have begun are waited for."""
+        """Let nothing be read or written while the block runs; reads that have begun are waited for, without a bound."""
         with self._write_lock:
             with self._reading_lock:
                 self._held = True

@@ -41,7 +41,8 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
     """Return the event of a row; None where too little of it is known to be right.
 
     `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in
-    damaged blocks.
+    damaged blocks. Stream, origin and text have to be certain; any other lost value is left empty or lowest, and its
+    column named in the metadata.
     """
     where, origin, text = _stream(row, doubtful, known), _origin(row, doubtful), row["text"]
     if where is None or origin is None or not isinstance(text, str):
@@ -93,7 +94,11 @@ def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> t
 
 
 def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:
-    """Return key, source and the source's own id; the source is None where it is not certain, all of it where the key is not."""
+    """Return key, source and the source's own id; (key, None, "") where the source is not certain, None where the key is not.
+
+    Key and source confirm each other where the key is the hash of time, source and id; a doubtful key also by its
+    time.
+    """
     key, ts, source, source_id = (row[name] for name in ("event_id", "ts", "source", "source_id"))
     named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
     # The id of an event that has one at its source is made of these; of a variant or of one without, of more.

@@ -152,7 +152,7 @@ class DuckEvents:
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
     def reread(self) -> None:
-        """Drop the events that are kept in memory."""
+        """Drop the events that are kept in memory, as numbers or names may be others now."""
         self._recent.forget()
 
     def find(self, event_id: EventId) -> Event | None:
@@ -214,7 +214,7 @@ class DuckEvents:
         return self._numbers.last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """See EventStore."""
+        """See EventStore; reads nothing while there is no pair."""
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
@@ -288,7 +288,7 @@ class DuckEvents:
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """See EventStore."""
+        """See EventStore; `session_id` None: of any session. A second call with the last event's order gives the next page."""
         where, parameters = self._conditions(scope, session_id)
         if after:
             where.append("(ts > ? OR (ts = ? AND event_id > ?))")
@@ -374,7 +374,7 @@ class DuckEvents:
 
 
 def _spans(segments: Sequence[Segment]) -> list[Any]:
-    """Return the parameters of `_SPANS`."""
+    """Return the parameters of `_SPANS`: streams, first times, first keys, last times and last keys, as lists."""
     return [
         [s.stream for s in segments],
         [s.start[0] for s in segments],

@@ -7,7 +7,7 @@ FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 def log_of(file: Path) -> Path:
-    """Return the write-ahead log of a database file."""
+    """Return the path of a database file's write-ahead log, which need not exist."""
     return file.with_name(file.name + ".wal")
 
 

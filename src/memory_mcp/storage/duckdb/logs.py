@@ -113,7 +113,7 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
 
 
 def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
-    """Return the one byte that makes an entry whole: of its content or checksum, else of its length; None where there is none."""
+    """Return the one byte that makes the entry at `offset` whole: of content or checksum, else of its length; None for none."""
     content = log[offset + FRAME : offset + FRAME + size]
     if len(content) == size and content.startswith(_KINDS) and (found := mend_of(stored, content)):
         at = offset + 8 + found[0]

@@ -35,11 +35,11 @@ class DuckProjects:
 
     @property
     def names(self) -> Names:
-        """See ProjectStore."""
+        """See ProjectStore; from memory."""
         return self._names
 
     def reread(self) -> None:
-        """Read the rules again."""
+        """Read the rules again, with where sessions of watched projects began; `changed` is not called."""
         self._names = self._read()
 
     def _read(self) -> Names:
@@ -95,19 +95,19 @@ class DuckProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
 
     def activity(self) -> list[Activity]:
-        """See ProjectStore."""
+        """See ProjectStore; read from the cuts at each call."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
-        """See ProjectStore."""
+        """See ProjectStore; read from the cuts at each call."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """See ProjectStore."""
+        """See ProjectStore; in one query over the cuts."""
         return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """See ProjectStore."""
+        """See ProjectStore; read from the cuts at each call."""
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:

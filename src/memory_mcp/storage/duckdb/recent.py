@@ -38,7 +38,7 @@ class Changes:
         self._kept: deque[Change] = deque(maxlen=_CHANGES)
 
     def add(self, changes: Iterable[Change]) -> None:
-        """Take in what a transaction has written."""
+        """Take in what a transaction has written; its numbers follow those kept. The oldest are dropped over 20,000."""
         with self._lock:
             self._kept.extend(changes)
 
@@ -194,7 +194,7 @@ class RecentGrips:
             return None if found is None else sorted(found.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
     def get(self, grip_id: GripId) -> Grip | None:
-        """Return a grip that is kept, None for any other."""
+        """Return a grip of an event whose grips are kept, None for any other."""
         with self._lock:
             return self._by_id.get(grip_id)
 

@@ -113,7 +113,7 @@ def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
 
 
 def _begun(directory: Path) -> str:
-    """Return where a salvage that is under way put what was damaged; "" where none is."""
+    """Return the folder, relative to the data directory, of a salvage that is under way; "" where none is, or it names none."""
     try:
         place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -185,7 +185,7 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
 
 
 def _opens(file: Path) -> bool:
-    """Return whether DuckDB can open the file and it is as long as it says."""
+    """Return whether DuckDB can open the file, with a table of events, and it is as long as it says."""
     try:
         with duckdb.connect(str(file), True, copy_config()) as con:
             con.execute("SELECT count(*) FROM event").fetchall()
@@ -231,7 +231,7 @@ def _begin_anew(file: Path, now_ms: int) -> None:
 
 
 def _place(directory: Path, now_ms: int) -> Path:
-    """Return the folder of this salvage, made when it is missing."""
+    """Return the folder of this salvage, named by its time, and made when it is missing."""
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place = directory / FOLDER / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -244,7 +244,7 @@ def _relative(place: Path) -> str:
 
 
 def _say(directory: Path, what: dict[str, Any]) -> None:
-    """Write into `salvage.json` what is under way."""
+    """Write into `salvage.json` what is under way, in place of what it said."""
     machine.put(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 

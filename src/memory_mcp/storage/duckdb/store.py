@@ -65,9 +65,10 @@ def open_storage(
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 
-    `timezone` is used only when the store is made (default: the system's zone). `lock` is the directory's when the
-    caller holds it already; it is released when the store is closed. Raises StorageLocked when another process holds
-    it, SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
+    An older schema is brought up to date, and what is whole of a damaged store is saved first. `timezone` is that of
+    a new store (default: the system's). `lock` is the directory's when the caller holds it already; closing the store
+    releases it. Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it,
+    StorageError when it cannot be read.
     """
     given = lock is not None
     if directory is not None and lock is None:
@@ -87,8 +88,8 @@ def open_storage(
 def look_at(directory: Path) -> "DuckStorage":
     """Open the store of a data directory only for reading: no file of it changes, also not when it is closed.
 
-    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, StorageError when
-    it cannot be read or is of an older schema.
+    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, SchemaTooOld for
+    an older schema, StorageError when it cannot be read.
     """
     lock = LookingLock(directory)
     try:
@@ -99,10 +100,7 @@ def look_at(directory: Path) -> "DuckStorage":
 
 
 class DuckStorage:
-    """See Storage. Making one saves what is whole after damage, opens the file and brings its tables up to date.
-
-    `lock` is released by `close`, and not when making it raises.
-    """
+    """See Storage. Made from the data directory (None: in memory) and its lock, which `close` releases."""
 
     def __init__(
         self, directory: Path | None, lock: DirectoryLock | LookingLock | None, timezone: str, clock: Clock, looking: bool = False
@@ -166,10 +164,7 @@ class DuckStorage:
         return con, done
 
     def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
-        """Store what was saved, compare the whole with what was acknowledged, and add what was done to the audit.
-
-        Without damage only the comparison is made; see `HighWater.check`.
-        """
+        """Store what was saved, compare the whole with what was acknowledged, and add what was done to the audit."""
         besides: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
             besides = store_what_is_left(self._directory, self.events.append, self._add)
@@ -191,7 +186,11 @@ class DuckStorage:
                 con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
     def _bring_up(self, timezone: str) -> None:
-        """Create the tables of a new file, or bring those of an older one up to date. Raises SchemaTooNew or SchemaTooOld."""
+        """Create the tables of a new file, or bring those of an older one up to date, after a copy of the file was made.
+
+        Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not
+        exist. A file begun anew after damage keeps the store id of the mark beside it.
+        """
         with self._con.reading() as cursor:
             have = migrations.version_of(cursor)
         migrations.refuse_newer(have)
@@ -231,7 +230,7 @@ class DuckStorage:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. Rows are counted again only after a commit."""
+        """See Storage. Rows are counted again only after a commit; `no_room` is set while the disk is full."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
@@ -252,11 +251,11 @@ class DuckStorage:
         return sum(f.stat().st_size for f in files if f.exists())
 
     def latest(self) -> dict[str, int]:
-        """See Storage."""
+        """See Storage; by the sources that events name, {} in an empty store."""
         return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """See Storage."""
+        """See Storage; reads that begin later are not affected."""
         self._con.interrupt(thread)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
@@ -298,7 +297,7 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """See Storage."""
+        """See Storage; 0 in memory."""
         return self._con.dead_bytes()
 
     def save_anew(self) -> bool:
@@ -309,7 +308,10 @@ class DuckStorage:
         return gone
 
     def compact(self) -> tuple[int, int]:
-        """See Storage. The old file stays beside the new one until the new one is in place."""
+        """See Storage; (0, 0) in memory. The old file stays beside the new one until the new one is in place.
+
+        Raises DiskFull where there is no room for both. What is kept in memory is dropped.
+        """
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:
@@ -340,7 +342,7 @@ class DuckStorage:
 
     @property
     def loss(self) -> Loss | None:
-        """See Storage."""
+        """See Storage; found when the store was opened."""
         return self._mark.loss
 
     def reseal(self, acknowledge: bool = False) -> None:

@@ -17,7 +17,7 @@ class DuckTopics:
         self._con = con
 
     def all(self) -> list[KnownTopic]:
-        """See TopicStore."""
+        """See TopicStore; also topics that are over or merged into others."""
         return [topic_of(row) for row in self._con.rows(f"SELECT {TOPIC} FROM topic ORDER BY topic_id")]
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:

@@ -195,7 +195,10 @@ def count_events(writer: Writer) -> Head:
 
 
 def _tables(reader: Reader) -> dict[str, _Table]:
-    """Return the tables that hold rows of a memory, by name, in the order of their names."""
+    """Return the tables that hold rows of a memory and are carried, by name, in the order of their names.
+
+    Without the head and the tombstones.
+    """
     names = sorted(set(migrations.tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
@@ -216,7 +219,8 @@ def _table(name: str, types: Mapping[str, str]) -> _Table:
 def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
     """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
 
-    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`.
+    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`, which set
+    zone and store id of the space. The deriver's position goes into the head, as do the highest event number and id.
     """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:

@@ -16,7 +16,7 @@ WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
 
 
 def shown(alias: str = "e") -> str:
-    """Return the condition that an event is shown: no other event is the same message and takes its place."""
+    """Return the condition that event `alias` is shown: no other event is the same message and takes its place."""
     return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
 
 
@@ -28,7 +28,7 @@ class Conditions:
     given: dict[str, Any] = field(default_factory=dict)
 
     def add(self, text: str, *values: object) -> None:
-        """Add a condition; each `{}` of it stands for one of the values."""
+        """Add a condition; each `{}` of it stands for one of the values, which become parameters."""
         self.texts.append(text.format(*map(self.parameter, values)))
 
     def parameter(self, value: object) -> str:
@@ -86,7 +86,7 @@ def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def holds(found: Conditions, text: str, column: str = "e.text") -> None:
-    """Add the condition that an event's text holds another: neither case nor the kind of white space matters."""
+    """Add to `found` the condition that `column` holds a text: neither case nor the kind of white space matters."""
     pieces = text.split()
     expression = "\\s+".join(map(_in_either_case, pieces))
     plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
@@ -107,7 +107,8 @@ def folded(text: str) -> str:
 def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
     """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
 
-    The column `folded` has to be the same text with its ASCII letters in lower case.
+    Adds their parameters to `found`. The column `folded` has to be the same text with its ASCII letters in lower
+    case; texts that are not ASCII are looked for in any case by a regular expression. 0 without texts.
     """
     parts = []
     for text, weight in probes.items():

@@ -72,7 +72,7 @@ ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
-    """Return the condition that a table's rows belong to this memory."""
+    """Return the condition that rows of a table (or of its `alias`) belong to this memory."""
     dot = f"{alias}." if alias else ""
     return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
 
@@ -130,7 +130,7 @@ class Writer(Reader):
             self.send()
 
     def send(self, *more: Statement) -> "list[Cursor[Row]]":
-        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all."""
+        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all, in order."""
         waiting, self._unsent = [*self._unsent, *more], []
         return run(self.raw, waiting) if waiting else []
 
@@ -194,11 +194,11 @@ class Writer(Reader):
         return self.head.last_change
 
     def once_committed(self, act: Callable[[], object]) -> None:
-        """Call `act` when this transaction is committed; never if it is not."""
+        """Call `act` when this transaction is committed, outside of it; never if it is not."""
         self._settling.append(act)
 
     def settle(self) -> None:
-        """Call what waits for the commit."""
+        """Call what waits for the commit, in order; called once, after it."""
         for act in self._settling:
             act()
 
@@ -223,7 +223,7 @@ class Connection:
         self.on_reset: Callable[[], None] = lambda: None
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of one query; asked once more where the connection broke."""
+        """Return all rows of one query; asked once more on another connection where the first one broke."""
         try:
             return self._rows(text, parameters)
         except StorageAway as error:
@@ -356,7 +356,7 @@ class Connection:
 
     @contextmanager
     def for_all(self) -> Iterator[None]:
-        """Run the statements of this block as the program's own: for what is counted of a member's reading."""
+        """Run this block's statements as the program's own, whoever calls: for what is counted of a member's reading."""
         acting = ACTING.set(None)
         try:
             yield
@@ -394,5 +394,5 @@ class Connection:
                 continue
 
     def close(self) -> None:
-        """Stop serving; the database stays open for others."""
+        """Stop serving: a broken read is not asked again. The database stays open for others."""
         self._closed = True

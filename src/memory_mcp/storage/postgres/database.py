@@ -109,7 +109,8 @@ class Database:
     def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
         """Lend a connection that is bound to a tenant and member; None: to none, so that it sees no memory.
 
-        Raises StorageAway when the database does not answer in time.
+        Outside a transaction. Raises StorageAway when the database does not answer in time, and the driver's errors
+        as ours.
         """
         with self.lent() as raw:
             run_as(raw, bound, ())
@@ -153,7 +154,7 @@ class Database:
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
-        """Close every connection; a second call does nothing."""
+        """Close every connection; a second call does nothing. The pool cannot be opened again."""
         with self._opening:
             self._pool.close()
 
@@ -226,7 +227,7 @@ def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
 
 
 def sql(text: str) -> LiteralString:
-    """Return a statement of this room as the type that psycopg wants: it is put together from constants alone."""
+    """Return the same text as the type that psycopg wants: statements here are put together from constants alone."""
     return text
 
 
@@ -283,7 +284,7 @@ class Listener:
         self._thread = threading.Thread(target=self._listen, name="listening", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen, in a thread; it connects by itself, also later where the database does not answer now."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -198,7 +198,7 @@ class PostgresEvents:
         return self._con.head().last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """See EventStore."""
+        """See EventStore: one query, none without ids."""
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
@@ -235,7 +235,7 @@ class PostgresEvents:
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """See EventStore."""
+        """See EventStore; `session_id` None: of any session. A second call with the last event's order gives the next page."""
         found = self._conditions(scope, session_id)
         if after:
             found.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
@@ -333,7 +333,7 @@ def _contents(rows: Sequence[Row]) -> dict[EventId, int]:
 
 
 def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
-    """Return the parameters of `_SPANS`."""
+    """Return the parameters of `_SPANS`: keys, streams, and first and last times and ids, as lists by name."""
     return {
         "keys": [s.key for s in segments],
         "streams": [s.stream for s in segments],

@@ -92,7 +92,7 @@ class Cuts:
 
     @classmethod
     def of(cls, by_key: Mapping[int, Segment]) -> "Cuts":
-        """Return cuts that are given by their keys."""
+        """Return cuts that are given by their keys, put in order of start and by day."""
         order = sorted(by_key.values(), key=lambda cut: cut.start)
         days: dict[str, list[Segment]] = {}
         for cut in order:
@@ -123,7 +123,7 @@ class Cuts:
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
     def tally(self, first: str, after: str, project: str | None) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after`."""
+        """Return the sums of the days from `first` up to, not including, `after` (of a project); a session counts once."""
         cuts = self._of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),

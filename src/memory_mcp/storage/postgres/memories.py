@@ -74,7 +74,7 @@ def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str)
 
 
 def find_space(database: Database, tenant: int, space: int) -> Memory:
-    """Return a space by its number. Raises NotFound where there is none."""
+    """Return a space of a tenant by its number. Raises NotFound where there is none."""
     with database.connection(Bound(tenant)) as raw:
         return _found(raw, tenant, space)
 

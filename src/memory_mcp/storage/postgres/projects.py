@@ -70,7 +70,7 @@ class PostgresProjects:
     """See ProjectStore."""
 
     def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
-        """`renamed` is called when other rules are in force."""
+        """Read nothing yet; `renamed` is called whenever other rules than before are found in force."""
         self._con = con
         self._renamed = renamed
         #: Never held while `renamed` is called.
@@ -163,21 +163,21 @@ class PostgresProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 
     def activity(self) -> list[Activity]:
-        """See ProjectStore."""
+        """See ProjectStore; read from the cuts at each call."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
-        """See ProjectStore."""
+        """See ProjectStore; read from the cuts at each call."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """See ProjectStore."""
+        """See ProjectStore; in one query over the cuts."""
         given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
         rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
         return daily_of(rows)
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """See ProjectStore."""
+        """See ProjectStore; read from the cuts at each call."""
         return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
 
     def add_alias(self, alias: Alias) -> None:

@@ -36,7 +36,7 @@ def role_at(url: str) -> Role:
 
 
 def require_bound(database: Database) -> None:
-    """Raise ConfigError when row-level security does not bind the database's role."""
+    """Raise ConfigError when row-level security does not bind the database's role (superuser or BYPASSRLS)."""
     with database.connection(None) as raw:
         name, is_free, _ = raw.execute(_ROLE).fetchone() or ("", True, "")
     if is_free:

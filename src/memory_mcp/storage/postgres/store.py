@@ -100,7 +100,7 @@ class PostgresStorage:
 
     @property
     def connection(self) -> Connection:
-        """The memory's access to the database, for those who follow its commits."""
+        """The memory's access to the database, for callers that follow its commits."""
         return self._con
 
     @property
@@ -138,12 +138,12 @@ class PostgresStorage:
         return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def latest(self) -> dict[str, int]:
-        """See Storage."""
+        """See Storage; by the sources that events name, {} in an empty memory."""
         rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
         return {str(source): int(ms) for source, ms in rows}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """See Storage."""
+        """See Storage: statements of other memories and processes go on."""
         self._con.interrupt(thread)
 
     def reread(self) -> None:

@@ -32,7 +32,7 @@ class PostgresTombstones:
         self._con = con
 
     def stamp(self) -> int:
-        """See TombstoneLog; another process's lines are seen a tenth of a second later at most."""
+        """See TombstoneLog: the head's resets, so it changes also for other reasons; 0.1 s late at most."""
         return self._con.head().resets
 
     def lines(self) -> list[str]:
