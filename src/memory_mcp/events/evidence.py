@@ -89,7 +89,10 @@ def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[Gr
 
 
 def said_of(grip: Grip, event: Event, quote: str) -> Said:
-    """Return the quotation as a hit carries it; `event` is the grip's first event."""
+    """Return the quotation as a hit carries it, with session, project, agent, role and speaker of `event`.
+
+    `event` is the grip's first event, `quote` the quoted words.
+    """
     return Said(
         quote=quote,
         event_id=event.event_id,
@@ -122,5 +125,5 @@ def _spanned(event: Event, start: int, end: int) -> Grip:
 
 
 def unknown_grip(grip_id: str) -> NotFound:
-    """Return the error for a grip that does not exist or that the caller may not see."""
+    """Return the NotFound error for a grip that does not exist or that the caller may not see; it is not raised here."""
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")
