@@ -243,7 +243,7 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def files_of(backup: Backup) -> list[SharedFile] | None:
-    """Return the shared files that a backup names; None where it cannot be read."""
+    """Return the shared files that a backup names, events first; None where it cannot be read or is no backup."""
     with suppress(OSError, ValueError, KeyError), Archive(backup.path) as archive:
         return [SharedFile(**file) for file in archive.about["files"]]
     return None
@@ -257,7 +257,7 @@ def size_of(folder: Path) -> int:
 
 
 def own_of(folder: Path, store: str) -> list[Backup]:
-    """Return the backups of one store, newest first."""
+    """Return the backups of one store (the first eight digits of its id), newest first."""
     return [b for b in backups(folder) if b.store == store]
 
 

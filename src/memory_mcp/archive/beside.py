@@ -46,8 +46,9 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
 def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog | None = None) -> int:
     """Add to a data directory, or to a store's own tombstones, the rows that another store has beside it.
 
-    What is known here stays as it is: a pause that ended here has ended. Returns how many tombstones, of another key,
-    cannot be added. Raises StorageError when the pauses here cannot be read.
+    What is known here stays as it is: a pause that ended here has ended. Rows of other tables are passed over.
+    Returns how many tombstones cannot be added since they have another key. Raises StorageError when the pauses here
+    cannot be read.
     """
     told: dict[str, list[str]] = {_PAUSE: [], _TOMBSTONE: [], _KEY: []}
     for part in parts:

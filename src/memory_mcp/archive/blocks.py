@@ -85,7 +85,10 @@ def _write(file: IO[bytes], batches: Iterable[Batch], about: dict[str, Any], giv
 
 
 def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]]:
-    """Yield table, columns, rows and encoded lines: no more rows at a time than fit into a block."""
+    """Yield table, columns, rows and their lines of JSON, no more rows at a time than fit into a block: 500, or 256,000 bytes.
+
+    A longer row is a block of its own.
+    """
     for batch in batches:
         rows: list[Sequence[Any]] = []
         lines: list[bytes] = []
@@ -109,7 +112,10 @@ class Archive:
     """An open archive file; iterating gives each block, whole or damaged, in the order in which they were written."""
 
     def __init__(self, path: Path) -> None:
-        """Read what the file is about. Raises OSError when it cannot be read, ValueError when it is no archive."""
+        """Open the file and read its index, or where that is damaged its first block, for what it is about (`about`).
+
+        Raises OSError when it cannot be read, ValueError when it is no archive.
+        """
         self.path = path
         self._file = path.open("rb")
         try:
@@ -132,7 +138,7 @@ class Archive:
 
     @property
     def heads(self) -> list[Head] | None:
-        """The heads that there should be, by the index; None where that is damaged."""
+        """The heads of the blocks with rows that there should be, by the index; None where that is damaged."""
         return None if self._places is None else [head for _, head in self._places[1:]]
 
     def __iter__(self) -> Iterator[Block | Damaged]:
@@ -151,7 +157,10 @@ class Archive:
     # by the index
 
     def _index(self) -> tuple[dict[str, Any], list[tuple[int, Head]]] | None:
-        """Return what the file is about, and place and head of each block, as the index says; None where it is damaged."""
+        """Return what the file is about, and place and head of each block, as the index says; None where it is damaged.
+
+        Found by the last bytes of the file, else by the last mark of an index.
+        """
         tail = self._bytes(self._size - TAIL.size, TAIL.size)
         at = TAIL.unpack(tail)[0] if len(tail) == TAIL.size else -1
         found = self._index_at(at)

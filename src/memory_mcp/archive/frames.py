@@ -81,7 +81,7 @@ class Damaged:
 
 
 def packed(value: Any) -> Any:
-    """Return a value as JSON takes it: bytes as {"b64": text}."""
+    """Return a value as JSON takes it: bytes as {"b64": text}, any other as it is."""
     return {"b64": base64.b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
@@ -127,7 +127,7 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
 def print_of(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a fingerprint of rows: the XOR of the ids of events, or of grips and their segments, in hexadecimal.
 
-    It is "" for other tables.
+    It is "" for other tables and without rows. The order of rows does not matter; `Snapshot.print_of` gives the same.
     """
     if table == "grip":
         grip, segment = columns.index("grip_id"), columns.index("segment")

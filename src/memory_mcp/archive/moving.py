@@ -44,11 +44,11 @@ class _Nothing:
     """A Cleaner that keeps no event."""
 
     def cleaned(self, event: Event) -> Event | None:  # noqa: ARG002
-        """See Cleaner."""
+        """Return None: no event stays."""
         return None
 
     def clean(self, text: str) -> str:
-        """See Cleaner."""
+        """Return the text as it is."""
         return text
 
 
@@ -129,7 +129,10 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
 
 
 def _held(target: Storage) -> str:
-    """Return a digest of every row of a store, but for those that change while it is merely open."""
+    """Return a digest of every row of a store, but for those that change while it is merely open (checkpoint, meta).
+
+    The order of rows does not matter.
+    """
     with target.archive.snapshot() as there:
         told: dict[str, object] = {table: there.print_of(table, 0, there.last(table)) for table in ("event", "grip")}
         sums: Counter[str] = Counter()

@@ -68,7 +68,7 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
 
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Return those events of another memory that this one does not have.
+    """Return those events of another memory that this one does not have, in their order.
 
     One that differs only in what was redacted or forgotten of it is known.
     """
@@ -131,7 +131,10 @@ def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], take
 
 
 def same_words(one: str, other: str) -> bool:
-    """Return whether two texts are the same but for marks in the place of what was redacted or forgotten."""
+    """Return whether two texts are the same but for marks in the place of what was redacted or forgotten.
+
+    One of them has to be the other with marks in the place of some of its words.
+    """
     return one == other or _fits(one, other) or _fits(other, one)
 
 

@@ -198,7 +198,10 @@ class Outgoing:
         return new
 
     def _row(self, columns: Sequence[str], row: Sequence[Any]) -> Sequence[Any] | None:
-        """Return a row of the table of events as it may go out; None when it may not."""
+        """Return a row of the table of events as it may go out by `clean`; None when it may not.
+
+        The row itself where nothing is changed; else with cleaned words, metadata and the id that these give.
+        """
         [draft] = drafts_in(TableRows("event", tuple(columns), [row]))
         clean = self._clean(draft)
         if clean is None or clean == draft or clean.carried is None:

@@ -43,7 +43,7 @@ class Verified:
 
     @property
     def cuts_lost(self) -> bool:
-        """Whether the cuts that are left cannot be used."""
+        """Whether the cuts that are left cannot be used: rows of cuts, positions or of an unknown table are missing."""
         return any(m.table in _CUTS or not m.table for m in self.missing)
 
 
@@ -105,7 +105,10 @@ def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
 
 
 def about_of(backup: Backup) -> dict[str, Any]:
-    """Return what a backup says of itself. Raises SourceUnreadable when it is none, or cannot be read."""
+    """Return what a backup says of itself: time, reason, store, schema, files.
+
+    Raises SourceUnreadable when it is none, or cannot be read.
+    """
     try:
         with Archive(backup.path) as archive:
             if archive.about.get("kind") != "backup":
@@ -116,7 +119,10 @@ def about_of(backup: Backup) -> dict[str, Any]:
 
 
 def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield the blocks of a backup, damaged ones too, with the name of their file: events and grips first, then other tables."""
+    """Yield (file name, block, damage or missing file) of a backup: events and grips first, then other tables.
+
+    Raises SourceUnreadable when it is no backup.
+    """
     for told in about_of(backup)["files"]:
         yield from _shared(backup.path.parent, SharedFile(**told))
     for part in _own(backup):
