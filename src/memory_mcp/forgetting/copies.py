@@ -84,7 +84,11 @@ class Copies:
         )
 
     def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row as it may stay, None where it goes, and note what else goes with it."""
+        """Return a row as it may stay, None where it goes, and note what else goes with it.
+
+        Besides what `kept_row` takes out, quotations of events that go or change, and nodes written by others than
+        the summarizer whose time holds such an event. Events have to be looked through before the other tables.
+        """
         kept = kept_row(self._tombstones, table, row)
         if table == "event":
             (self._leaving if kept is None else self._staying).update((row["project"], row["stream"]))
