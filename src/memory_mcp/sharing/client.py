@@ -80,15 +80,15 @@ class Client:
         self._http.close()
 
     def spaces(self) -> dict[str, Any]:
-        """Return the JSON answer of who the key's member is, and the spaces that the member may see."""
+        """Ask who the key's member is and which spaces that member may see; return the answer's JSON."""
         return self._ask("GET", "/share")
 
     def standing(self, space: str) -> dict[str, Any]:
-        """Return the JSON answer of what the member may do in a space (member, role)."""
+        """Ask what the member may do in a space; return the answer's JSON (member, role)."""
         return self._ask("GET", f"/share/{quote(space, safe='')}")
 
     def changes(self, space: str, after: str) -> dict[str, Any]:
-        """Return a page of what is new behind a cursor, "" for the beginning."""
+        """Return a page of what is new behind a cursor ("" for the beginning), the next cursor, and whether more follows."""
         return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 
     def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:

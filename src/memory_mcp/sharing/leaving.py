@@ -23,7 +23,10 @@ _NEAR = 200
 
 
 def way_of(names: Names, recorded: str, session_id: str) -> str:
-    """Return a digest of the rules (see `Names.way`) that lead a session's events to the project where they are shown."""
+    """Return a digest (16 hexadecimal digits) of the rules that lead a session's events to the project where they are shown.
+
+    `recorded` is the name they were recorded with; see `Names.way`.
+    """
     return f"{digest('way', names.way(recorded, session_id), bits=64):016x}"
 
 
@@ -59,7 +62,7 @@ class Leaving:
         return shown if shared is not None and self._way(event) in shared.ways else ""
 
     def waits(self, event: Event) -> str:
-        """Return the shared project that an event is shown under and did not belong to when that was shared; "" for none."""
+        """Return the shared project that an event is shown under by a way that came after it was shared; "" for none."""
         shown, shared = self._shown(event)
         return shown if shared is not None and self._way(event) not in shared.ways else ""
 

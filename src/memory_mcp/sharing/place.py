@@ -140,7 +140,7 @@ class SharePlace:
 
 
 def mark_of(url: str, space: str) -> str:
-    """Return the name of a server's space in files and marks: 16 hexadecimal digits."""
+    """Return the name of a server's space in files and marks: 16 hexadecimal digits, from address and name."""
     return f"{digest('space', url, space, bits=64):016x}"
 
 
@@ -184,7 +184,7 @@ class Ledger:
         return {event_id_from(there): (event_id_from(here), kind == OURS) for here, (kind, there) in self._known().items()}
 
     def __contains__(self, here: EventId) -> bool:
-        """Whether an event of this memory is in the space."""
+        """Return whether an event of this memory is known to be in the space."""
         return event_key(here) in self._known()
 
     def _known(self) -> dict[int, tuple[bytes, int]]:

@@ -26,7 +26,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> "Position | None":
-        """Return the position of such a text; None for any other text."""
+        """Return the position of a text that `str` gave; None for any other text."""
         parts = text.split(".")
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()) or max(map(len, parts)) > 24:
             return None

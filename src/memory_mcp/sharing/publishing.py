@@ -46,7 +46,7 @@ class Publishing:
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what is shared."""
+        """Read what is shared and which ids the space has. Raises StorageError when the file is damaged."""
         self._sharing = self.place.sharing()
         self._ledger = self.place.ledger(self._sharing.url, self.space)
         self._mark = mark_of(self._sharing.url, self.space)
@@ -114,7 +114,7 @@ class Publishing:
             self._send(batch)
 
     def _leaving(self) -> Leaving:
-        """Return the decider for what is shared at this moment."""
+        """Read again what is shared, and return the decider for it: a project may have been withdrawn meanwhile."""
         self._sharing = self.place.sharing()
         return Leaving.to(self.app, self._sharing, self.space)
 

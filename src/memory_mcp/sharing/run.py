@@ -36,7 +36,10 @@ class Ran:
 
 
 def place_of(app: App) -> SharePlace:
-    """Return the folder in which a memory keeps what it shares. Raises InvalidQuery for a memory without a directory."""
+    """Return the folder in which a memory keeps what it shares; it may not exist yet.
+
+    Raises InvalidQuery for a memory without a directory.
+    """
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
     return SharePlace(app.directory)
@@ -46,7 +49,7 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
     """Publish to and pull from each space once; return the outcome, None where no server is named.
 
     One run of this process at a time. A reader only pulls. An error of one space is in the outcome, and the next one
-    is tried; when the server does not answer, the run ends. The progress is stored in any case. `agreed`: a person
+    is tried; when the server does not answer, the run ends. The progress is stored at the end. `agreed`: a person
     agreed that own events which others forgot are removed here, however many. Raises InvalidQuery for a memory
     without a directory, StorageError where what is shared cannot be read.
     """

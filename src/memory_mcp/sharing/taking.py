@@ -51,7 +51,7 @@ class Taking:
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what is known."""
+        """Read the server's address, and with it the ledger and the name of the position. Raises StorageError when damaged."""
         url = self.place.sharing().url
         self._ledger, self._mark = self.place.ledger(url, self.space), IN + mark_of(url, self.space)
 

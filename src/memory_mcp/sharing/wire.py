@@ -35,7 +35,7 @@ class Said:
 
 
 def chars_of(draft: EventDraft) -> int:
-    """Return about how many characters an event takes when it is sent."""
+    """Return about how many characters an event takes when it is sent: its text and metadata, and 300 for the rest."""
     return len(draft.text) + sum(len(key) + len(value) for key, value in draft.metadata.items()) + 300
 
 
@@ -60,7 +60,10 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
 
 
 def published_by(draft: EventDraft, member: str) -> EventDraft:
-    """Return an event as a member's: its metadata say so, and a user's message without a speaker gets that member's name."""
+    """Return an event as a member's: its metadata name the member, in place of what they named before.
+
+    A user's message without a speaker gets that member's name as its speaker.
+    """
     metadata = {**draft.metadata, SHARED_BY: member}
     speaker = draft.speaker or (member if draft.role is Role.USER else "")
     return replace(draft, metadata=metadata, speaker=speaker)
@@ -78,7 +81,7 @@ def ids(values: Sequence[Any]) -> list[EventId]:
 
 
 def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
-    """Return corrections as JSON values."""
+    """Return corrections as JSON values, with the ids of their quotations and events, in their order."""
     return [
         {
             "old": one.superseded.old,
