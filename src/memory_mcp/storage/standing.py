@@ -37,7 +37,10 @@ class Standing(ABC):
         """Return a value that differs once another process has recorded a replacement; called before each use of what is kept."""
 
     def notice(self, noticed: Noticed) -> None:
-        """See SupersededStore: from now on also count what `noticed` finds; a later call replaces the earlier one."""
+        """Count contradictions that the program noticed as well, from now on, for statements without a record.
+
+        See SupersededStore: from now on also count what `noticed` finds; a later call replaces the earlier one.
+        """
         self._noticed = noticed
 
     def reread(self) -> None:
@@ -52,15 +55,25 @@ class Standing(ABC):
             self._noticed.forget()
 
     def is_empty(self) -> bool:
-        """See SupersededStore: return whether nothing was recorded and no contradiction is noticed."""
+        """Return whether every statement still holds. Reads nothing where nothing changed.
+
+        See SupersededStore: return whether nothing was recorded and no contradiction is noticed.
+        """
         return not self._all()
 
     def recorded(self) -> list[Superseded]:
-        """See SupersededStore: the last record about each statement, the oldest first, without what the program noticed."""
+        """Return the last record about each statement, in order of time, without what the program noticed.
+
+        See SupersededStore: the last record about each statement, the oldest first, without what the program noticed.
+        """
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
     def of(self, ids: Iterable[GripId]) -> Known:
-        """See SupersededStore: for each of `ids` that holds no more, the end of its chain of replacements; none for others."""
+        """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
+
+        See SupersededStore: for each of `ids` that holds no more, the end of its chain of replacements; none for
+        others.
+        """
         known = self._all()
         return {i: last(i, known) for i in ids if i in known} if known else {}
 

@@ -104,7 +104,10 @@ class DuckArchive:
 
     @contextmanager
     def snapshot(self) -> Iterator[DuckSnapshot]:
-        """See ArchiveStore: a read transaction on a cursor of its own, rolled back when the block ends."""
+        """Return a context manager that gives the store at this moment, with every acknowledged write.
+
+        See ArchiveStore: a read transaction on a cursor of its own, rolled back when the block ends.
+        """
         with self._con.reading() as cursor:
             cursor.execute("BEGIN TRANSACTION")
             try:
@@ -114,11 +117,12 @@ class DuckArchive:
                 cursor.execute("ROLLBACK")
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
-        """See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one.
+        """Store rows with their ids and numbers, and return what was stored and left out.
 
-        Rows of unknown and of derived tables are left out and their tables named in the result. With `instead` all
-        tables but event and meta are emptied first; rows of meta replace those of the same name. What is kept in
-        memory is dropped at the end.
+        See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one. Rows of unknown and
+        of derived tables are left out and their tables named in the result. With `instead` all tables but event and
+        meta are emptied first; rows of meta replace those of the same name. What is kept in memory is dropped at the
+        end.
         """
         with self._con.reading() as cursor:
             known = _columns(cursor)

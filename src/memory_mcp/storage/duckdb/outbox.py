@@ -57,7 +57,10 @@ class Numbers:
         self.committed, self.committed_event = self.last_change, self.last_event
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """See Outbox; from memory alone: None where the last 20,000 changes do not reach back to `seq`."""
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
+
+        See Outbox; from memory alone: None where the last 20,000 changes do not reach back to `seq`.
+        """
         last = self.committed
         if seq >= last:
             return frozenset()
@@ -121,11 +124,17 @@ class DuckOutbox:
         self._numbers = numbers
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """See Outbox; from memory alone, see `Numbers.changed_since`."""
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
+
+        From memory alone, see `Numbers.changed_since`.
+        """
         return self._numbers.changed_since(seq)
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """See Outbox; from memory where all are there, and without a read where none are."""
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end.
+
+        See Outbox; from memory where all are there, and without a read where none are.
+        """
         if seq >= self._numbers.committed:
             return []
         found = self._numbers.changes.after(seq, limit)
@@ -135,32 +144,47 @@ class DuckOutbox:
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
-        """See Outbox; the deriver's comes from memory. Raises ValueError for a position that is no number."""
+        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes.
+
+        See Outbox; the deriver's comes from memory. Raises ValueError for a position that is no number.
+        """
         if follower == DERIVER:
             return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
-        """See Outbox: replace or add one position, committed when this returns."""
+        """Store the position of a follower or importer under its name, in a transaction of its own.
+
+        See Outbox: replace or add one position, committed when this returns.
+        """
         with self._con.writing() as con:
             put_checkpoint(con, self._numbers, follower, value)
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox. The deriver's position must not be among them: its value in memory would stay."""
+        """Store several positions, by name, in one transaction.
+
+        See Outbox. The deriver's position must not be among them: its value in memory would stay.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM checkpoint WHERE name IN (SELECT unnest(?::VARCHAR[]))", [list(values)])
             columns = [list(values), list(values.values())]
             con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox; values are texts, as they were stored."""
+        """Return the positions whose names begin with `prefix`, by name.
+
+        See Outbox; values are texts, as they were stored.
+        """
         parameters: list[Any] = [prefix]
         return {
             row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)
         }
 
     def forget_requests(self, now_ms: int) -> int:
-        """See Outbox: older than an hour at `now_ms`, in a transaction of its own."""
+        """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many.
+
+        See Outbox: older than an hour at `now_ms`, in a transaction of its own.
+        """
         with self._con.writing() as con:
             return forget_old_requests(con, now_ms)

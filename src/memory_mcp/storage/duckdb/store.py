@@ -220,17 +220,17 @@ class DuckStorage:
 
     @property
     def timezone(self) -> str:
-        """See Storage; read at each use, UTC where none is stored."""
+        """The IANA name of the zone in which the store's days are counted; see Storage."""
         return self._meta("timezone") or "UTC"
 
     def set_timezone(self, name: str) -> None:
-        """See Storage; only the name is stored: days are counted anew by the caller."""
+        """Change the zone in which the caller then counts days anew. Raises InvalidQuery for a zone that does not exist."""
         Calendar(name).day_of(0)
         with self._con.writing() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. Rows are counted again only after a commit; `no_room` is set while the disk is full."""
+        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0; see Storage."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
@@ -251,19 +251,22 @@ class DuckStorage:
         return sum(f.stat().st_size for f in files if f.exists())
 
     def latest(self) -> dict[str, int]:
-        """See Storage; by the sources that events name, {} in an empty store."""
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
         return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """See Storage; reads that begin later are not affected."""
+        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded; see Storage."""
         self._con.interrupt(thread)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
-        """See Storage; yields False at once: no other process has the file open. Threads do not exclude each other."""
+        """Yield False at once: no other process has the file open; threads do not exclude each other; see Storage.
+
+        Neither waits nor raises Busy.
+        """
         return nullcontext(False)
 
     def reread(self) -> None:
-        """See Storage; the counters are read again too, while nothing is written."""
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is stored; see Storage."""
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
@@ -274,11 +277,11 @@ class DuckStorage:
             self._quoted.forget()
 
     def checkpoint(self) -> None:
-        """See Storage; raises DiskFull while there is no room."""
+        """Write what the log holds into the file, so that opening it after a crash has little to replay; see Storage."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """See Storage; afterwards what is kept in memory is dropped and the mark begun anew, unless `dry`."""
+        """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it; see Storage."""
         findings = Findings(after)
         findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
         with self._con.still():
@@ -297,21 +300,18 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """See Storage; 0 in memory."""
+        """Return how many bytes of the files hold nothing, and would be gone after `compact`; see Storage."""
         return self._con.dead_bytes()
 
     def save_anew(self) -> bool:
-        """See Storage; it is written by `compact`. False in memory."""
+        """Write the file again if somebody deleted it while it is open; return whether that was so; see Storage."""
         gone = self._path is not None and not self._path.exists()
         if gone:
             self.compact()
         return gone
 
     def compact(self) -> tuple[int, int]:
-        """See Storage; (0, 0) in memory. The old file stays beside the new one until the new one is in place.
-
-        Raises DiskFull where there is no room for both. What is kept in memory is dropped.
-        """
+        """Rewrite the files without dead space while reads go on and writes wait; return the size before and after, in bytes."""
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:
@@ -342,11 +342,11 @@ class DuckStorage:
 
     @property
     def loss(self) -> Loss | None:
-        """See Storage; found when the store was opened."""
+        """Acknowledged events that are missing, until a person acknowledges that; None where nothing is missing; see Storage."""
         return self._mark.loss
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """See Storage; the whole table of events is read while nothing is written."""
+        """Note that what the store holds now is what was acknowledged, after events were removed on purpose; see Storage."""
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
@@ -360,9 +360,10 @@ class DuckStorage:
         return self._con
 
     def close(self) -> None:
-        """See Storage; the mark is written with a sync. A full disk or damage met meanwhile is only logged.
+        """Write a checkpoint and release the lock; closing a second time does nothing.
 
-        A store that is only read is closed without a checkpoint. Readers are waited for up to a second.
+        See Storage; the mark is written with a sync. A full disk or damage met meanwhile is only logged. A store that
+        is only read is closed without a checkpoint. Readers are waited for up to a second.
         """
         if self._closed:
             return

@@ -25,7 +25,10 @@ class DuckSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """See SupersededStore: add one row, in a transaction of its own; what is kept in memory is dropped."""
+        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts.
+
+        See SupersededStore: add one row, in a transaction of its own; what is kept in memory is dropped.
+        """
         one = superseded
         with self._con.writing() as con:
             row = [one.old, one.new, one.at_ms, one.reason, one.author]
@@ -33,7 +36,10 @@ class DuckSuperseded(Standing):
         self.reread()
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """See SupersededStore: current segments' statements that have a quotation, with the first of theirs."""
+        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
+
+        See SupersededStore: current segments' statements that have a quotation, with the first of theirs.
+        """
         rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
         return [Stated(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows]
 

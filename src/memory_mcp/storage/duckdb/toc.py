@@ -47,11 +47,14 @@ class DuckToc(DuckTerms):
         self._grips = grips
 
     def version(self) -> int:
-        """See TocStore: the last committed outbox number, from memory."""
+        """Return the number of the last change; what was read under one number may be kept until the next. Reads nothing."""
         return self._numbers.committed
 
     def publish(self, build: Build) -> int:
-        """See TocStore; what is kept in memory is brought up to date at the commit, and dropped when it fails."""
+        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
+
+        See TocStore; what is kept in memory is brought up to date at the commit, and dropped when it fails.
+        """
         touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
         named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.counted))))
         before = self.segments(s.key for s in build.segments)
@@ -101,7 +104,7 @@ class DuckToc(DuckTerms):
         self._days.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """See TocStore: from memory for streams used lately; [] for a stream without cuts."""
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts; see TocStore."""
         return self._streams.of(list(dict.fromkeys(streams)))
 
     def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
@@ -114,7 +117,7 @@ class DuckToc(DuckTerms):
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """See TocStore; all rows are read at once."""
+        """Yield every cut, by stream and start; see TocStore."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
@@ -125,7 +128,7 @@ class DuckToc(DuckTerms):
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """See TocStore; from memory where the cut's stream is kept there."""
+        """Return those cuts that exist, by segment key; see TocStore."""
         wanted = list(keys)
         found = self._streams.named(wanted)
         if missing := [key for key in wanted if key not in found]:
@@ -134,9 +137,10 @@ class DuckToc(DuckTerms):
         return found
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """See TocStore; by start. Segments that only touch the window's end are not among them.
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start.
 
-        Without window and agent they are kept in memory for each project.
+        See TocStore; by start. Segments that only touch the window's end are not among them. Without window and agent
+        they are kept in memory for each project.
         """
         where, parameters = ["true"], list[Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
@@ -155,7 +159,10 @@ class DuckToc(DuckTerms):
         return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """See TocStore; aliases are followed over any number of steps, a circle of them ends with None."""
+        """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
+
+        See TocStore; a circle of former ids ends with None.
+        """
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
@@ -167,13 +174,16 @@ class DuckToc(DuckTerms):
         return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore: with bullets and pins, from memory where they are kept; in no order."""
+        """Return the latest versions of those nodes that exist, by id.
+
+        See TocStore: with bullets and pins, from memory where they are kept; in no order.
+        """
         found = self._whole.of(list({node_key(i) for i in ids}))
         pins = self.pins() if found else frozenset()
         return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore; `bullets` is empty and `pinned` False in all of them."""
+        """Return the same as `nodes` without bullets and pins (empty, False): enough to name a node, at a third of the cost."""
         return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
 
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
@@ -199,16 +209,19 @@ class DuckToc(DuckTerms):
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def refined(self) -> list[NodeId]:
-        """See TocStore: neither the summarizer nor a language model wrote them."""
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model; see TocStore."""
         return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
 
     def authors(self) -> dict[NodeId, str]:
-        """See TocStore; the id of each node with the author's name."""
+        """Return who wrote each current node that the summarizer has not written: an agent, or a language model; see TocStore."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """See TocStore; nodes that do not exist are left out. From memory where they are kept."""
+        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number.
+
+        See TocStore; nodes that do not exist are left out. From memory where they are kept.
+        """
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
@@ -220,14 +233,15 @@ class DuckToc(DuckTerms):
         return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """See TocStore; of nodes that begin at the same time by id, [] without children."""
+        """Return the ids of a node's children in order of time; for the root, those of the years; see TocStore."""
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """See TocStore; the window's end is not included, and at equal times the order is by id.
+        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it.
 
-        `project` is looked for in the node's projects, at every level.
+        See TocStore; the window's end is not included, and at equal times the order is by id. `project` is looked for
+        in the node's projects, at every level.
         """
         where, parameters = ["current", "level = ?"], [level.value]
         if window:
@@ -240,7 +254,10 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """See TocStore; without a project from sums kept in memory. All 0 where there is no segment."""
+        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`.
+
+        See TocStore; without a project from sums kept in memory. All 0 where there is no segment.
+        """
         if project is None:
             return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
@@ -249,32 +266,32 @@ class DuckToc(DuckTerms):
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """See TocStore; `after_day` is not included."""
+        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals."""
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """See TocStore; without a project from sums kept in memory."""
+        """Return every day that has segments (of the project), with their number, in order; see TocStore."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
         return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """See TocStore; from sums kept in memory."""
+        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order."""
         return self._days.between(first_day, after_day, project)
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """See TocStore; a list of the caller's own, from memory for spans used lately."""
+        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
         parameters = [first_day, after_day, project, project]
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def freshness(self) -> Freshness:
-        """See TocStore; days whose segments have no node are left out."""
+        """Return the highest build of each day's segments, and the build of each period's node; see TocStore."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
@@ -283,7 +300,10 @@ class DuckToc(DuckTerms):
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """See TocStore; a pin that is set again has the new author and time. The target need not exist."""
+        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
+
+        See TocStore; a pin that is set again has the new author and time. A transaction of its own.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM pin WHERE target = ?", [target])
             if on:
@@ -291,13 +311,16 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def pins(self) -> frozenset[str]:
-        """See TocStore; kept in memory until a pin is set or removed."""
+        """Return every node and grip id that is pinned; see TocStore."""
         if self._pins is None:
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
         return self._pins
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too."""
+        """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
+
+        See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too.
+        """
         with self._con.writing() as con:
             self._drop_nodes(con, list(dict.fromkeys(ids)))
         self._forget()
@@ -311,7 +334,10 @@ class DuckToc(DuckTerms):
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """See TocStore, in one transaction; everything kept in memory is dropped."""
+        """Store cuts under their keys, and remove those whose nodes `leads` names.
+
+        See TocStore, in one transaction; everything kept in memory is dropped.
+        """
         gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
         with self._con.writing() as con:
             con.execute("DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*gone, *(c.key for c in cuts)]])
@@ -330,14 +356,20 @@ class DuckToc(DuckTerms):
         self.reread()
 
     def fold_terms(self, more_than: int) -> int:
-        """See TocStore; the kept stamps are dropped where anything was joined."""
+        """Join the term rows of each node and project that has more than `more_than`; return how many had.
+
+        See TocStore; the kept stamps are dropped where anything was joined.
+        """
         folded = super().fold_terms(more_than)
         if folded:
             self._stamps.forget()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node."""
+        """File segments under other days (by segment key), after a change of zone, noting each.
+
+        See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node.
+        """
         with self._con.writing() as con:
             moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
@@ -356,7 +388,7 @@ class DuckToc(DuckTerms):
         self._forget_cuts()
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """See TocStore; by level and time, 1000 read at a time. Nodes removed meanwhile are left out."""
+        """Yield the latest version of every node with bullets and pins, for checks and rebuilds; see TocStore."""
         rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):

@@ -85,7 +85,10 @@ class PostgresSnapshot:
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
 
     def last(self, table: str) -> int:
-        """See Snapshot; the last event number is that of the head."""
+        """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table.
+
+        See Snapshot; the last event number is that of the head.
+        """
         if table == "event":
             return self.last_seq
         row = self._reader.row(f"SELECT grip_id FROM grip WHERE {own()} ORDER BY grip_id DESC LIMIT 1")
@@ -138,16 +141,20 @@ class PostgresArchive:
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresSnapshot]:
-        """See ArchiveStore: a read-only transaction of one moment, which ends with the block."""
+        """Return a context manager that gives the store at this moment, with every acknowledged write.
+
+        See ArchiveStore: a read-only transaction of one moment, which ends with the block.
+        """
         with self._con.reading() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
-        """See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one.
+        """Store rows with their ids and numbers, and return what was stored and left out.
 
-        Rows of unknown and of derived tables are left out and their tables named in the result. With `instead` all of
-        the memory's tables but events are emptied first. Zone and store id of the space are set from rows of meta.
-        Other processes are told to read again what they keep.
+        See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one. Rows of unknown and
+        of derived tables are left out and their tables named in the result. With `instead` all of the memory's tables
+        but events are emptied first. Zone and store id of the space are set from rows of meta. Other processes are
+        told to read again what they keep.
         """
         with self._con.reading() as reader:
             tables = _tables(reader)

@@ -29,7 +29,10 @@ class PostgresSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """See SupersededStore: one row, in a transaction of its own; other processes notice by the head."""
+        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts.
+
+        See SupersededStore: one row, in a transaction of its own; other processes notice by the head.
+        """
         one = superseded
         with self._con.writing() as writer:
             row = [one.old, one.new, one.at_ms, one.reason, one.author]
@@ -38,9 +41,10 @@ class PostgresSuperseded(Standing):
         self.reread()
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """See SupersededStore: current segments' statements that have a quotation, with the first of theirs.
+        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
 
-        Statements that are not ASCII are matched here, not by the database.
+        See SupersededStore: current segments' statements that have a quotation, with the first of theirs. Statements
+        that are not ASCII are matched here, not by the database.
         """
         # The same signs mean the same to the database, but for the edge of a word.
         theirs = pattern.replace(r"\b", r"\y")

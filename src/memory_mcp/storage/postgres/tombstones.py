@@ -32,15 +32,24 @@ class PostgresTombstones:
         self._con = con
 
     def stamp(self) -> int:
-        """See TombstoneLog: the head's resets, so it changes also for other reasons; 0.1 s late at most."""
+        """Return a value that changes when any process has added lines, cheaply: no line is read.
+
+        See TombstoneLog: the head's resets, so it changes also for other reasons; 0.1 s late at most.
+        """
         return self._con.head().resets
 
     def lines(self) -> list[str]:
-        """See TombstoneLog; read at each call."""
+        """Return all lines, in the order in which they were added.
+
+        See TombstoneLog; read at each call.
+        """
         return [str(line) for (line,) in self._con.rows(_LINES)]
 
     def key(self) -> bytes:
-        """See TombstoneLog; a key that is made is 32 random bytes, committed when this returns."""
+        """Return the key of the hashes; it is made when there is none.
+
+        See TombstoneLog; a key that is made is 32 random bytes, committed when this returns.
+        """
         row = self._con.row(_KEY)
         if row is None:
             with self._con.writing() as writer:
@@ -48,14 +57,18 @@ class PostgresTombstones:
         return bytes(row[0])
 
     def add(self, lines: Sequence[str]) -> None:
-        """See TombstoneLog: in one transaction. Other servers read again what they keep, and look once more in a minute."""
+        """Add lines; they outlast a crash when this returns.
+
+        See TombstoneLog: in one transaction. Other servers read again what they keep, and look once more in a minute.
+        """
         with self._con.writing() as writer:
             _add(writer, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """See TombstoneLog: in one transaction; the copy's key replaces one under which there is no line.
+        """Add those lines of a copy, made with `key`, that are not here; return them.
 
-        Raises StorageError when there are lines under another key. A line given twice is added once.
+        See TombstoneLog: in one transaction; the copy's key replaces one under which there is no line. Raises
+        StorageError when there are lines under another key. A line given twice is added once.
         """
         with self._con.writing() as writer:
             here = {str(line) for (line,) in writer.rows(_LINES)}
