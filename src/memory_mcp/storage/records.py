@@ -99,7 +99,7 @@ class SupersededStore(Protocol):
         ...
 
     def is_empty(self) -> bool:
-        """Return whether every statement still holds. Reads nothing where nothing changed."""
+        """Return whether every statement still holds: nothing is recorded or noticed. Reads nothing while nothing changed."""
         ...
 
     def recorded(self) -> list[Superseded]:
@@ -170,7 +170,7 @@ class SpendingStore(Protocol):
         ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return the nodes and topics for which no answer of a model was usable, each with the digest of its prompt."""
+        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used."""
         ...
 
 

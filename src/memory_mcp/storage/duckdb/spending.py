@@ -37,9 +37,9 @@ class DuckSpending:
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return the nodes and topics for which no answer of a model was usable, each with the digest of its prompt.
+        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used.
 
-        See SpendingStore; ids of topics are returned as they were stored, too.
+        See SpendingStore; both kinds of id are returned as `NodeId`.
         """
         sql = "SELECT DISTINCT node_id, written_from FROM spending WHERE outcome = ? AND model = ?"
         rows = self._con.rows(sql, [Outcome.FALLBACK, model])

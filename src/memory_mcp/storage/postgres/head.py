@@ -31,12 +31,12 @@ class Head:
 
     @property
     def noted(self) -> tuple[int, int]:
-        """A value that changes with every reset and note."""
+        """A value (resets, notes) that changes with every reset and every note."""
         return self.resets, self.notes
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """A value that changes with every change of the tree and every reset."""
+        """A value (last outbox number, resets) that changes with every outbox entry and every reset."""
         return self.last_change, self.resets
 
 

@@ -42,9 +42,9 @@ class PostgresSpending:
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return the nodes and topics for which no answer of a model was usable, each with the digest of its prompt.
+        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used.
 
-        See SpendingStore; ids of topics are returned as they were stored, too.
+        See SpendingStore; both kinds of id are returned as `NodeId`.
         """
         rows = self._con.rows(_UNUSABLE, outcome=Outcome.FALLBACK.value, model=model)
         return frozenset((NodeId(row[0]), row[1]) for row in rows)
