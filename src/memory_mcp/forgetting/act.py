@@ -70,7 +70,7 @@ class Forgetting:
         return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
     def carry_out(self, wanted: Wanted, author: str, subject: str) -> Outcome:
-        """Forget what is wanted; it is gone from every file when this returns.
+        """Forget what is wanted: all of it is gone from store, indexes, backups and other files when this returns.
 
         Tombstones and a note are on disk first, so that a killed run is finished by `resume`. `author` and `subject`
         are recorded in the audit. Raises what storage and files raise, after which it is to be resumed.
@@ -166,7 +166,7 @@ class Forgetting:
         app.derivation.reread()
 
     def _indexes(self) -> None:
-        """Clean the keyword and the vector index; the files of one that cannot be opened are removed.
+        """Clean the keyword and the vector index of what was forgotten; remove the files of one that cannot be opened.
 
         Waits up to ten minutes for an index that is busy, then raises IndexNotReady.
         """
@@ -178,7 +178,7 @@ class Forgetting:
                 _patiently(lambda name=name: accelerators.purge(name))
 
     def _topics(self, tells: Callable[[str], bool], erased: Erased) -> None:
-        """Drop the topic graph if it holds a segment concerned or a text that `tells` of it; a job groups it anew.
+        """Drop the topic graph if it holds a segment of `erased` or a text for which `tells` is true; a job groups it anew.
 
         The files of one that cannot be opened are removed. Waits as `_indexes` does.
         """

@@ -48,7 +48,7 @@ class Copies:
         return len(self._files())
 
     def sweep(self) -> int:
-        """Write anew the files that hold something of it; return how many changed or were removed.
+        """Write anew the files that hold something forgotten; return how many changed or were removed.
 
         One that cannot be read is removed, and the log names it. Raises DiskFull where one cannot be written anew for
         want of room; it stays as it was.
@@ -72,9 +72,9 @@ class Copies:
         return changed
 
     def _files(self) -> list[Path]:
-        """Return files of events first, then of quotations: which acts and texts of agents go follows from them.
+        """Return all archive files of the folder: those of events first, then of quotations, then the others.
 
-        [] without the folder.
+        In this order, since which acts and texts of agents go follows from events. [] without the folder.
         """
         if not self._folder.is_dir():
             return []
@@ -84,10 +84,11 @@ class Copies:
         )
 
     def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row as it may stay, None where it goes, and note what else goes with it.
+        """Return a row as it may stay, None where it is removed, and note what else has to go with it.
 
-        Besides what `kept_row` takes out, quotations of events that go or change, and nodes written by others than
-        the summarizer whose time holds such an event. Events have to be looked through before the other tables.
+        Besides what `kept_row` takes out, removed are quotations of events that go or change, and nodes written by
+        others than the summarizer whose time holds such an event. Events have to be looked through before the other
+        tables.
         """
         kept = kept_row(self._tombstones, table, row)
         if table == "event":
@@ -126,10 +127,10 @@ class Copies:
         return True
 
     def _without(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row without what its nodes, quotations and projects gone before say; None where the row goes.
+        """Return a row as it may stay once nodes, quotations and projects were removed; None where it goes with them.
 
-        A successor and reasons are emptied, and so is an audit's subject that names a project of which nothing is
-        left.
+        Bullets of removed nodes and pins, openings and corrections of removed quotations go. The name of a removed
+        successor and reasons are emptied, and so is an audit's subject that names a project of which nothing is left.
         """
         if table in ("bullet", "bullet_grip") and row["key"] in self._nodes:
             return None

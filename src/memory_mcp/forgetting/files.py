@@ -38,8 +38,8 @@ class Files:
     def sweep(self, dry: bool = False) -> Counter[str]:
         """Clean every file of what was forgotten; return how many of which kind. With `dry` they are only counted.
 
-        Payloads that hold it, all briefings and all older copies of the store are removed; logs, settings and names
-        of pauses lose the words. Files that cannot be read or written are passed over.
+        Payloads that hold something of it, all briefings and all older copies of the store are removed; logs,
+        settings and names of pauses lose the words. Files that cannot be read or written are passed over.
         """
         counts: Counter[str] = Counter()
         spool = Path(paths.spool_dir(str(self._directory)))
@@ -68,7 +68,10 @@ class Files:
         return counts
 
     def _payloads(self, spool: Path) -> Iterator[Path]:
-        """Yield the payloads that hooks left which hold it: waiting, refused or half written. Unreadable ones are passed over."""
+        """Yield the hooks' payloads in the spool (waiting, refused or half written) that hold something forgotten.
+
+        Unreadable ones are passed over.
+        """
         for folder in ("new", "bad", "tmp"):
             for path in _files(spool / folder):
                 with suppress(OSError):

@@ -30,10 +30,10 @@ class Copy:
 
 
 def note(app: App) -> None:
-    """Add what was forgotten in an open memory to this machine's file, where the settings name a folder for it.
+    """Add the tombstones of an open memory to this machine's file in the folder that the settings name (team.tombstones_dir).
 
-    Nothing without that folder, or where the store keeps no tombstones itself. Raises StorageError when it cannot be
-    written: what was to be forgotten would come back with an older backup.
+    Does nothing without that folder, or where the store keeps no tombstones itself. Raises StorageError when it
+    cannot be written: what was to be forgotten would come back with an older backup.
     """
     folder, log = app.settings.team.tombstones_dir, app.storage.tombstones
     if not folder or log is None:
