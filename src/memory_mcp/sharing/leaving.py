@@ -76,7 +76,7 @@ class Leaving:
         return False
 
     def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
-        """Return the project an event is shown under now and what is shared of it, None where it is not shared."""
+        """Return (project an event is shown under now, what is shared of it); the latter is None where it is not shared."""
         # By the names now, and not those when it was read.
         shown = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
         return shown, self.projects.get(shown) if shown else None
