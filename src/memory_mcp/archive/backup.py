@@ -87,7 +87,10 @@ class Pace:
 
 
 def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
-    """Write everything into one file. Raises StorageError when it cannot be written, DeadlineExceeded when `pace` stops it."""
+    """Write the whole store, and the rows `beside`, into one file; what was there is replaced only once it is complete.
+
+    Raises StorageError when it cannot be written (DiskFull for want of room), DeadlineExceeded when `pace` stops it.
+    """
     with _reported(target), storage.archive.snapshot() as snapshot:
         rows = _batches(part for table in SHARED for part in snapshot.behind(table, 0))
         rest = _batches(chain(snapshot.others(), beside))
@@ -97,9 +100,11 @@ def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace
 
 
 def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
-    """Write a backup into a folder, sharing what it can with those there.
+    """Write a backup into a folder, sharing files of events and grips with the backups of this store that are there.
 
-    Raises StorageError when it cannot be written, DeadlineExceeded when `pace` stops it.
+    Shared files of the newest backup that are undamaged and still as the store are used again, the rest is written.
+    Nothing is removed. Raises StorageError when it cannot be written (DiskFull for want of room), DeadlineExceeded
+    when `pace` stops it: shared files may be left then, which `prune` removes.
     """
     with _reported(folder), storage.archive.snapshot() as snapshot:
         store = snapshot.store_id[:8]
@@ -127,6 +132,7 @@ class _reported:  # noqa: N801 - a context manager, written as one
     """Raises an OSError of the block as StorageError or DiskFull that names the place."""
 
     def __init__(self, place: Path) -> None:
+        """`place`: what the error names."""
         self._place = place
 
     def __enter__(self) -> None:
@@ -141,6 +147,7 @@ class _reported:  # noqa: N801 - a context manager, written as one
 
 
 def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: list[SharedFile]) -> dict[str, Any]:
+    """Return what a backup says of itself: times, reason, store, sizes and the shared files it names."""
     return {
         "kind": "backup",
         "at_ms": now_ms,
@@ -156,10 +163,12 @@ def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: l
 
 
 def _batches(parts: Iterable[TableRows]) -> Iterator[Batch]:
+    """Yield the rows of each part as a batch for an archive file."""
     return (Batch(part.table, part.columns, part.rows) for part in parts)
 
 
 def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
+    """Return the number of rows by table that some blocks hold, without those of the table `but`."""
     found: dict[str, int] = {}
     for head in heads:
         if head.table != but:
@@ -171,7 +180,10 @@ def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
 
 
 def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """Return the files of the last backup that hold what the store holds of a table, and are undamaged."""
+    """Return the files of the last backup that hold what the store holds of a table, and are undamaged.
+
+    In order, from the first row on, up to the first file that does not.
+    """
     found: list[SharedFile] = []
     for file in (file for file in latest if file.table == table):
         covered = found[-1].last if found else 0
@@ -183,7 +195,7 @@ def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Sn
 
 
 def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
-    """Return how many rows a file holds, and their fingerprint; None when it is damaged or gone."""
+    """Read a file; return how many rows it holds, and their fingerprint; None when it is damaged, no archive or gone."""
     with suppress(OSError, ValueError), Archive(path) as archive:
         heads = []
         for part in archive:
@@ -196,9 +208,9 @@ def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
 
 
 def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """Write a file with the rows that are in none, and those of small files before it.
+    """Write a file with the rows that are in none, and those of small files before it; return the files for the table now.
 
-    Return the files that hold the table now.
+    A file is taken in when it holds at most four times as many rows as come behind it; it stays on disk.
     """
     last = snapshot.last(table)
     while files and files[-1].rows <= _JOIN * snapshot.print_of(table, files[-1].last + 1, last)[0]:
@@ -220,7 +232,7 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
 
 
 def backups(folder: Path) -> list[Backup]:
-    """Return the backups in a folder, newest first; none where there is no folder."""
+    """Return the backups in a folder by their names, newest first; none where the folder is missing or cannot be read."""
     found = []
     with suppress(OSError):
         for path in folder.iterdir():
@@ -231,31 +243,35 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def files_of(backup: Backup) -> list[SharedFile] | None:
-    """Return the shared files that a backup names; None where it cannot be read."""
+    """Return the shared files that a backup names, events first; None where it cannot be read or is no backup."""
     with suppress(OSError, ValueError, KeyError), Archive(backup.path) as archive:
         return [SharedFile(**file) for file in archive.about["files"]]
     return None
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of everything that backups take in a folder."""
+    """Return the bytes of all archive files in a folder; 0 where the folder or one of them cannot be read."""
     with suppress(OSError):
         return sum(path.stat().st_size for path in folder.iterdir() if path.suffix == SUFFIX)
     return 0
 
 
 def own_of(folder: Path, store: str) -> list[Backup]:
-    """Return the backups of one store, newest first."""
+    """Return the backups of one store (the first eight digits of its id), newest first."""
     return [b for b in backups(folder) if b.store == store]
 
 
 def in_order(found: Iterable[Backup], now_ms: int) -> list[Backup]:
-    """Return backups newest first; behind them those from the future, whose clock was wrong when they were made."""
+    """Return backups newest first; behind them those more than an hour in the future, whose clock was wrong."""
     return sorted(found, key=lambda b: (b.at_ms <= now_ms + _SKEW_MS, b.at_ms, b.path.name), reverse=True)
 
 
 def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -> Backup:
-    """Return a backup file, or the newest in a folder up to a moment (UTC ms). Raises NotFound when there is none."""
+    """Return a backup file as it is, or the newest in a folder up to a moment (UTC ms). Raises NotFound when there is none.
+
+    A file is not opened; its time and store are known only where its name says them. Backups more than an hour ahead
+    of `now_ms` (None: the clock) are taken only where there is no other.
+    """
     if source.is_file():
         told = _NAME.fullmatch(source.name)
         return (
@@ -272,9 +288,10 @@ def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -
 
 
 def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> set[Path]:
-    """Return which of some backups of one store are kept.
+    """Return which of some backups of one store are kept, as paths.
 
-    These are all of the last 24 hours, and the last of each of so many days and weeks.
+    These are all within 24 hours of `now_ms`, and the last of each of so many days and weeks that have any. Backups
+    from the future are counted apart, by the same rule.
     """
     kept: set[Path] = {b.path for b in found if abs(now_ms - b.at_ms) < _DAY_MS}
     ahead = [b for b in found if b.at_ms > now_ms + _SKEW_MS]
@@ -292,9 +309,10 @@ def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], s
 
 
 def prune(folder: Path, store: str, days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> int:
-    """Remove backups of one store that are not kept any more, and shared files that no backup names; return how many backups.
+    """Remove backups of one store that `wanted` does not keep, and shared files that no kept one names; return how many backups.
 
-    Nothing else may write into the folder meanwhile.
+    Shared files stay where a kept backup cannot be read. Files that a killed writer left go too. Nothing else may
+    write into the folder meanwhile. OSErrors pass on.
     """
     own = own_of(folder, store)
     kept = wanted(own, days, weeks, day_of, now_ms)

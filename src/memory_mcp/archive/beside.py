@@ -22,11 +22,10 @@ _PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"
 
 
 def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableRows]:
-    """Return the pauses and tombstones beside the store of a data directory (None: there is none).
+    """Return the pauses and tombstones beside the store of a data directory (None: there is none), as one part or none.
 
-    A damaged file counts as empty.
-
-    `log` has the store's own tombstones, where it keeps them itself.
+    A damaged file of pauses, or tombstones without a key, count as none. `log` has the store's own tombstones, where
+    it keeps them itself; then files with tombstones are not read.
     """
     found: list[tuple[str, str]] = []
     if directory is not None:
@@ -47,8 +46,9 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
 def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog | None = None) -> int:
     """Add to a data directory, or to a store's own tombstones, the rows that another store has beside it.
 
-    What is known here stays as it is: a pause that ended here has ended. Returns how many tombstones, of another key,
-    cannot be added. Raises StorageError when the pauses here cannot be read.
+    What is known here stays as it is: a pause that ended here has ended. Rows of other tables are passed over.
+    Returns how many tombstones cannot be added since they have another key. Raises StorageError when the pauses here
+    cannot be read.
     """
     told: dict[str, list[str]] = {_PAUSE: [], _TOMBSTONE: [], _KEY: []}
     for part in parts:
@@ -62,6 +62,7 @@ def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog |
 
 
 def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> int:
+    """Add tombstones to a store's own log; return how many lines cannot be, as the log has another key. 0 without a key."""
     if not keys or not lines:
         return 0
     try:
@@ -72,6 +73,7 @@ def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> in
 
 
 def _pauses(directory: Path, told: Sequence[str]) -> None:
+    """Add carried pauses (JSON) that are not known by projects and begin. Raises StorageError when those here cannot be read."""
     try:
         here = pauses.read(str(directory))
     except ValueError as error:
@@ -84,6 +86,7 @@ def _pauses(directory: Path, told: Sequence[str]) -> None:
 
 
 def _tombstones(directory: Path, keys: Sequence[str], lines: Sequence[str]) -> int:
+    """Add tombstones to the directory's file, with their key where there is none; return how many of another key stay out."""
     if not keys or not lines:
         return 0
     key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
@@ -100,6 +103,10 @@ def _tombstones(directory: Path, keys: Sequence[str], lines: Sequence[str]) -> i
 
 
 def _append(place: Path, content: bytes, how: int) -> None:
+    """Write bytes at the end of a private file, made where it is missing, and sync file and folder; `how`: further open flags.
+
+    With O_EXCL raises FileExistsError where it exists.
+    """
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | how | machine.PRIVATE, 0o600)
     try:
         os.write(descriptor, content)

@@ -48,8 +48,9 @@ def write(
 ) -> list[Head]:
     """Write an archive aside, sync it, put it in its place, and return the heads of its blocks. Only its owner can read it.
 
-    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind. Raises
-    OSError when it cannot be written.
+    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind and an
+    earlier file as it was. The folder is made; what killed writers of this file left is removed. Raises OSError when
+    it cannot be written.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,10 +62,12 @@ def write(
 
 
 def _write(file: IO[bytes], batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
+    """Write magic, blocks, index and tail into an open file; return the heads of the blocks with rows."""
     file.write(MAGIC)
     index: list[tuple[int, Head]] = []
 
     def put(table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], lines: Sequence[bytes]) -> None:
+        """Write one block, note its place and head for the index, and give way."""
         body = zlib.compress(b"\n".join(lines), 6)
         head = head_for(len(index), table, columns, rows, body)
         file.write(framed(head))
@@ -82,7 +85,10 @@ def _write(file: IO[bytes], batches: Iterable[Batch], about: dict[str, Any], giv
 
 
 def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]]:
-    """Yield table, columns, rows and encoded lines: no more rows at a time than fit into a block."""
+    """Yield table, columns, rows and their lines of JSON, no more rows at a time than fit into a block: 500, or 256,000 bytes.
+
+    A longer row is a block of its own.
+    """
     for batch in batches:
         rows: list[Sequence[Any]] = []
         lines: list[bytes] = []
@@ -106,7 +112,10 @@ class Archive:
     """An open archive file; iterating gives each block, whole or damaged, in the order in which they were written."""
 
     def __init__(self, path: Path) -> None:
-        """Read what the file is about. Raises OSError when it cannot be read, ValueError when it is no archive."""
+        """Open the file and read its index, or where that is damaged its first block, for what it is about (`about`).
+
+        Raises OSError when it cannot be read, ValueError when it is no archive.
+        """
         self.path = path
         self._file = path.open("rb")
         try:
@@ -129,7 +138,7 @@ class Archive:
 
     @property
     def heads(self) -> list[Head] | None:
-        """The heads that there should be, by the index; None where that is damaged."""
+        """The heads of the blocks with rows that there should be, by the index; None where that is damaged."""
         return None if self._places is None else [head for _, head in self._places[1:]]
 
     def __iter__(self) -> Iterator[Block | Damaged]:
@@ -148,7 +157,10 @@ class Archive:
     # by the index
 
     def _index(self) -> tuple[dict[str, Any], list[tuple[int, Head]]] | None:
-        """Return what the file is about, and place and head of each block, as the index says; None where it is damaged."""
+        """Return what the file is about, and place and head of each block, as the index says; None where it is damaged.
+
+        Found by the last bytes of the file, else by the last mark of an index.
+        """
         tail = self._bytes(self._size - TAIL.size, TAIL.size)
         at = TAIL.unpack(tail)[0] if len(tail) == TAIL.size else -1
         found = self._index_at(at)
@@ -160,6 +172,7 @@ class Archive:
         return found["about"], [(place, head_of(told)) for place, told in found["blocks"]]
 
     def _index_at(self, at: int) -> dict[str, Any] | None:
+        """Return the index whose frame begins at an offset, and note where it ends; None where it is damaged."""
         told = self._framed_at(at, INDEX)
         if told is None:
             return None
@@ -168,7 +181,7 @@ class Archive:
         return loaded
 
     def _framed_at(self, at: int, mark: bytes) -> bytes | None:
-        """Return the content of a frame with this mark; None where its length or checksum is wrong."""
+        """Return the content of the frame with this mark at an offset; None where mark, length or checksum is wrong."""
         start = self._bytes(at, len(mark) + FRAME.size)
         if at < 0 or len(start) < len(mark) + FRAME.size or not start.startswith(mark):
             return None
@@ -179,7 +192,7 @@ class Archive:
         return told if hashlib.sha256(told).digest() == digest else None
 
     def _placed(self, place: int, head: Head) -> Iterator[Block | Damaged]:
-        """Yield a block that the index names, or what of it is damaged."""
+        """Yield a block that the index names; Damaged where its body (rows lost) or only its head in place is damaged."""
         frame = framed(head)
         rows = self._rows(place, head)
         if rows is None:
@@ -191,6 +204,7 @@ class Archive:
             yield Block(head, rows)
 
     def _rows(self, place: int, head: Head) -> list[Row] | None:
+        """Return the rows of a block's body at an offset, [] for the one of no table; None where its checksum is wrong."""
         body = self._bytes(place, head.size)
         if hashlib.sha256(body).hexdigest() != head.sha256:
             return None
@@ -200,6 +214,7 @@ class Archive:
     # without it
 
     def _about_in_front(self) -> dict[str, Any]:
+        """Return what the file is about from its first block; {} where that is damaged or not there."""
         told = self._framed_at(len(MAGIC), MARK)
         head = head_of(json.loads(told)) if told else None
         if told is None or head is None or head.table:
@@ -211,7 +226,7 @@ class Archive:
         return loaded
 
     def _scanned(self) -> Iterator[Block | Damaged]:
-        """Yield blocks found by their own heads, and what is missing between two of them."""
+        """Yield blocks found by their own heads, and Damaged for what is missing between and behind them."""
         at, expected = len(MAGIC), 0
         before: Head | None = None
         while (at := self._next(MARK, at)) >= 0:
@@ -237,13 +252,14 @@ class Archive:
     # bytes
 
     def _bytes(self, at: int, size: int) -> bytes:
+        """Return up to `size` bytes at an offset; b"" for one outside the file."""
         if not 0 <= at < self._size:
             return b""
         self._file.seek(at)
         return self._file.read(size)
 
     def _next(self, mark: bytes, at: int) -> int:
-        """Return where a mark comes next; -1 where it does not."""
+        """Return the offset at or behind `at` where a mark comes next; -1 where it does not."""
         step = 1 << 20
         while at < self._size:
             found = self._bytes(at, step + len(mark) - 1).find(mark)
@@ -253,6 +269,7 @@ class Archive:
         return -1
 
     def _last(self, mark: bytes) -> int:
+        """Return the offset of the last such mark in the file; -1 where there is none. Reads the whole file."""
         found, at = -1, 0
         while (at := self._next(mark, at)) >= 0:
             found, at = at, at + 1
@@ -273,14 +290,16 @@ class Rewritten:
 def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] | None]) -> Rewritten:
     """Write an archive anew with what `keep` (table, row by column) returns of each row; None leaves the row out.
 
-    The file is not touched where every row stays as it is and nothing is damaged. Raises OSError and ValueError as
-    `Archive` does.
+    The new file takes the old one's place only if a row was dropped or changed, or damage lost rows, which are then
+    out of it too. Rows are read by the columns of their block. Raises OSError and ValueError as `Archive` does, and
+    OSError when it cannot be written.
     """
     rows = dropped = changed = 0
     damaged: list[Damaged] = []
     with Archive(path) as archive:
 
         def kept() -> Iterator[Batch]:
+            """Yield the rows that stay, block by block, counting what was dropped, changed and damaged."""
             nonlocal rows, dropped, changed
             for block in archive:
                 if isinstance(block, Damaged):

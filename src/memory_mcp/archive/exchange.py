@@ -57,7 +57,11 @@ class Exchange:
         self._take, self._clean = take, clean
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> Synced:
-        """Write what is new here, and take in what is new there. Raises StorageError when the folder cannot be used."""
+        """Write what is new here, and take in what is new there. Raises StorageError when the folder cannot be used.
+
+        Runs of this process wait for each other. Everything is written once more when another machine's folder is
+        gone. `should_stop` is asked before each file of others; what was taken in until then stays.
+        """
         done = Synced()
         with _TURN:
             try:
@@ -90,10 +94,11 @@ class Exchange:
             self._folder.mkdir(mode=0o700)
 
     def _mark(self, own: Outgoing, machine: str = "") -> str:
+        """Return the name of the position of what this machine's folder has read of `machine`, "" for its prefix."""
         return f"{READ_ELSEWHERE}{own.machine}:{machine}"
 
     def _marks(self, own: Outgoing) -> dict[str, dict[str, str]]:
-        """Return for each other machine the state in which its files were read."""
+        """Return by other machine's folder the state in which its files were read, by file; unreadable ones are left out."""
         prefix, found = self._mark(own), {}
         for name, told in self._storage.outbox.marks(prefix).items():
             with suppress(ValueError):
@@ -101,7 +106,11 @@ class Exchange:
         return found
 
     def _read(self, place: Path, own: Outgoing, before: dict[str, str], done: Synced, should_stop: Callable[[], bool]) -> None:
-        """Take in the new files of one machine. Files that are not there any more need not be remembered."""
+        """Take in the new files of one machine and note in the store how far, after each file.
+
+        Files that are not there any more are not remembered; one that is not whole is read again by the next run, and
+        counted as waiting.
+        """
         files = [f for f in place.iterdir() if f.suffix == ".archive" and f.name.startswith("events-") and not f.is_symlink()]
         now = {f.name: before[f.name] for f in files if f.name in before}
         for file in sorted(files):
@@ -119,7 +128,10 @@ class Exchange:
             self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
 
     def _take_file(self, file: Path, done: Synced) -> bool:
-        """Store the undamaged blocks of a file; return whether all of it was whole."""
+        """Store the undamaged blocks of a file, as far as events are unknown; return whether no row of it is lost.
+
+        A file that is no archive yet gives False.
+        """
         whole = True
         try:
             archive = Archive(file)

@@ -63,7 +63,7 @@ class Block:
     rows: list[Row]
 
     def mappings(self) -> Iterator[dict[str, Any]]:
-        """Yield each row by the names of its columns."""
+        """Yield each row as a dictionary by the names of its columns."""
         for row in self.rows:
             yield dict(zip(self.head.columns, row, strict=True))
 
@@ -81,12 +81,12 @@ class Damaged:
 
 
 def packed(value: Any) -> Any:
-    """Return a value as JSON takes it: bytes as {"b64": text}."""
+    """Return a value as JSON takes it: bytes as {"b64": text}, any other as it is."""
     return {"b64": base64.b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
 def unpacked(value: Any) -> Any:
-    """Return the value that was packed."""
+    """Return the value that `packed` gave: bytes for {"b64": text}, any other as it is."""
     return base64.b64decode(value["b64"]) if isinstance(value, dict) and list(value) == ["b64"] else value
 
 
@@ -97,9 +97,10 @@ def as_line(value: Any) -> bytes:
 
 
 def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], body: bytes) -> Head:
-    """Return the head of some rows, whose compressed form is `body`."""
+    """Return the head of some rows, whose compressed form is `body`; lists and times are taken from columns by their names."""
 
     def column(*names: str) -> list[Any]:
+        """Return the values of the first of these columns that there is; [] where there is none."""
         name = next((n for n in names if n in columns), None)
         return [row[columns.index(name)] for row in rows] if name else []
 
@@ -126,7 +127,7 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
 def print_of(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a fingerprint of rows: the XOR of the ids of events, or of grips and their segments, in hexadecimal.
 
-    It is "" for other tables.
+    It is "" for other tables and without rows. The order of rows does not matter; `Snapshot.print_of` gives the same.
     """
     if table == "grip":
         grip, segment = columns.index("grip_id"), columns.index("segment")
@@ -147,12 +148,12 @@ def folded(ids: Iterable[str]) -> str:
 
 
 def framed(head: Head) -> bytes:
-    """Return the bytes that stand before a block's body."""
+    """Return the bytes that stand before a block's body: mark, length and checksum of its head, and the head as JSON."""
     told = as_line(asdict(head))
     return MARK + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told
 
 
 def head_of(told: Mapping[str, Any]) -> Head:
-    """Return a head from its JSON."""
+    """Return a head from its JSON; unknown fields are left out. Raises KeyError or TypeError where one is missing."""
     known = {name: told[name] for name in Head.__dataclass_fields__ if name in told}
     return Head(**known | {"columns": tuple(known["columns"])})

@@ -41,16 +41,16 @@ class BackupKeeper:
 
     @property
     def enabled(self) -> bool:
-        """Whether backups are made without a request."""
+        """Whether backups are made without a request: switched on, and the memory has a directory."""
         return self._settings.enabled and self.folder is not None
 
     def make(self, why: str, target: Path | None = None, should_stop: Callable[[], bool] = lambda: False) -> Made:
-        """Make a backup in the usual folder, in `target`, or as one file (a `target` that ends in .archive).
+        """Make a backup in the usual folder, in `target`, or as one file (a `target` that ends in .archive); return it.
 
-        Return what was made.
-
-        Raises InvalidQuery for a memory without a directory, StorageError when the backup cannot be written, and
-        DeadlineExceeded when it should stop; then nothing is left of it.
+        Backups of one process wait for each other. In the usual folder old ones are then removed by the settings.
+        Raises InvalidQuery for a memory without a directory, StorageError when the backup cannot be written or its
+        folder is a link inside the data directory, and DeadlineExceeded when `should_stop` says so; then no backup is
+        left.
         """
         if self.folder is None or self._directory is None:
             raise InvalidQuery("a memory without a directory has no backups")
@@ -72,12 +72,15 @@ class BackupKeeper:
             return made
 
     def before(self, what: str) -> None:
-        """Make a backup before something is done that a mistake would make worse than a lost day; none where backups are off."""
+        """Make a backup before something risky is done, with "before WHAT" as reason; none where backups are off.
+
+        Raises what `make` raises, so that it is not done then.
+        """
         if self.enabled:
             self.make(f"before {what}")
 
 
 def held(folder: Path) -> Held:
-    """Return what a folder holds, without reading the backups."""
+    """Return how many backups a folder has, their bytes and the newest time, without reading them; 0 and None for no folder."""
     found = backups(folder)
     return Held(folder, len(found), size_of(folder), found[0].at_ms if found else None)

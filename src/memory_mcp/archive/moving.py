@@ -44,18 +44,21 @@ class _Nothing:
     """A Cleaner that keeps no event."""
 
     def cleaned(self, event: Event) -> Event | None:  # noqa: ARG002
-        """See Cleaner."""
+        """Return None: no event stays."""
         return None
 
     def clean(self, text: str) -> str:
-        """See Cleaner."""
+        """Return the text as it is."""
         return text
 
 
 def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> Copied:
     """Copy every row that is not derived; `step` is called with the number of events copied, and of all events.
 
-    Raises InvalidQuery where `target` holds something else, StorageError where the copy is not what the source holds.
+    Events that an earlier run copied are kept if they are still the source's, else `target` is emptied. All else
+    replaces what is there, in one transaction. Then rows and fingerprints are compared; the copy counts as unfinished
+    until `complete`. Raises InvalidQuery where `target` holds something else, StorageError where the copy is not what
+    the source holds.
     """
     with source.archive.snapshot() as snapshot:
         _begin(snapshot, target)
@@ -84,7 +87,7 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
 
 
 def require_prints(copied: Copied, target: Storage) -> None:
-    """Raise StorageError where the events or quotations of the copy are not those of the source."""
+    """Raise StorageError where last key, number or fingerprint of the copy's events or quotations differ from `copied`."""
     with target.archive.snapshot() as there:
         found = {table: (there.last(table), *there.print_of(table, 0, there.last(table))) for table in copied.prints}
     if found != copied.prints:
@@ -92,17 +95,22 @@ def require_prints(copied: Copied, target: Storage) -> None:
 
 
 def complete(target: Storage) -> None:
-    """Note in the copy that it is complete, and what it holds."""
+    """Note in the copy's mark that it is complete, and a digest of what it holds; `copy` has to have run before."""
     told = json.loads(_mark_of(target))
     target.outbox.mark(MARK, json.dumps({"from": told["from"], "held": _held(target)}))
 
 
 def _mark_of(target: Storage) -> str:
+    """Return the mark of a store (JSON); "" where it is no copy."""
     return target.outbox.marks(MARK).get(MARK, "")
 
 
 def _begin(snapshot: Snapshot, target: Storage) -> None:
-    """Mark the target as a copy of this source. Raises InvalidQuery where it holds something else."""
+    """Mark the target as an unfinished copy of this source.
+
+    Raises InvalidQuery where it holds something without a mark, is a copy of another memory, or was written to since
+    it was complete.
+    """
     mark = _mark_of(target)
     if not mark:
         with target.archive.snapshot() as there:
@@ -121,7 +129,10 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
 
 
 def _held(target: Storage) -> str:
-    """Return a digest of every row of a store, but for those that change while it is merely open."""
+    """Return a digest of every row of a store, but for those that change while it is merely open (checkpoint, meta).
+
+    The order of rows does not matter.
+    """
     with target.archive.snapshot() as there:
         told: dict[str, object] = {table: there.print_of(table, 0, there.last(table)) for table in ("event", "grip")}
         sums: Counter[str] = Counter()
@@ -133,7 +144,7 @@ def _held(target: Storage) -> str:
 
 
 def _common(snapshot: Snapshot, target: Storage) -> int:
-    """Return up to which number the target has the events of the source; the target is emptied where it has others."""
+    """Return the number up to which the target has exactly the source's events; else erase all its events and return 0."""
     with target.archive.snapshot() as there:
         last = there.last_seq
         same = last <= snapshot.last_seq and there.print_of("event", 1, last) == snapshot.print_of("event", 1, last)
@@ -145,7 +156,7 @@ def _common(snapshot: Snapshot, target: Storage) -> int:
 
 
 def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -> Iterator[TableRows]:
-    """Yield the rows of events numbered above `after`, calling `step` between them."""
+    """Yield the rows of events numbered above `after`, calling `step` (copied, all) before each part and at the end."""
     done = after
     for part in snapshot.behind("event", after):
         step(done, snapshot.last_seq)
@@ -156,9 +167,10 @@ def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -
 
 
 def _others(snapshot: Snapshot, rows: Counter[str]) -> Iterator[TableRows]:
-    """Yield the rows of everything but events, counting them by table, and last a new mark.
+    """Yield the rows of everything but events, counting them by table into `rows`; last a checkpoint row as the new mark.
 
-    Loading them removes the mark that is there. One that the source has itself, from an earlier copy, is left out.
+    Loading replaces the target's checkpoints, so the mark has to come along. A mark that the source has itself, from
+    an earlier copy, is neither yielded nor counted; nor is the new one counted.
     """
     for part in chain(snapshot.behind("grip", 0), snapshot.others()):
         if part.table == "checkpoint":

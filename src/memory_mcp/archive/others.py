@@ -44,7 +44,8 @@ class Records:
 def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Missing]) -> Iterator[TableRows]:
     """Yield every row of another memory, events first; what cannot be read is added to `missing`.
 
-    Raises SourceUnreadable where there is no memory, and what opening a store raises.
+    A data directory is opened by `look_at` and closed at the end; else a backup file, or the newest backup of a
+    folder, is read. Raises SourceUnreadable where there is no memory, and what opening a store raises.
     """
     if (place / _DATABASE).is_file():
         storage = look_at(place)
@@ -67,7 +68,7 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
 
 
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Return those events of another memory that this one does not have.
+    """Return those events of another memory that this one does not have, in their order.
 
     One that differs only in what was redacted or forgotten of it is known.
     """
@@ -75,9 +76,10 @@ def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
 
 
 def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None]:
-    """Return for each event of another memory the stored event that it is, None for a new one.
+    """Return for each event of another memory the stored event that it is, None for a new one, in their order.
 
-    The two may differ in what was redacted or forgotten of either.
+    It is the one with its id and the same words, else one of the session with the same time, role and words. The two
+    may differ in what was redacted or forgotten of either. No stored event is given twice.
     """
     here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
     found: list[Event | None] = [None] * len(drafts)
@@ -98,7 +100,10 @@ def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None
 
 
 def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
-    """Return the stored events of a session, by time and role, between the first and the last time of `drafts`."""
+    """Return the stored events of a session, by time and role, between the first and the last time of `drafts`.
+
+    Only shown events; {} where no draft has a time.
+    """
     moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
     found: dict[tuple[int, Role], list[Event]] = {}
     if not moments:
@@ -114,7 +119,10 @@ def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[
 
 
 def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]) -> Event | None:
-    """Return the stored event of a draft's time and role with the same words but for marks; each is used once (`taken`)."""
+    """Return the first stored event of a draft's time and role with the same words but for marks; None where there is none.
+
+    One that is in `taken` is passed over; the one that is returned is added to it.
+    """
     for event in said.get((draft.timestamp or 0, draft.role), ()):
         if event.event_id not in taken and same_words(event.text, draft.text):
             taken.add(event.event_id)
@@ -123,16 +131,23 @@ def _match(draft: EventDraft, said: Mapping[tuple[int, Role], list[Event]], take
 
 
 def same_words(one: str, other: str) -> bool:
-    """Return whether two texts are the same but for marks in the place of what was redacted or forgotten."""
+    """Return whether two texts are the same but for marks in the place of what was redacted or forgotten.
+
+    One of them has to be the other with marks in the place of some of its words.
+    """
     return one == other or _fits(one, other) or _fits(other, one)
 
 
 def _fits(marked: str, whole: str) -> bool:
+    """Return whether `whole` is `marked` with any text in the place of its marks; False where `marked` has no mark."""
     return _filled(_TAKEN_OUT.split(marked), whole) is not None
 
 
 def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return the spans of `whole` that marks of forgetting stand for in `marked`; None where the texts differ otherwise."""
+    """Return the spans of `whole` that marks of forgetting stand for in `marked`; None where the texts differ otherwise.
+
+    Also None where `marked` has no mark; spans that are empty or hold just a mark are left out.
+    """
     spans = _filled(_TAKEN_OUT.split(marked), whole)
     if spans is None:
         return None
@@ -141,7 +156,10 @@ def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
 
 
 def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return the spans between these parts of a text; None where the text lacks a part or has another order."""
+    """Return the spans between these parts of a text; None where the text lacks a part, has another order, or there is one part.
+
+    The last part has to be at the end; those between are looked for from the left.
+    """
     first, *rest = parts
     if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):
         return None
@@ -156,6 +174,7 @@ def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | N
 
 
 def _draft(row: Mapping[str, Any]) -> EventDraft:
+    """Return a row of the table of events, by column, as a draft that keeps id, source and trust."""
     return EventDraft(
         session_id=row["session_id"],
         role=Role(row["role"]),

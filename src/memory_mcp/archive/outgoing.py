@@ -67,6 +67,7 @@ class Outgoing:
     """One machine's folder inside a shared folder. Methods raise OSError when that cannot be used."""
 
     def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
+        """Choose the own folder's name (see `_mine`), which may write a new one into the data directory."""
         self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
         self._tombstones = 0
         with suppress(OSError):
@@ -76,10 +77,14 @@ class Outgoing:
 
     @property
     def _own(self) -> Path:
+        """The own folder inside the shared one; it may not exist yet."""
         return self._folder / self.machine
 
     def _mine(self) -> str:
-        """Return the name of the own folder; one that somebody else writes into as well is given up for a new one."""
+        """Return the name of the own folder: the newest of this machine's that is there and has no file it does not know.
+
+        Otherwise a new name is stored and returned, with nothing written to it.
+        """
         there = [name for name in machines(self._data_dir) if (self._folder / name).is_dir()]
         if there:
             name = there[-1]
@@ -91,9 +96,11 @@ class Outgoing:
         return _new_machine(self._data_dir)
 
     def write(self, anew: bool) -> tuple[int, int]:
-        """Share what came since the last time, or everything (`anew`).
+        """Share what came since the last time, or everything (`anew`, or where files are missing or damaged).
 
-        Returns how many events were written, and up to which number all is written.
+        Returns how many events were written, and up to which number all is written. What was forgotten since the last
+        run is taken out of older files before. Position and files are noted in the store once the new file is
+        complete.
         """
         self._own.mkdir(mode=0o700, exist_ok=True)
         self._tidy()
@@ -110,27 +117,32 @@ class Outgoing:
             return self._add(snapshot, after, joined, there), snapshot.last_seq
 
     def reached(self, number: int) -> None:
-        """Note that the others know everything up to a number."""
+        """Note in the store that the others know every event up to a number, which then is not written any more."""
         self._storage.outbox.mark_all({self._mark: str(number)})
 
     @property
     def _mark(self) -> str:
+        """The name of the position up to which events were written into the own folder."""
         return f"{SYNCED}{self.machine}"
 
     def _keep(self, more: Mapping[str, str] | None = None) -> None:
+        """Store what is known of the own folder, and the positions `more`, in one transaction."""
         self._shelf.place = str(self._folder)
         told = {name: getattr(self._shelf, name) for name in Shelf.__dataclass_fields__}
         self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(told), **(more or {})})
 
     def _tidy(self) -> None:
-        """Remove what a run that was killed left."""
+        """Remove unfinished files and those noted as passing that are not to be there, which a killed run may have left."""
         for path in self._own.iterdir():
             unfinished = path.name.startswith(".") and path.name.endswith(".part")
             if unfinished or (path.name in self._shelf.passing and path.name not in self._shelf.files):
                 path.unlink(missing_ok=True)
 
     def _joined(self, new: int) -> list[str]:
-        """Return the files that a file with so many new events takes the place of."""
+        """Return the last files, oldest first, that a file with so many new events takes the place of.
+
+        A file is one of them while it holds at most four times as many events as come behind it.
+        """
         found: list[str] = []
         for name, rows in reversed(self._shelf.files.items()):
             if new <= 0 or rows > _JOIN * new:
@@ -140,7 +152,7 @@ class Outgoing:
         return found[::-1]
 
     def _whole(self, names: Sequence[str]) -> bool:
-        """Return whether all of some files can be read."""
+        """Return whether all of some files can be read without a lost row; reads them to the end."""
         with suppress(OSError, ValueError):
             for name in names:
                 with Archive(self._own / name) as archive:
@@ -152,7 +164,8 @@ class Outgoing:
     def _add(self, snapshot: Snapshot, after: int, joined: Sequence[str], there: Sequence[str]) -> int:
         """Write a file with the events numbered above `after` and those of the files `joined`, and remove these.
 
-        Return how many are new.
+        With `after` 0 all events are written from the store, and every file in `there` goes. Events that may not go
+        out are left out. Return how many were written from the store.
         """
         number = max((int(found[1]) for name in there if (found := _FILE.match(name))), default=0) + 1
         name = f"events-{number:08}-{secrets.token_hex(4)}.archive"
@@ -161,6 +174,7 @@ class Outgoing:
         new = 0
 
         def batches() -> Iterator[Batch]:
+            """Yield the rows of the joined files, then the cleaned rows of new events, counting these."""
             nonlocal new
             for old in joined if after else ():
                 with Archive(self._own / old) as archive:
@@ -184,7 +198,10 @@ class Outgoing:
         return new
 
     def _row(self, columns: Sequence[str], row: Sequence[Any]) -> Sequence[Any] | None:
-        """Return a row of the table of events as it may go out; None when it may not."""
+        """Return a row of the table of events as it may go out by `clean`; None when it may not.
+
+        The row itself where nothing is changed; else with cleaned words, metadata and the id that these give.
+        """
         [draft] = drafts_in(TableRows("event", tuple(columns), [row]))
         clean = self._clean(draft)
         if clean is None or clean == draft or clean.carried is None:
@@ -195,9 +212,13 @@ class Outgoing:
         return [told[name] for name in columns]
 
     def _sweep(self) -> None:
-        """Clean what was written before of what was forgotten since: the folder may have been out of reach then."""
+        """Clean every file of this machine's folders of what was forgotten since it was written; unreadable ones stay.
+
+        The folder may have been out of reach when it was forgotten.
+        """
 
         def keep(_: str, row: dict[str, Any]) -> dict[str, Any] | None:
+            """Return a row as it may go out, None when it may not."""
             kept = self._row(tuple(row), tuple(row.values()))
             return None if kept is None else dict(zip(row, kept, strict=True))
 
@@ -211,20 +232,23 @@ class Outgoing:
 
 
 def own_folders(storage: Storage, data_dir: Path) -> list[Path]:
-    """Return the folders that this machine writes into, wherever they were; forgetting cleans their files as well."""
+    """Return the folders that this machine wrote into, in every shared folder the store knows; they need not exist.
+
+    Raises StorageError when the file of their names is damaged.
+    """
     names = machines(data_dir)
     places = {shelf.place for name in names if (shelf := _shelf(storage, name)) is not None}
     return [Path(place) / name for place in sorted(places) for name in names]
 
 
 def used_before(storage: Storage, folder: Path) -> bool:
-    """Return whether this memory shared something in a folder of that name."""
+    """Return whether this memory has noted that it wrote into a shared folder of this path."""
     told = storage.outbox.marks(_OWN)
     return any((shelf := _shelf(storage, name.removeprefix(_OWN))) and shelf.place == str(folder) for name in told)
 
 
 def _shelf(storage: Storage, machine: str) -> Shelf | None:
-    """Return what the store knows of a folder of its own; None for nothing."""
+    """Return what the store knows of a folder of its own; None for nothing, or for something unreadable."""
     name = f"{_OWN}{machine}"
     with suppress(ValueError, TypeError):
         told = json.loads(storage.outbox.marks(name).get(name, ""))
@@ -233,14 +257,14 @@ def _shelf(storage: Storage, machine: str) -> Shelf | None:
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the files of events in a folder, oldest first."""
+    """Return the names of the files of events in a folder, oldest first; [] without the folder."""
     with suppress(FileNotFoundError):
         return sorted(path.name for path in folder.iterdir() if _FILE.match(path.name))
     return []
 
 
 def machines(data_dir: Path) -> list[str]:
-    """Return the names of the folders this machine was ever given, the newest last.
+    """Return the names of the folders this machine was ever given, the newest last; [] where there is none.
 
     Raises StorageError when the file is damaged.
     """
@@ -255,7 +279,7 @@ def machines(data_dir: Path) -> list[str]:
 
 
 def _new_machine(data_dir: Path) -> str:
-    """Give this machine another folder name; it is on disk when this returns."""
+    """Give this machine another folder name and return it; it is on disk when this returns."""
     known, made = machines(data_dir), uuid.uuid4().hex
     place = data_dir / _ID
     machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))

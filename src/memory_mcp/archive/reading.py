@@ -43,12 +43,15 @@ class Verified:
 
     @property
     def cuts_lost(self) -> bool:
-        """Whether the cuts that are left cannot be used."""
+        """Whether the cuts that are left cannot be used: rows of cuts, positions or of an unknown table are missing."""
         return any(m.table in _CUTS or not m.table for m in self.missing)
 
 
 def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
-    """Read all of a backup, calling `step` between blocks. Raises SourceUnreadable when it is none, or cannot be read at all."""
+    """Read all of a backup, calling `step` between blocks; return its rows by table, what is missing, and harmless damage.
+
+    Nothing is compared with the store. Raises SourceUnreadable when it is none, or cannot be read at all.
+    """
     rows: dict[str, int] = {}
     missing: list[Missing] = []
     harmless: list[str] = []
@@ -67,7 +70,10 @@ def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
 
 
 def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: list[Missing] | None = None) -> Iterator[TableRows]:
-    """Yield the rows of every undamaged block of a backup; what cannot be read is added to `missing`, where that is given."""
+    """Yield the rows of every undamaged block of a backup; what cannot be read is added to `missing`, where that is given.
+
+    Raises SourceUnreadable when it is no backup.
+    """
     for file, part in parts(backup):
         if isinstance(part, Block):
             yield TableRows(part.head.table, part.head.columns, part.rows)
@@ -77,7 +83,10 @@ def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: li
 
 
 def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
-    """Yield what cannot be read of the backups in a folder, with the name of its file; each file is read once."""
+    """Yield (file name, what is missing) for what cannot be read of the backups in a folder; each shared file is read once.
+
+    A backup that cannot be read at all is one entry of an unknown number of rows.
+    """
     seen: set[str] = set()
     for backup in backups(folder):
         try:
@@ -96,7 +105,10 @@ def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
 
 
 def about_of(backup: Backup) -> dict[str, Any]:
-    """Return what a backup says of itself. Raises SourceUnreadable when it is none, or cannot be read."""
+    """Return what a backup says of itself: time, reason, store, schema, files.
+
+    Raises SourceUnreadable when it is none, or cannot be read.
+    """
     try:
         with Archive(backup.path) as archive:
             if archive.about.get("kind") != "backup":
@@ -107,7 +119,10 @@ def about_of(backup: Backup) -> dict[str, Any]:
 
 
 def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield the blocks of a backup, damaged ones too, with the name of their file: events and grips first, then other tables."""
+    """Yield (file name, block, damage or missing file) of a backup: events and grips first, then other tables.
+
+    Raises SourceUnreadable when it is no backup.
+    """
     for told in about_of(backup)["files"]:
         yield from _shared(backup.path.parent, SharedFile(**told))
     for part in _own(backup):
@@ -115,11 +130,13 @@ def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
 
 
 def _own(backup: Backup) -> Iterator[Block | Damaged]:
+    """Yield the blocks of a backup's own file, damaged ones too. Raises OSError or ValueError as `Archive` does."""
     with Archive(backup.path) as archive:
         yield from archive
 
 
 def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
+    """Yield the blocks of a shared file with its name; one Missing where it is gone or cannot be read."""
     try:
         archive = Archive(folder / file.name)
     except (OSError, ValueError) as error:
@@ -132,6 +149,7 @@ def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damag
 
 
 def _missing(file: str, damaged: Damaged) -> Missing:
+    """Return what damage costs: rows, times and sources by the block's head, or unknown (-1) between its neighbours' times."""
     head = damaged.head
     if head is not None:
         return Missing(file, damaged.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))

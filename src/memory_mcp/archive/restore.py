@@ -36,8 +36,10 @@ def load(
 ) -> tuple[Path, Loaded]:
     """Make a new store with the rows of a backup in a folder of the data directory; return the folder and what was loaded.
 
-    What is derived has to be rebuilt in it. `schema` is the newest that this program knows. Raises SchemaTooNew when
-    the backup is of a newer one, DiskFull when there is no room for the store.
+    An earlier such folder is removed; the present store is not touched. Cuts are left out where they cannot be
+    believed. What is derived has to be rebuilt in it. `schema` is the newest that this program knows. Raises
+    SchemaTooNew when the backup is of a newer one, DiskFull when there is no room, and what `prepare` and the store
+    raise.
     """
     theirs = int(verified.about["schema"])
     if theirs > schema:
@@ -57,9 +59,9 @@ def load(
 
 
 def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
-    """Yield the rows that belong into the store.
+    """Yield the rows that belong into the store, without those that lie beside it.
 
-    Where events are missing, the marks of what was read are left out: sources may have these events still.
+    Where events are `lost`, the marks of what was read are left out: sources may have these events still.
     """
     for part in parts:
         if part.table == "checkpoint" and lost:
@@ -71,7 +73,7 @@ def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
 
 
 def _require_room(directory: Path, verified: Verified) -> None:
-    """Raise DiskFull where the new store does not fit in beside the present one, with its log and what is derived."""
+    """Raise DiskFull where twice the backed up store's size and 16 MB are not free in the directory."""
     needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
     free = shutil.disk_usage(directory).free
     if free < needed:
@@ -84,9 +86,9 @@ def _require_room(directory: Path, verified: Verified) -> None:
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
     """Put a finished store in the place of the present one, which nobody may have open; return the folder that keeps that one.
 
-    Killed anywhere, the present store or the new one is whole in its place, and the folder has everything that was
-    there; the next restore begins again. Raises StorageLocked when the store is in use, StorageError when a file
-    cannot be moved.
+    None where there was no store. Indexes and briefings are removed. Killed anywhere, the present store or the new
+    one is whole in its place, and the folder has everything that was there; the next restore begins again. Raises
+    StorageLocked when the store is in use for more than 8 seconds, StorageError when a file cannot be moved.
     """
     lock = DirectoryLock(directory, _WAIT)
     try:
@@ -111,7 +113,7 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
 
 
 def _keep(directory: Path, now_ms: int) -> Path | None:
-    """Return a folder with the files of the present store; None where there is none."""
+    """Give the files of the present store a second name in a folder of its own, and return that; None where there is no store."""
     there = [name for name in _STORE if (directory / name).exists()]
     if "memory.duckdb" not in there:
         return None
@@ -125,7 +127,7 @@ def _keep(directory: Path, now_ms: int) -> Path | None:
 
 
 def _link(file: Path, target: Path) -> None:
-    """Give a file a second name, since it is replaced and never changed; a copy where there can be none."""
+    """Give a file a second name, or copy it where there can be none. Raises OSError where neither is possible."""
     with suppress(OSError):
         os.link(file, target)
         return

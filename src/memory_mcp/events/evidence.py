@@ -34,7 +34,11 @@ class Evidence:
         self._storage = storage
 
     def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
-        """Return the quotation with up to `before` and `after` neighbours. Raises NotFound for an unknown grip."""
+        """Return the quotation with up to `before` and `after` shown neighbours, 50 at most on each side.
+
+        `verified` is False where the words have another hash now. Raises NotFound for an unknown grip or one whose
+        events are gone, InvalidQuery for text that is no grip id.
+        """
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
         verified = quote_hash(quote) == grip.quote_hash
@@ -49,7 +53,11 @@ class Evidence:
         return quotes_in(grips, self._storage.events.get_many(ids))
 
     def _find(self, grip_id: str) -> tuple[Grip, list[Event]]:
-        """Return a grip and the one or two events that it quotes. Raises NotFound for an unknown grip."""
+        """Return a grip and the one or two events that it quotes, the first one first.
+
+        A grip of a span (event id and places) is made from its event. Raises NotFound for an unknown grip, a span
+        outside of the text, or a grip whose events are gone.
+        """
         spanned = parse_span_grip(grip_id)
         if spanned:
             event = self._storage.events.find(spanned[0])
@@ -66,12 +74,12 @@ class Evidence:
 
 
 def quoted(grip: Grip, events: Sequence[Event]) -> str:
-    """Return the quoted words, from the grip's one or two events."""
+    """Return the quoted words, from the grip's one or two events (the first and the last); the hash is not checked."""
     return quote_of(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
 
 
 def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
-    """Return the words of those grips whose events are given."""
+    """Return the words of those grips of which both events are given, by grip id."""
     found = {}
     for grip in grips:
         if grip.event_id_start in events and grip.event_id_end in events:
@@ -81,7 +89,10 @@ def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[Gr
 
 
 def said_of(grip: Grip, event: Event, quote: str) -> Said:
-    """Return the quotation as a hit carries it; `event` is the grip's first event."""
+    """Return the quotation as a hit carries it, with session, project, agent, role and speaker of `event`.
+
+    `event` is the grip's first event, `quote` the quoted words.
+    """
     return Said(
         quote=quote,
         event_id=event.event_id,
@@ -97,6 +108,10 @@ def said_of(grip: Grip, event: Event, quote: str) -> Said:
 
 
 def _spanned(event: Event, start: int, end: int) -> Grip:
+    """Return a grip of the characters `start` to `end` of one event, with the hash of its words now; it is not stored.
+
+    Its time is that of the event's id, and it is filed under no segment.
+    """
     return Grip(
         grip_id=span_grip_id(event.event_id, start, end),
         event_id_start=event.event_id,
@@ -110,5 +125,5 @@ def _spanned(event: Event, start: int, end: int) -> Grip:
 
 
 def unknown_grip(grip_id: str) -> NotFound:
-    """Return the error for a grip that does not exist or that the caller may not see."""
+    """Return the NotFound error for a grip that does not exist or that the caller may not see; it is not raised here."""
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")

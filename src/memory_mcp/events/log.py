@@ -46,7 +46,8 @@ class EventLog:
     ) -> Appended:
         """Store drafts of one source kind, in one transaction; return the ids in input order, new and known.
 
-        `trust` None means a transcript: each event gets the trust of its role.
+        `trust` None means a transcript: each event gets the trust of its role. Nothing is stored when `before`
+        raises, or when the `request` was answered within the last hour, whose answer is then in the result.
         """
         self._before(drafts)
         stored = self._store.append(self.as_events(drafts, source, trust), request)
@@ -54,7 +55,10 @@ class EventLog:
         return stored
 
     def append_each(self, writes: Sequence[Write]) -> list[Appended]:
-        """Store several writes of transcripts or hooks as `append` does each, together where the engine can."""
+        """Store several writes of transcripts or hooks as `append` does each, together where the engine can.
+
+        `before` is called once with all drafts.
+        """
         self._before([draft for write in writes for draft in write.drafts])
         batches = [Batch(self.as_events(write.drafts, write.source), write.request) for write in writes]
         stored = self._store.append_each(batches)
@@ -63,7 +67,12 @@ class EventLog:
         return stored
 
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
-        """Return the events of `drafts`, with ids, trust, and a time for those that have none."""
+        """Return the events of `drafts` in their order, with ids, trust, and a time for those that have none.
+
+        A time that is missing, before 1970 or more than a day ahead is inferred from its neighbours, or taken from
+        the stored event of that source id; metadata then say "time": "inferred" and what the source said. Drafts
+        carried from another store keep id, source and, unless `trust` is given, trust. Nothing is stored.
+        """
         now = self._clock.now_ms()
         # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
         about = next((int(t) for d in drafts if (t := d.metadata.get(FILE_TIME, "")).isdecimal() and len(t) < _DIGITS), now)
@@ -93,6 +102,11 @@ class EventLog:
         return events
 
     def _tails(self, drafts: Sequence[EventDraft], source: str) -> list[tuple[str, ...]]:
+        """Return for each draft what its id is made of besides its time: (source, source id).
+
+        Without a source id: source, session, time, role, text, and how often that combination came before in
+        `drafts`.
+        """
         seen: Counter[tuple[str, ...]] = Counter()
         tails: list[tuple[str, ...]] = []
         for d in drafts:
@@ -108,6 +122,7 @@ class EventLog:
 def _event_of(
     draft: EventDraft, identifier: EventId, time_ms: int, trust: Trust, source: str, metadata: Mapping[str, str]
 ) -> Event:
+    """Return the event of a draft under this id, time, trust, source and metadata; all else is the draft's."""
     return Event(
         event_id=identifier,
         session_id=draft.session_id,
@@ -131,9 +146,10 @@ _DIGITS = 16
 
 
 def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
-    """Return `times` without gaps: 1 ms after the previous time, else before the next one, else from `now_ms` on.
+    """Return `times` without gaps: 1 ms after the previous time, before the first known one, or else from `now_ms` on.
 
-    A millisecond, because events are ordered by their time: equal ones would lose the order of their source.
+    A millisecond apart, because events are ordered by their time: equal ones would lose the order of their source.
+    Never negative; known times stay as they are.
     """
     first = next((n for n, t in enumerate(times) if t is not None), None)
     known = None if first is None else times[first]
@@ -146,9 +162,10 @@ def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
 
 
 def _sane(time_ms: int | None, now_ms: int) -> int | None:
-    """Return None for a time before 1970 or well ahead of the clock; a neighbour's time is used instead."""
+    """Return the time; None for a missing one, 1970 or before, or more than a day ahead of `now_ms`."""
     return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
 
 
 def _time_of(identifier: EventId) -> int:
+    """Return the time in an event's id (UTC ms)."""
     return event_key(identifier) >> 80

@@ -63,16 +63,17 @@ class Forgetting:
         self._note = self._directory / NOTE
 
     def tried(self, wanted: Wanted) -> Outcome:
-        """Return what would be removed; nothing is written."""
+        """Return what would be removed, with the number of backups to look through; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
         return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
     def carry_out(self, wanted: Wanted, author: str, subject: str) -> Outcome:
-        """Forget what is wanted; it is gone from every file when this returns.
+        """Forget what is wanted: all of it is gone from store, indexes, backups and other files when this returns.
 
-        `author` and `subject` are recorded in the audit.
+        Tombstones and a note are on disk first, so that a killed run is finished by `resume`. `author` and `subject`
+        are recorded in the audit. Raises what storage and files raise, after which it is to be resumed.
         """
         self._app.gate.tombstones.add(wanted)
         note = {"author": author, "subject": subject}
@@ -82,7 +83,10 @@ class Forgetting:
         return self._work(note)
 
     def look_again(self, author: str, subject: str) -> int:
-        """Remove what tombstones name and is stored all the same; return how many events went or changed."""
+        """Remove what tombstones name and is stored all the same; return how many events went or changed.
+
+        Where nothing is found, nothing is written and 0 returned.
+        """
         found = self._app.storage.erase(self._app.gate.tombstones, dry=True)
         if found.nothing:
             return 0
@@ -91,7 +95,10 @@ class Forgetting:
         return len(found.gone) + len(found.changed)
 
     def resume(self) -> bool:
-        """Finish a forgetting that was killed; return whether there was one."""
+        """Finish a forgetting that was killed; return whether there was a note of one. A damaged note counts too.
+
+        Then author and subject are empty in the audit.
+        """
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -103,7 +110,12 @@ class Forgetting:
         return True
 
     def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Outcome:
-        """Remove it from everything. `resumed`: how far another process came is not known."""
+        """Remove what tombstones name from store, files, backups, shared files and indexes; then record it and remove the note.
+
+        What depends on it is derived anew at once, while nothing else is published; the store is compacted.
+        `resumed`: how far another process came is not known, so the whole tree is checked and the topic graph
+        dropped.
+        """
         app, erased = self._app, Erased()
         with app.derivation.publishing:
             app.drain()
@@ -135,11 +147,15 @@ class Forgetting:
         return told
 
     def _copies(self, tombstones: Tombstones) -> Copies:
+        """Return the backups of this memory, to be cleaned of what `tombstones` name."""
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
     def _derive_again(self, erased: Erased, whole: bool) -> None:
-        """Derive the sessions that arrived again, and what lies above them; `whole`: check everything else too."""
+        """Derive the sessions that arrived again, and refit the periods above them; `whole`: rebuild the tree instead.
+
+        More than 2000 pending events are derived in a child process.
+        """
         app = self._app
         app.derivation.reread()
         app.derivation.run(place=Place.ASIDE if app.derivation.pending() > _ASIDE else Place.HERE)
@@ -150,7 +166,10 @@ class Forgetting:
         app.derivation.reread()
 
     def _indexes(self) -> None:
-        """Clean the parts of every index; the files of one that cannot be opened are removed, since nobody looks after them."""
+        """Clean the keyword and the vector index of what was forgotten; remove the files of one that cannot be opened.
+
+        Waits up to ten minutes for an index that is busy, then raises IndexNotReady.
+        """
         accelerators, folder = self._app.accelerators, self._directory / "indexes"
         for name in ("bm25", "vector"):
             if accelerators.searcher(name) is None:
@@ -159,7 +178,10 @@ class Forgetting:
                 _patiently(lambda name=name: accelerators.purge(name))
 
     def _topics(self, tells: Callable[[str], bool], erased: Erased) -> None:
-        """Drop the topic graph if it holds something of it; a job groups it anew."""
+        """Drop the topic graph if it holds a segment of `erased` or a text for which `tells` is true; a job groups it anew.
+
+        The files of one that cannot be opened are removed. Waits as `_indexes` does.
+        """
         topics = self._app.accelerators.topics()
         if topics is None:
             shutil.rmtree(self._directory / "indexes" / "topics", ignore_errors=True)
@@ -171,13 +193,13 @@ class Forgetting:
 
 
 def resume(app: App) -> None:
-    """Finish what an earlier process was forgetting; what cannot be finished now is tried at the next start."""
+    """Finish what an earlier process was forgetting; does nothing without a note. Errors pass on, and the note stays."""
     if app.settings.storage.directory.joinpath(NOTE).exists():
         Forgetting(app).resume()
 
 
 def _patiently(work: Any) -> None:
-    """Run `work` as soon as an index that is being read or built allows it. Raises IndexNotReady after ten minutes."""
+    """Run `work`, again every 0.2 s while it raises IndexNotReady; after ten minutes that error passes on."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -191,21 +213,19 @@ def _patiently(work: Any) -> None:
 
 
 def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
-    """Return the counts of removed files.
-
-    Briefings count only where something was stored, since they are written again anyway.
-    """
+    """Return the counts of removed files, without briefings where nothing was stored: they are written again anyway."""
     return swept if not erased.nothing else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
 
 
 def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
+    """Return counts above 0 of rows and files, and all events concerned by their time."""
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
     return Outcome(counts, samples)
 
 
 def _both(one: Erased, other: Erased) -> Erased:
-    """Return the outcomes of two erasings as one."""
+    """Return the outcomes of two erasings as one: counts added, `last_seq` that of the later one (`other`)."""
     counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
     return Erased(
         gone=[*one.gone, *other.gone],

@@ -44,15 +44,14 @@ class Copies:
         self._topics: set[str] = set()
 
     def count(self) -> int:
-        """Return how many files there are to look through."""
+        """Return how many archive files there are to look through; 0 without the folder."""
         return len(self._files())
 
     def sweep(self) -> int:
-        """Write anew the files that hold something of it; return how many.
+        """Write anew the files that hold something forgotten; return how many changed or were removed.
 
-        One that cannot be read is removed, and the log names it.
-
-        Raises DiskFull where one cannot be written anew for want of room; it stays as it was.
+        One that cannot be read is removed, and the log names it. Raises DiskFull where one cannot be written anew for
+        want of room; it stays as it was.
         """
         changed = 0
         for path in self._files():
@@ -73,7 +72,10 @@ class Copies:
         return changed
 
     def _files(self) -> list[Path]:
-        """Return files of events first, then of quotations: which acts and texts of agents go follows from them."""
+        """Return all archive files of the folder: those of events first, then of quotations, then the others.
+
+        In this order, since which acts and texts of agents go follows from events. [] without the folder.
+        """
         if not self._folder.is_dir():
             return []
         order = ("events-", "grips-")
@@ -82,7 +84,12 @@ class Copies:
         )
 
     def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row as it may stay, None where it goes, and note what else goes with it."""
+        """Return a row as it may stay, None where it is removed, and note what else has to go with it.
+
+        Besides what `kept_row` takes out, removed are quotations of events that go or change, and nodes written by
+        others than the summarizer whose time holds such an event. Events have to be looked through before the other
+        tables.
+        """
         kept = kept_row(self._tombstones, table, row)
         if table == "event":
             (self._leaving if kept is None else self._staying).update((row["project"], row["stream"]))
@@ -101,7 +108,10 @@ class Copies:
         return kept
 
     def _tells(self, table: str, row: dict[str, Any]) -> bool:
-        """Return whether a row is about sessions, projects and topics of which nothing is left, or is somebody's label of one."""
+        """Return whether a row of `_TELLING` goes: it names what has no event left, or is a label of a topic concerned.
+
+        Notes segments, topics and project names, by which later rows are judged.
+        """
         left = self._leaving - self._staying - {""}
         if table == "segment_cut" and row["stream"] in self._leaving:
             self._segments.add(row["key"])
@@ -117,7 +127,11 @@ class Copies:
         return True
 
     def _without(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row without what hangs on nodes and quotations that went; None where the row goes."""
+        """Return a row as it may stay once nodes, quotations and projects were removed; None where it goes with them.
+
+        Bullets of removed nodes and pins, openings and corrections of removed quotations go. The name of a removed
+        successor and reasons are emptied, and so is an audit's subject that names a project of which nothing is left.
+        """
         if table in ("bullet", "bullet_grip") and row["key"] in self._nodes:
             return None
         if table in _NAMING and row[_NAMING[table]] in self._grips:

@@ -36,7 +36,11 @@ class Files:
         self._tombstones = tombstones
 
     def sweep(self, dry: bool = False) -> Counter[str]:
-        """Clean every file of what was forgotten; return how many of which kind. With `dry` they are only counted."""
+        """Clean every file of what was forgotten; return how many of which kind. With `dry` they are only counted.
+
+        Payloads that hold something of it, all briefings and all older copies of the store are removed; logs,
+        settings and names of pauses lose the words. Files that cannot be read or written are passed over.
+        """
         counts: Counter[str] = Counter()
         spool = Path(paths.spool_dir(str(self._directory)))
         for path in self._payloads(spool):
@@ -64,7 +68,10 @@ class Files:
         return counts
 
     def _payloads(self, spool: Path) -> Iterator[Path]:
-        """Yield the payloads that hooks left which hold it: waiting, refused or half written."""
+        """Yield the hooks' payloads in the spool (waiting, refused or half written) that hold something forgotten.
+
+        Unreadable ones are passed over.
+        """
         for folder in ("new", "bad", "tmp"):
             for path in _files(spool / folder):
                 with suppress(OSError):
@@ -74,7 +81,8 @@ class Files:
     def _pauses(self, dry: bool) -> int:
         """Clean the names of paused projects; return how many pauses changed.
 
-        What is recorded is compared without these words, too.
+        What is recorded is compared without these words, too. A file that cannot be read counts as one and is
+        removed. With `dry` nothing is written.
         """
         try:
             there = pauses.read(str(self._directory))
@@ -90,7 +98,7 @@ class Files:
         return changed
 
     def _tells(self, text: str) -> bool:
-        """Return whether a payload holds what was forgotten, or belongs to a forgotten session.
+        """Return whether a payload holds what was forgotten, or names a forgotten session.
 
         It is also looked for as text inside JSON, with its escapes resolved.
         """
@@ -101,7 +109,10 @@ class Files:
         return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
 
     def _rewrite(self, path: Path, dry: bool) -> bool:
-        """Clean a file in place, since another process may have it open to write at its end; return whether it changed."""
+        """Clean a file in place, since another process may have it open to write at its end; return whether it changed.
+
+        With `dry` whether it would. Links, what is no file and what cannot be read or written: False.
+        """
         try:
             if path.is_symlink() or not path.is_file():
                 return False
@@ -120,14 +131,16 @@ class Files:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder, sorted by path, without links; none without the folder."""
     if folder.is_dir():
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 def _unescaped(text: str) -> str:
-    """Return a text as it was before it was written as JSON, as far as a part of it allows."""
+    """Return a text with JSON's escapes resolved, also where it is only a part of a JSON text; wrong ones stay."""
 
     def plain(match: re.Match[str]) -> str:
+        """Return the character of one escape."""
         return str(json.loads(f'"\\{match[1]}"'))
 
     # Halves of a character beyond the first plane follow each other.

@@ -30,9 +30,10 @@ class Copy:
 
 
 def note(app: App) -> None:
-    """Add what was forgotten in an open memory to this machine's file, where the settings name a folder for it.
+    """Add the tombstones of an open memory to this machine's file in the folder that the settings name (team.tombstones_dir).
 
-    Raises StorageError when it cannot be written: what was to be forgotten would come back with an older backup.
+    Does nothing without that folder, or where the store keeps no tombstones itself. Raises StorageError when it
+    cannot be written: what was to be forgotten would come back with an older backup.
     """
     folder, log = app.settings.team.tombstones_dir, app.storage.tombstones
     if not folder or log is None:
@@ -48,7 +49,8 @@ def note(app: App) -> None:
 def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
     """Add to a file the tombstones of memories, by store id, that it does not have yet; return how many.
 
-    The file exists afterwards.
+    The file exists afterwards. Raises OSError when it cannot be written, StorageError when it has two keys for one
+    memory.
     """
     known = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
     new: list[str] = []
@@ -62,7 +64,7 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
 
 
 def files_of(places: Sequence[Path]) -> list[Path]:
-    """Return files, and those of folders, which may be empty: nothing was forgotten yet.
+    """Return the files among `places`, and the *.jsonl files of folders, sorted, which may be none: nothing was forgotten yet.
 
     Raises InvalidQuery for a place that does not exist.
     """
@@ -78,9 +80,9 @@ def files_of(places: Sequence[Path]) -> list[Path]:
 
 
 def read(files: Iterable[Path]) -> dict[str, Copy]:
-    """Return the tombstones in files, by store id. A line that a crash cut in two is passed over.
+    """Return the tombstones in files, by store id. Lines that are no such JSON, as a crash may leave one, are passed over.
 
-    Raises StorageError when files have two keys for one memory.
+    Raises StorageError when two keys are given for one memory, OSError when a file cannot be read.
     """
     found: dict[str, Copy] = {}
     for file in files:

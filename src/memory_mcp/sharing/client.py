@@ -80,22 +80,30 @@ class Client:
         self._http.close()
 
     def spaces(self) -> dict[str, Any]:
-        """Return who the key's member is, and the spaces that the member may see."""
+        """Ask who the key's member is and which spaces that member may see; return the answer's JSON."""
         return self._ask("GET", "/share")
 
     def standing(self, space: str) -> dict[str, Any]:
-        """Return what the member may do in a space."""
+        """Ask what the member may do in a space; return the answer's JSON (member, role)."""
         return self._ask("GET", f"/share/{quote(space, safe='')}")
 
     def changes(self, space: str, after: str) -> dict[str, Any]:
-        """Return a page of what is new behind a cursor, "" for the beginning."""
+        """Return a page of what is new behind a cursor ("" for the beginning), the next cursor, and whether more follows."""
         return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 
     def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a batch and return the answer; the batch is committed there when this returns."""
+        """Send a batch and return the answer; the batch is committed there when this returns.
+
+        It may have been committed too when ServerUnreachable is raised: it can be sent again.
+        """
         return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
 
     def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        """Send a request up to three times, while nothing answers or the server says it is busy; return the answer's JSON.
+
+        Waits 0.5 s, then twice as long, or as the server asks, 10 s at most; ends early when `stopped` says so.
+        Raises ServerUnreachable after the last try, and what `_answer` raises.
+        """
         wait = _WAIT
         for left in reversed(range(_TRIES)):
             try:
@@ -117,6 +125,11 @@ class Client:
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
 
     def _answer(self, response: httpx2.Response) -> dict[str, Any]:
+        """Return the JSON object of an answer with status 200; raise the error that any other one names.
+
+        Unauthenticated for a 401 without one; InvalidQuery for anything else, such as a redirect, no JSON or more
+        than 64 MB.
+        """
         try:
             told = response.json() if len(response.content) <= _MOST else None
         except ValueError:

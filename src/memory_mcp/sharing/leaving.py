@@ -23,14 +23,17 @@ _NEAR = 200
 
 
 def way_of(names: Names, recorded: str, session_id: str) -> str:
-    """Return a digest of the rules (see `Names.way`) that lead a session's events to the project where they are shown."""
+    """Return a digest (16 hexadecimal digits) of the rules that lead a session's events to the project where they are shown.
+
+    `recorded` is the name they were recorded with; see `Names.way`.
+    """
     return f"{digest('way', names.way(recorded, session_id), bits=64):016x}"
 
 
 def rules_of(sharing: Sharing, space: str, names: Names) -> str:
-    """Return a digest of what is shared with a space and of all project names.
+    """Return a digest of what is shared with a space and of all rules for project names.
 
-    While it stays, no event need be looked at again.
+    While it stays the same, no event need be looked at again.
     """
     shared = [f"{name} {one.ways}" for name, one in sorted(sharing.projects.items()) if one.space == space]
     return f"{digest('rules', *shared, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
@@ -51,17 +54,20 @@ class Leaving:
         return cls(app, {name: one for name, one in sharing.projects.items() if one.space == space})
 
     def project_of(self, event: Event) -> str:
-        """Return the name under which an event may leave; "" where it may not."""
+        """Return the name under which an event may leave, that of its shared project; "" where it may not.
+
+        The gate is not asked; see `cleaned`.
+        """
         shown, shared = self._shown(event)
         return shown if shared is not None and self._way(event) in shared.ways else ""
 
     def waits(self, event: Event) -> str:
-        """Return the shared project that an event is shown under and did not belong to when that was shared; "" for none."""
+        """Return the shared project that an event is shown under by a way that came after it was shared; "" for none."""
         shown, shared = self._shown(event)
         return shown if shared is not None and self._way(event) not in shared.ways else ""
 
     def others(self) -> bool:
-        """Return whether any session is shown under a shared project that did not belong to it when that was shared."""
+        """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
         names = self.app.storage.projects.names
         for _, recorded, session, _ in self.app.storage.projects.streams():
             shared = self.projects.get(names.shown(recorded, session))
@@ -70,15 +76,21 @@ class Leaving:
         return False
 
     def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
+        """Return (project an event is shown under now, what is shared of it); the latter is None where it is not shared."""
         # By the names now, and not those when it was read.
         shown = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
         return shown, self.projects.get(shown) if shown else None
 
     def _way(self, event: Event) -> str:
+        """Return the digest of the rules that lead the event's session to its project now."""
         return way_of(self.app.storage.projects.names, _recorded(event), event.session_id)
 
     def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
-        """Return the events that may leave, each with the draft that is sent."""
+        """Return the events that may leave, each with the draft that is sent, in their order.
+
+        Those of projects that are not shared are left out silently; those that the gate refuses, and results of
+        refused calls, are counted in `kept_back` by reason.
+        """
         report, found = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:
             project = self.project_of(event)
@@ -93,9 +105,10 @@ class Leaving:
         return found
 
     def _call_refused(self, event: Event) -> str:
-        """Return why the call that a result belongs to may not leave, "" if it may.
+        """Return why the call that a result belongs to may not leave, "" if it may or is not found.
 
-        The gate only knows calls that it saw lately.
+        The gate only knows calls that it saw lately; here the 200 events before the result are looked through. "" at
+        once for other events and where no rule names paths, projects or tools.
         """
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
@@ -107,4 +120,5 @@ class Leaving:
 
 
 def _recorded(event: Event) -> str:
+    """Return the project name that an event was recorded with, which may not be the one it is shown under."""
     return event.project if event.recorded_project is None else event.recorded_project

@@ -50,7 +50,7 @@ class Sharing:
 
     @property
     def spaces(self) -> list[str]:
-        """Every space with which something is exchanged, the one of the server first."""
+        """Every space with which something is exchanged, once each, the one of the server first."""
         return list(dict.fromkeys((self.space, *(one.space for one in self.projects.values()))))
 
 
@@ -101,45 +101,46 @@ class SharePlace:
             raise StorageError(text, "Say again what is shared: memory-mcp share to URL, share add PROJECT.") from error
 
     def keep(self, sharing: Sharing) -> None:
-        """Remember what is shared; in force when this returns."""
+        """Store what is shared, replacing all that was; on disk when this returns."""
         self._put(_CONFIG, json.dumps(asdict(sharing), indent=1).encode())
 
     @property
     def key(self) -> str:
-        """The key of the server; "" where there is none."""
+        """The key of the server; "" where there is none or it cannot be read."""
         with suppress(OSError):
             return paths.content(str(self._folder / _KEY)).decode("ascii", "replace").strip()
         return ""
 
     def keep_key(self, key: str) -> None:
-        """Store the key of the server; "" removes it."""
+        """Store the key of the server in a file of this user alone; "" removes it."""
         if key:
             self._put(_KEY, f"{key}\n".encode())
         else:
             (self._folder / _KEY).unlink(missing_ok=True)
 
     def progress(self) -> Progress:
-        """Return the outcome of the last runs."""
+        """Return the outcome of the last runs; an empty one where none is stored or it is damaged."""
         with suppress(OSError, ValueError, TypeError):
             told: dict[str, Any] = json.loads(paths.content(str(self._folder / _PROGRESS)))
             return Progress(**{f.name: told[f.name] for f in fields(Progress) if f.name in told})
         return Progress()
 
     def keep_progress(self, progress: Progress) -> None:
-        """Store the outcome of a run."""
+        """Store the outcome of the runs, replacing the one before."""
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def ledger(self, url: str, space: str) -> "Ledger":
-        """Return the ledger of a space of a server."""
+        """Return the ledger of a space of a server; its file is read at first use, and made by `add`."""
         return Ledger(self._folder / f"{mark_of(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
+        """Write a file of the folder whole, readable by this user alone; the folder is made where it is missing."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.put(self._folder / name, content)
 
 
 def mark_of(url: str, space: str) -> str:
-    """Return the name of a server's space in files and marks: 16 hexadecimal digits."""
+    """Return the name of a server's space in files and marks: 16 hexadecimal digits, from address and name."""
     return f"{digest('space', url, space, bits=64):016x}"
 
 
@@ -151,7 +152,11 @@ class Ledger:
         self._there: dict[int, tuple[bytes, int]] | None = None
 
     def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
-        """Store pairs of an event's id here and there; who published one (`OURS` or `THEIRS`) does not change."""
+        """Store pairs of an event's id here and there; on disk when this returns.
+
+        `kind` says who published them, `OURS` or `THEIRS`; for an id that is known the first one stays. Pairs that
+        are known are not written again.
+        """
         known = self._known()
         keys = [(event_key(here), event_key(there)) for here, there in pairs]
         new = [(known.get(here, (kind, 0))[0], here, there) for here, there in keys if known.get(here, (b"", 0))[1] != there]
@@ -175,19 +180,21 @@ class Ledger:
         return event_id_from(found[1]) if found else None
 
     def here(self) -> dict[EventId, tuple[EventId, bool]]:
-        """Return by the ids in the space the ids here, and whether they were published from here."""
+        """Return for each id in the space (id here, whether it was published from here)."""
         return {event_id_from(there): (event_id_from(here), kind == OURS) for here, (kind, there) in self._known().items()}
 
     def __contains__(self, here: EventId) -> bool:
-        """Whether an event of this memory is in the space."""
+        """Return whether an event of this memory is known to be in the space."""
         return event_key(here) in self._known()
 
     def _known(self) -> dict[int, tuple[bytes, int]]:
+        """Return by key here (who published it, key there), read from the file at first use."""
         if self._there is None:
             self._there = {here: (kind, there) for kind, here, there in self._read()}
         return self._there
 
     def _read(self) -> Iterator[tuple[bytes, int, int]]:
+        """Yield who published it, key here and key there of each whole record, in order; none without the file."""
         try:
             raw = self._file.read_bytes()
         except FileNotFoundError:

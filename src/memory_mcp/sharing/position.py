@@ -26,22 +26,23 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> "Position | None":
-        """Return the position of such a text; None for any other text."""
+        """Return the position of a text that `str` gave; None for any other text."""
         parts = text.split(".")
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()) or max(map(len, parts)) > 24:
             return None
         return cls(int(parts[0]), parts[1], int(parts[2]), parts[3])
 
     def at(self, seq: int, event: EventId) -> "Position":
-        """Return the position with another event as the last."""
+        """Return the position with another event (number and id) as the last; the outbox entry stays."""
         return replace(self, seq=seq, event=_print(event))
 
 
 def followed(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
-    """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since.
+    """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since, once each.
 
     None stands before everything. A position that belongs to another state of the store (it was restored) counts as
-    None: all events follow again.
+    None: all events follow again, and no id counts as gone. Where events were numbered anew the position is set back
+    before the first that moved, or to the beginning.
     """
     is_here = position and position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
     if position is None or not is_here:
@@ -64,13 +65,16 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
 
 
 def _mark(storage: Storage, change: int) -> str:
+    """Return the digest of the outbox entry with this number; "" for 0 or where there is none."""
     found = storage.outbox.after(change - 1, 1) if change else []
     return _print_of(found[0]) if found and found[0].seq == change else ""
 
 
 def _print_of(change: Change) -> str:
+    """Return the digest of an outbox entry's kind and subject."""
     return _print(f"{change.kind.value} {change.subject}")
 
 
 def _print(text: str) -> str:
+    """Return a digest of a text: 40 bits, hexadecimal."""
     return f"{digest('position', text, bits=_BITS):x}"

@@ -46,13 +46,17 @@ class Publishing:
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what is shared."""
+        """Read what is shared and which ids the space has. Raises StorageError when the file is damaged."""
         self._sharing = self.place.sharing()
         self._ledger = self.place.ledger(self._sharing.url, self.space)
         self._mark = mark_of(self._sharing.url, self.space)
 
     def run(self) -> None:
-        """Send what is new. Raises what the client raises."""
+        """Send new events, ids of what was forgotten here, and corrections; then store how far everything was looked at.
+
+        All events are looked at again when what is shared, or a project's name, has changed. When `should_stop` ends
+        it early, no position is stored. Raises what the client raises; then what was sent is known by the ledger.
+        """
         storage = self.app.storage
         kept, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
         before = Position.parse(kept)
@@ -73,7 +77,10 @@ class Publishing:
             storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
 
     def _events(self, seq: int) -> int:
-        """Send the events numbered above `seq`; return up to which number everything was looked at."""
+        """Send the events numbered above `seq`; return up to which number everything was looked at.
+
+        Read 500 at a time, until `should_stop`. From 0 on, the counts of what is kept back begin anew.
+        """
         if not seq:
             self.progress.kept_back.clear()
         while not self.should_stop() and (found := self.app.storage.events.after(seq, MAX_EVENTS)):
@@ -82,7 +89,10 @@ class Publishing:
         return seq
 
     def _send_all(self, events: Sequence[Event]) -> None:
-        """Send those of some events that may leave and are not there."""
+        """Send those of some events that may leave, and are not there or were partly forgotten, in batches.
+
+        A batch has up to 2,000,000 characters, or one longer event. What is kept back is counted in the progress.
+        """
         leaving = self._leaving()
         wanted = []
         for event in events:
@@ -104,12 +114,15 @@ class Publishing:
             self._send(batch)
 
     def _leaving(self) -> Leaving:
-        """Return the decider for what is shared at this moment."""
+        """Read again what is shared, and return the decider for it: a project may have been withdrawn meanwhile."""
         self._sharing = self.place.sharing()
         return Leaving.to(self.app, self._sharing, self.space)
 
     def _send(self, batch: Sequence[tuple[Event, EventDraft]]) -> None:
-        """Send a batch, in halves where it is too large for the server."""
+        """Send those of a batch that may still leave, in halves where it is too large for the server; note them in the ledger.
+
+        Raises ResourceExhausted when a single event is too large, and what the client raises.
+        """
         may = self._leaving()
         batch = [(event, draft) for event, draft in batch if may.project_of(event) == draft.project]
         if not batch:
@@ -133,7 +146,7 @@ class Publishing:
         self.sent += len(new)
 
     def _said(self) -> None:
-        """Send corrections and retractions of statements of events that are there."""
+        """Send corrections and retractions of statements of events that are there, all of them if any is new."""
         recorded = self.app.storage.superseded.recorded()
         if not recorded:
             return
@@ -144,6 +157,10 @@ class Publishing:
             self.app.storage.outbox.mark(name, stamp)
 
     def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.
+
+        The last 20 refusals are kept.
+        """
         answer = self.client.publish(self.space, {"cursor": "", **batch})
         self.progress.forgotten_there += int(answer.get("forgotten", 0))
         for why, count in (answer.get("left_out") or {}).items():

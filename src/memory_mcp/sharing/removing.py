@@ -23,7 +23,7 @@ class Removal:
         return {event.event_id for event in (*self.gone, *(cut.event for cut in self.cuts))}
 
     def carry_out(self, app: App, author: str) -> int:
-        """Forget them; return how many events that concerned."""
+        """Forget them in this memory, recorded as by `author`; return how many events that concerned. Nothing for none."""
         if self.events:
             wanted = Wanted(events=self.gone, cuts=self.cuts)
             Forgetting(app).carry_out(wanted, app.gate.name(author), "shared events")
@@ -31,7 +31,10 @@ class Removal:
 
 
 def cuts_of(own: Event, told: EventDraft) -> list[Cut] | None:
-    """Return the parts of a stored event that are forgotten in another copy of it; None where a part cannot be located."""
+    """Return the parts of a stored event that are forgotten in another copy of it, in text and metadata.
+
+    [] where none is; None where a part cannot be located.
+    """
     pairs = [(own.text, told.text)]
     pairs += [(own.metadata[key], value) for key, value in told.metadata.items() if key in own.metadata]
     found = []
@@ -47,7 +50,7 @@ def cuts_of(own: Event, told: EventDraft) -> list[Cut] | None:
 
 
 def add(removal: Removal, own: Event, cuts: Sequence[Cut] | None) -> None:
-    """Add what `cuts_of` said of an event; the whole event where a part cannot be located."""
+    """Add to `removal` the cuts that `cuts_of` gave of an event; the whole event where they are None."""
     if cuts is None:
         removal.gone.append(own)
     else:

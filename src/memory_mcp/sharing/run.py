@@ -36,16 +36,22 @@ class Ran:
 
 
 def place_of(app: App) -> SharePlace:
-    """Return the folder in which a memory keeps what it shares. Raises InvalidQuery for a memory without a directory."""
+    """Return the folder in which a memory keeps what it shares; it may not exist yet.
+
+    Raises InvalidQuery for a memory without a directory.
+    """
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
     return SharePlace(app.directory)
 
 
 def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> Ran | None:
-    """Publish and pull once; return the outcome, None where no server is named.
+    """Publish to and pull from each space once; return the outcome, None where no server is named.
 
-    `agreed`: a person agreed that own events which others forgot are removed here, however many.
+    One run of this process at a time. A reader only pulls. An error of one space is in the outcome, and the next one
+    is tried; when the server does not answer, the run ends. The progress is stored at the end. `agreed`: a person
+    agreed that own events which others forgot are removed here, however many. Raises InvalidQuery for a memory
+    without a directory, StorageError where what is shared cannot be read.
     """
     place = place_of(app)
     sharing = place.sharing()
@@ -79,6 +85,7 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
 
 
 def _note(app: App, progress: Progress, offline: str, error: str) -> None:
+    """Set error, and since when the server is offline or when it last answered without an error, in the progress."""
     now = app.clock.now_ms()
     progress.error = error
     if offline:
@@ -89,7 +96,11 @@ def _note(app: App, progress: Progress, offline: str, error: str) -> None:
 
 
 def job(app: App, should_stop: Callable[[], bool]) -> str:
-    """Run once for the job `share`; return what it did, "" where no server is named. Raises InvalidQuery where a run failed."""
+    """Run once for the job `share`; return what it did, "" where no server is named or the memory has no directory.
+
+    Raises InvalidQuery where a run failed; being offline is no failure. For two minutes after a server was named the
+    job is run again in 5 seconds.
+    """
     done = run(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:
         raise InvalidQuery(done.error, "memory-mcp share status")

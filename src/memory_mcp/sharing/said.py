@@ -13,7 +13,8 @@ from memory_mcp.sharing.wire import MAX_SAID, Said
 def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
     """Return the last correction of each statement, if `may` gives ids to the events of its quotations.
 
-    Both quotations have to have one: that of the statement, and that of its successor if there is one.
+    At most the latest 5000, in order of time. Both quotations have to have an id: that of the statement, and that of
+    its successor if there is one; others are left out.
     """
     recorded = app.storage.superseded.recorded()[-MAX_SAID:]
     grips = app.storage.grips.get_many({g for one in recorded for g in (one.old, one.new) if g})
@@ -27,6 +28,7 @@ def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
 
 
 def _outside(grip_id: GripId, app: App, events: dict[EventId, Event], may: Callable[[Event], EventId | None]) -> EventId | None:
+    """Return the id that `may` gives the first event of a quotation; None unless it gives one to both of its events."""
     grip = app.storage.grips.get_many([grip_id])[grip_id]
     ends = [events.get(grip.event_id_start), events.get(grip.event_id_end)]
     named = [may(event) if event is not None else None for event in ends]
@@ -34,7 +36,7 @@ def _outside(grip_id: GripId, app: App, events: dict[EventId, Event], may: Calla
 
 
 def stamp_of(recorded: Sequence[Superseded]) -> str:
-    """Return a digest that changes with these corrections."""
+    """Return a digest (60 bits, hexadecimal) that changes with these corrections or their order."""
     parts = (f"{one.old} {one.new or ''} {one.at_ms}" for one in recorded)
     return f"{digest('said', *parts, bits=60):x}"
 
@@ -42,6 +44,8 @@ def stamp_of(recorded: Sequence[Superseded]) -> str:
 def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
     """Record corrections that are later than what is recorded; return how many, and those that `may` refuses.
 
+    `may` is asked with the first event of the statement's quotation. The tree is derived first, as quotations are
+    made with it; corrections whose quotations are not here are passed over. Each is recorded in the audit too.
     `author` is recorded in place of the author that they name.
     """
     known = {one.old: one for one in app.storage.superseded.recorded()}

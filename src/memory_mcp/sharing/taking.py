@@ -51,12 +51,16 @@ class Taking:
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what is known."""
+        """Read the server's address, and with it the ledger and the name of the position. Raises StorageError when damaged."""
         url = self.place.sharing().url
         self._ledger, self._mark = self.place.ledger(url, self.space), IN + mark_of(url, self.space)
 
     def run(self) -> None:
-        """Take in what is new. Raises what the client raises, and PermissionDenied where a person has to agree first."""
+        """Take in what is new, page by page until there is no more or `should_stop`; the position is stored after each page.
+
+        Raises what the client raises, and PermissionDenied where a person has to agree first; then the page is taken
+        again by the next run.
+        """
         cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
         while not self.should_stop():
             page = self.client.changes(self.space, cursor)
@@ -69,6 +73,7 @@ class Taking:
                 return
 
     def _take(self, page: Mapping[str, Any]) -> None:
+        """Store the events of a page, forget what is gone there, and record its corrections."""
         drafts, _ = heard(page.get("events") or [])
         removal = Removal()
         self._events(drafts, removal)
@@ -81,7 +86,11 @@ class Taking:
             self.progress.corrected += take(self.app, said, lambda event: event.event_id in self._ledger)[0]
 
     def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
-        """Store what is new; what of known events is forgotten there is added to `removal`."""
+        """Store what is new of a page and note it in the ledger; what of known events is forgotten there is added to `removal`.
+
+        New events pass the gate, which may refuse or change them. The progress counts them by project and by who
+        published them.
+        """
         report, fresh, known = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.here() if drafts else {}
         for draft, own in zip(drafts, matches(self.app.storage, drafts), strict=True):
@@ -110,6 +119,11 @@ class Taking:
                 add(removal, own, cuts)
 
     def _remove(self, removal: Removal) -> None:
+        """Forget here what was forgotten there, and count it in the progress.
+
+        Raises PermissionDenied, with nothing removed, where more than 100 events published from here are concerned
+        and nobody has agreed.
+        """
         here = dict(self._ledger.here().values()) if removal.events else {}
         own = sum(here.get(EventId(one), False) for one in removal.events)
         if own > MOST_OWN and not self.agreed:
@@ -121,4 +135,5 @@ class Taking:
 
 
 def _id_of(draft: EventDraft) -> EventId:
+    """Return the id that an event has in the space; "" for a draft without one."""
     return draft.carried.event_id if draft.carried else EventId("")

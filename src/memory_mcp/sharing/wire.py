@@ -35,17 +35,17 @@ class Said:
 
 
 def chars_of(draft: EventDraft) -> int:
-    """Return about how many characters an event takes when it is sent."""
+    """Return about how many characters an event takes when it is sent: its text and metadata, and 300 for the rest."""
     return len(draft.text) + sum(len(key) + len(value) for key, value in draft.metadata.items()) + 300
 
 
 def told(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
-    """Return events as JSON values."""
+    """Return events as JSON values, in the form of an export."""
     return [mapping_of(draft) for draft in drafts]
 
 
 def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
-    """Return the events of JSON values, and how many of these were none or had no id."""
+    """Return the events of JSON values in their order, and how many of these were no events or had no id."""
     drafts, wrong = [], 0
     for row in rows:
         try:
@@ -60,14 +60,17 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
 
 
 def published_by(draft: EventDraft, member: str) -> EventDraft:
-    """Return an event as a member's: its metadata say so, and a user's message without a speaker gets that member's name."""
+    """Return an event as a member's: its metadata name the member, in place of what they named before.
+
+    A user's message without a speaker gets that member's name as its speaker.
+    """
     metadata = {**draft.metadata, SHARED_BY: member}
     speaker = draft.speaker or (member if draft.role is Role.USER else "")
     return replace(draft, metadata=metadata, speaker=speaker)
 
 
 def ids(values: Sequence[Any]) -> list[EventId]:
-    """Return the event ids among values, in their canonical form."""
+    """Return the event ids among the first 5000 values, in their canonical form; anything else is left out."""
     found = []
     for value in values[:MAX_IDS]:
         try:
@@ -78,7 +81,7 @@ def ids(values: Sequence[Any]) -> list[EventId]:
 
 
 def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
-    """Return corrections as JSON values."""
+    """Return corrections as JSON values, with the ids of their quotations and events, in their order."""
     return [
         {
             "old": one.superseded.old,
@@ -94,7 +97,10 @@ def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
 
 
 def heard_said(rows: Sequence[Any]) -> list[Said]:
-    """Return the corrections of JSON values; anything else is left out."""
+    """Return the corrections among the first 5000 JSON values; anything else is left out.
+
+    Reasons are cut at 500 characters.
+    """
     found = []
     for row in rows[:MAX_SAID]:
         try:

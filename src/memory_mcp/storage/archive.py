@@ -81,7 +81,7 @@ class ArchiveStore(Protocol):
     """Reads a whole store as rows, and fills a store with rows."""
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
-        """Return the store at this moment, with every acknowledged write, for the block of a `with`.
+        """Return a context manager that gives the store at this moment, with every acknowledged write.
 
         Writers go on meanwhile; the file of the store is not replaced before the block ends.
         """
@@ -91,14 +91,18 @@ class ArchiveStore(Protocol):
         """Store rows with their ids and numbers, and return what was stored and left out.
 
         The store was just made, or `instead` is set: then the rows take the place of everything but events, in one
-        transaction. With `anew` cuts are left out, so that every event is derived as if it were new. The caller
+        transaction; else each slice is one. With `anew` cuts are left out, so that every event is derived as if it
+        were new. Rows of unknown or derived tables, and rows that name missing events, are left out. The caller
         rebuilds what is derived.
         """
         ...
 
 
 def empty_value(kind: str) -> Any:
-    """Return what a row holds in a column that came later than the row; `kind` is the engine's name of the column's type."""
+    """Return what a row holds in a column that came later than the row: [], "", False or b"", by type, else 0.
+
+    `kind` is the engine's name of the column's type, in either case; a type that ends with [] is a list.
+    """
     if kind.endswith("[]"):
         return []
     values = {"varchar": "", "text": "", "boolean": False, "blob": b"", "bytea": b""}

@@ -17,10 +17,10 @@ class Arriving:
         self._taken = dict(stored)
 
     def sort_out(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
-        """Return the new events, and the ids of those that are stored or arrived before.
+        """Return the new events, and the ids of those that are stored or arrived before, both in the order of arrival.
 
-        An event whose id is taken by another text becomes a variant: its id is made of that id and of its text, and its
-        metadata name the id as `variant_of`.
+        An event whose id is taken by another text becomes a variant: its id is made of that id and of its text, and
+        its metadata name the id as `variant_of`. A later call of the same instance knows what earlier ones returned.
         """
         named: list[tuple[Event, int]] = []
         variants: list[Event] = []
@@ -44,6 +44,7 @@ class Arriving:
 
 
 def _variant(event: Event, content: int) -> Event:
+    """Return the event under an id made of its time, its former id and its content hash, its metadata naming that id."""
     tail = digest("variant", event.event_id, str(content))
     identifier = event_id_from(key_of(event.timestamp, tail))
     return replace(event, event_id=identifier, metadata={**event.metadata, "variant_of": event.event_id})

@@ -56,11 +56,11 @@ class EventStore(Protocol):
         ...
 
     def find(self, event_id: EventId) -> Event | None:
-        """Return the event of this id, or None."""
+        """Return the event of this id, also one that is not shown; None for an unknown id."""
         ...
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, by id."""
+        """Return those of `ids` that are stored, also those that are not shown, by id."""
         ...
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
@@ -71,7 +71,7 @@ class EventStore(Protocol):
         ...
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events whose number of arrival is above `seq`, in order of arrival."""
+        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
@@ -94,7 +94,7 @@ class EventStore(Protocol):
         ...
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """Return the events of a segment that are shown, in order."""
+        """Return the events of a segment that are shown, in order, as `in_segments` does; [] for none."""
         ...
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
@@ -106,7 +106,7 @@ class EventStore(Protocol):
         ...
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
-        """Return every recap (see `model.event.RECAP`) of these streams, in order of time."""
+        """Return every shown recap (a client's summary of its conversation) of these streams, in order of time."""
         ...
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
@@ -144,11 +144,11 @@ class EventStore(Protocol):
         ...
 
     def span(self, scope: Scope) -> TimeWindow | None:
-        """Return the time from the first to the last shown event of a scope; None where there is none."""
+        """Return the time from the first to the last shown event of a scope (end excluded); None where there is none."""
         ...
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """Return up to `limit` sessions of a scope, the latest first."""
+        """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope."""
         ...
 
     def speakers(self, scope: Scope) -> list[str]:
@@ -175,11 +175,11 @@ class TocStore(Protocol):
         ...
 
     def publish(self, build: Build) -> int:
-        """Write a build and its outbox entries in one transaction; return the build's number."""
+        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry."""
         ...
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of some streams, by stream, each list ordered by start."""
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         ...
 
     def iter_cuts(self) -> Iterator[Segment]:
@@ -195,7 +195,7 @@ class TocStore(Protocol):
         ...
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """Return the latest version of a node, also by an id that it had before; None when there is none."""
+        """Return the latest version of a node, also by an id that it had before (any number of steps); None for none."""
         ...
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
@@ -203,11 +203,11 @@ class TocStore(Protocol):
         ...
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the same as `nodes` without bullets and pins: what is needed to name a node, at a third of the cost."""
+        """Return the same as `nodes` without bullets and pins (empty, False): enough to name a node, at a third of the cost."""
         ...
 
     def refined(self) -> list[NodeId]:
-        """Return the ids of the current nodes that an agent has written."""
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
         ...
 
     def authors(self) -> dict[NodeId, str]:
@@ -215,7 +215,7 @@ class TocStore(Protocol):
         ...
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return for each node, by the id it has now: number of its build, of its rows of terms, and of the last of these."""
+        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number."""
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
@@ -223,7 +223,7 @@ class TocStore(Protocol):
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window, in order of time; `project` restricts segments only."""
+        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it."""
         ...
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
@@ -251,7 +251,7 @@ class TocStore(Protocol):
         ...
 
     def freshness(self) -> Freshness:
-        """Return the build numbers that decide which periods are to be rolled up again."""
+        """Return the highest build of each day's segments, and the build of each period's node."""
         ...
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
@@ -259,7 +259,7 @@ class TocStore(Protocol):
         ...
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of every node that has more than `more_than`; return how many nodes and projects had."""
+        """Join the term rows of each node and project that has more than `more_than`; return how many had."""
         ...
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
@@ -267,7 +267,7 @@ class TocStore(Protocol):
         ...
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin."""
+        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist."""
         ...
 
     def pins(self) -> frozenset[str]:
@@ -277,7 +277,7 @@ class TocStore(Protocol):
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
         """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
 
-        Events, cuts, grips and pins stay.
+        Events, cuts, grips and pins stay. One transaction.
         """
         ...
 
@@ -296,7 +296,7 @@ class TocStore(Protocol):
         ...
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node, for checks and rebuilds."""
+        """Yield the latest version of every node with bullets and pins, for checks and rebuilds."""
         ...
 
 
@@ -333,11 +333,11 @@ class Storage(Records, Protocol):
         ...
 
     def stats(self, text: bool = True) -> StoreStats:
-        """Return counts and sizes; without `text`, for which every event is read, `text_bytes` is 0."""
+        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0."""
         ...
 
     def latest(self) -> dict[str, int]:
-        """Return the time of the newest event of each source (importer, hook, tool), UTC ms."""
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
         ...
 
     def interrupt(self, thread: int | None = None) -> None:
@@ -353,7 +353,7 @@ class Storage(Records, Protocol):
         ...
 
     def reread(self) -> None:
-        """Drop what is kept in memory of the store's content, so that checks and repairs see what is on disk."""
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is stored."""
         ...
 
     def checkpoint(self) -> None:

@@ -71,7 +71,7 @@ class Findings:
     streams: set[int] = field(default_factory=set)
 
     def look_through(self, read: Callable[[int], Sequence[Sequence[Any]]], keep: Cleaner) -> None:
-        """Look through the events behind the last that was looked at.
+        """Look through the events behind the last that was looked at, and note which are to be removed or changed.
 
         `read` returns some events behind a number of arrival, [] at the end: each row is its number and the columns
         `EVENT`.
@@ -82,6 +82,10 @@ class Findings:
             self.last = found[-1][0]
 
     def _take(self, seq: int, event: Event, keep: Cleaner) -> None:
+        """Note whether an event is removed or changed, by what `keep` says; an event that `keep` leaves as it is, is not noted.
+
+        A changed event is noted under the id that an import would give it now.
+        """
         kept = keep.cleaned(event)
         if kept is event:
             return
@@ -94,13 +98,17 @@ class Findings:
             self.changed[event_key(event.event_id)] = (seq, named)
 
     def news(self, first: int) -> list[tuple[ChangeKind, str]]:
-        """Return the outbox entries: each id that is gone, and the first number of arrival that is another event's now."""
+        """Return the outbox entries (kind, subject): each id that is gone, then `first` as what moved.
+
+        Gone is also the former id of a changed event whose id is another now. `first` is the lowest number of arrival
+        that is another event's now.
+        """
         others = [key for key, (_, event) in self.changed.items() if event_key(event.event_id) != key]
         gone = [(ChangeKind.EVENT_DROPPED, str(event_id_from(key))) for key in (*self.gone, *others)]
         return [*gone, (ChangeKind.EVENTS_MOVED, str(first))]
 
     def drop(self, event: Event) -> None:
-        """Note that an event goes whole, also one that was to be changed."""
+        """Note that an event is removed whole, also one that was to be changed; its stream counts as concerned."""
         key = event_key(event.event_id)
         self.streams.add(event.stream)
         self.changed.pop(key, None)
@@ -120,23 +128,23 @@ class Erasing(ABC):
 
     @abstractmethod
     def _rows(self, statement: str, **given: Any) -> Sequence[Row]:
-        """Return all rows of a statement."""
+        """Run a statement with the named parameters and return all its rows, inside the caller's transaction."""
 
     @abstractmethod
     def _each(self, statement: str) -> Iterable[Row]:
-        """Yield the rows of a statement that may have very many."""
+        """Yield the rows of a statement without parameters, which may have very many."""
 
     @abstractmethod
     def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement that writes."""
+        """Run a statement that writes, with the named parameters, inside the caller's transaction."""
 
     @abstractmethod
     def _key_of(self, table: str) -> str:
-        """Return the column that tells the rows of a table apart."""
+        """Return the column whose value tells the rows of a table of `CLEANED` or `DROPPED` apart."""
 
     @abstractmethod
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
-        """Write entries of the outbox."""
+        """Write entries (kind, subject) of the outbox, inside the caller's transaction."""
 
     @abstractmethod
     def _without_sets(self, segments: Sequence[int]) -> None:
@@ -144,10 +152,18 @@ class Erasing(ABC):
 
     @abstractmethod
     def _rewrite_events(self) -> None:
-        """Remove what goes, store what changed, and number the sessions concerned behind all others."""
+        """Remove and change the events that were found, and number the sessions concerned behind all others.
+
+        Their entries for the outbox, the pairs they take part in and the positions that count events are written as
+        well.
+        """
 
     def run(self) -> Erased:
-        """Look through the events that are new, count what goes, and unless it is a dry run remove it."""
+        """Look through the events that are new, count what goes, and unless it is a dry run remove it; return the counts.
+
+        The stored answers to requests are removed by every run that is not dry, even if nothing else is. Nothing is
+        committed: that is the caller's. The result's `last_seq` is left at 0.
+        """
         self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
         self._follow_pairs()
         self.erased.gone += [(going.event_id, going.ts) for going in self._findings.gone.values()]
@@ -169,16 +185,23 @@ class Erasing(ABC):
         return self.erased
 
     def _count(self, kind: str, number: int) -> None:
+        """Add `number` to the count of rows of one kind; a count of 0 is kept as well."""
         self.erased.counts[kind] = self.erased.counts.get(kind, 0) + number
 
     def _one(self, statement: str, **given: Any) -> int:
+        """Return the first column of a statement's first row as an int; the statement has to give a row."""
         return int(self._rows(statement, **given)[0][0])
 
     def _has(self, *texts: str) -> bool:
+        """Return whether any of these texts holds something that is forgotten."""
         return any(self._keep.clean(text) != text for text in texts)
 
     def _follow_pairs(self) -> None:
-        """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do."""
+        """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do.
+
+        Then count the events that go, those that change, and the pairs of which an event goes. Nothing is removed
+        here.
+        """
         pairs = self._rows("SELECT event_id, canonical FROM duplicate WHERE {own}")
         gone = self._findings.gone
         others = [b if a in gone else a for a, b in pairs if (a in gone) != (b in gone)]
@@ -191,7 +214,9 @@ class Erasing(ABC):
     def _doomed_nodes(self) -> list[int]:
         """Return the keys of the nodes that go or are written anew, and count what hangs on them.
 
-        These are the nodes of the sessions concerned, all periods above them, and whatever holds a forgotten value.
+        These are the nodes of the sessions concerned, all periods above them, and whatever holds a forgotten value. A
+        session of which a node or a bullet holds one is concerned too. Segments and days are noted in `erased`;
+        nothing is removed.
         """
         # Every version: an earlier one may say what the current one does not.
         nodes = self._each("SELECT key, title, summary, keywords, agents, projects, author FROM node WHERE {own}")
@@ -215,14 +240,18 @@ class Erasing(ABC):
         return doomed
 
     def _take_named(self, kind: str, table: str, column: str, names: Sequence[str]) -> None:
-        """Count the rows of a table whose column is one of some names, and remove them."""
+        """Count the rows of a table whose column is one of some names under `kind` and, unless it is a dry run, remove them."""
         where = f"FROM {table} WHERE {{own}} AND {column} {{names}}"
         self._count(kind, self._one(f"SELECT count(*) {where}", names=names))
         if not self._dry:
             self._run(f"DELETE {where}", names=names)
 
     def _grips(self) -> None:
-        """Remove the quotations of what goes or changes, and everything that is filed under their ids."""
+        """Count and, unless it is a dry run, remove the quotations of events that go or change, and what their ids name.
+
+        That is openings, records of what they replaced, and pins. A record whose new statement goes stays without it
+        and without its reason; acts in the audit that name a removed grip lose their reason.
+        """
         sql = "SELECT grip_id FROM grip WHERE {own} AND (event_start {ids} OR event_end {ids})"
         grips = [row[0] for row in self._rows(sql, ids=[*self._findings.gone, *self._findings.changed])]
         names = [grip_id_from(key) for key in grips]
@@ -237,7 +266,11 @@ class Erasing(ABC):
                 self._run(f"DELETE FROM {table} WHERE {{own}} AND grip_id {{ids}}", ids=grips)
 
     def _labels(self) -> None:
-        """Remove labels of topics that hold a session from which something goes: a person's words, which may tell of it."""
+        """Remove the labels of topics that hold a session from which something goes, since a person's words may tell of it.
+
+        Counted as "topic labels"; in a dry run they are only counted. Sessions in which events only change do not
+        matter.
+        """
         streams = list({going.stream for going in self._findings.gone.values()})
         cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
         topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
@@ -245,7 +278,11 @@ class Erasing(ABC):
         self._take_named("topic labels", "topic_label", "topic_id", told)
 
     def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
-        """Clean the rows of a table beside the tree whose words hold a forgotten value, or drop them."""
+        """Clean the rows of a table beside the tree whose words hold a forgotten value or, with `drop`, remove them.
+
+        Counted as "<table> rows"; in a dry run they are only counted. `columns` are the text columns; empty ones are
+        passed over.
+        """
         key = self._key_of(table)
         rows = self._each(f"SELECT {key}, {', '.join(columns)} FROM {table} WHERE {{own}}")
         found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
@@ -260,7 +297,11 @@ class Erasing(ABC):
                 self._run(f"UPDATE {table} SET {sets} {where}", row=row[0], **cleaned)
 
     def _erase_nodes(self, nodes: Sequence[int]) -> None:
-        """Remove nodes with all that is filed under them, and the cuts of the streams concerned; followers are told."""
+        """Remove nodes (keys) with their bullets, terms and places in the tree, and the cuts of the streams concerned.
+
+        An outbox entry is written for each node, their terms are subtracted from the frequencies of projects, and
+        frequencies of projects without any cut are removed.
+        """
         ids = sorted(row[0] for row in self._rows("SELECT DISTINCT node_id FROM node WHERE {own} AND key {keys}", keys=nodes))
         self._change([(ChangeKind.NODE_DROPPED, node_id) for node_id in ids])
         self._without_sets(list(self.erased.segments))
@@ -272,7 +313,11 @@ class Erasing(ABC):
         self._run("DELETE FROM frequency WHERE {own} AND project NOT IN (SELECT project FROM segment_cut WHERE {own})")
 
     def _drop_empty_projects(self) -> None:
-        """Remove the other names and the importers' marks of projects of which no event is left."""
+        """Remove the rules, the importers' positions and the subjects in the audit of projects of which no event is left.
+
+        Only projects of removed events are looked at. Rules are aliases and splits that name them, positions those
+        whose name holds the project's.
+        """
         left = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
         for project in {going.project for going in self._findings.gone.values()} - left - {""}:
             either = "WHERE {own} AND (old = {name} OR new = {name})"
@@ -286,19 +331,27 @@ class Erasing(ABC):
 
 
 def spellings(project: str) -> set[str]:
-    """Return how a project is named in stored positions: clients name folders of session files after its path."""
+    """Return the project as it is, and with every character but ASCII letters and digits replaced by "-".
+
+    So clients name folders of session files after a project's path, which stored positions then name.
+    """
     return {project, re.sub(r"[^A-Za-z0-9]", "-", project)}
 
 
 def _key_now(before: Event, now: Event) -> int:
-    """Return the key that an import gives an event whose text changed: the key of its source's own id, if it has one, stays."""
+    """Return the key that an import gives an event whose text changed from `before` to `now`; see `renamed`.
+
+    The key of an event with an id at its source stays, unless that id was changed as well.
+    """
     return renamed(event_key(before.event_id), before.source, before, now)
 
 
 def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return a row of a copy of the store without what was forgotten.
+    """Return a row of a copy of the store, by column, without what was forgotten; None where the whole row goes.
 
-    That is the row itself where it holds nothing of it, and None where the whole row goes.
+    The row itself where it holds nothing of it. A changed event gets the id that an import would give it; a row of a
+    table in `DROPPED` goes if any of its values holds something forgotten. Rows are judged alone: pairs, nodes and
+    quotations are not followed.
     """
     if table == "event":
         event = event_of([row[name] for name in EVENT.split(", ")])
@@ -315,7 +368,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:
-    """Return a value of a row without what was forgotten; lists are cleaned item by item."""
+    """Return a value of a row without what was forgotten: texts, and lists item by item; any other value as it is."""
     if isinstance(value, str):
         return keep.clean(value)
     return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value

@@ -72,6 +72,7 @@ def mark_of(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) 
 
 
 def _count(counted: dict[str, tuple[int, int]], source: str, count: int, newest: int) -> None:
+    """Add `count` events to a source in `counted`, and keep the newer time; a source beyond the 32 first counts as "others"."""
     name = source if source in counted or len(counted) < _SOURCES else OTHER
     before, latest = counted.get(name, (0, newest))
     counted[name] = (before + count, max(latest, newest))
@@ -97,7 +98,10 @@ class HighWater:
         """Compare the mark on disk with what the store holds up to it, note a loss, and begin the mark anew.
 
         `read` returns the mark of the store's events up to a number of arrival, or of all for None. `set_aside` is
-        the folder where damaged files were put, `besides` how much else was lost with them, by what.
+        the folder where damaged files were put, `besides` how much else was lost with them, by what. A loss is logged
+        as an error, kept in `loss` and written to `loss.json`, added to one that was known. A known loss is dropped
+        when its events are back, unless more than events was lost. Events that a forgetting was removing when the
+        last process ended are no loss.
         """
         known, had = marked(self._directory) if self._directory else None, self._load_loss()
         now = read(None)
@@ -123,16 +127,20 @@ class HighWater:
             self.write(sync=found is not None)
 
     def reseal(self, now: Mark) -> None:
-        """Begin the mark anew with what the store holds; a loss that is known stays known."""
+        """Begin the mark anew with `now`, what the store holds, and write it with a sync; a loss that is known stays known."""
         self._mark = now
         self.write(sync=True)
 
     def expect(self, coming: Mark) -> None:
-        """Note what the store will hold once the running transaction, which removes events, is committed; `reseal` follows."""
+        """Write beside the mark the one that will hold once the running transaction, which removes events, is committed.
+
+        Written with a sync; `reseal` has to follow the commit. If the process ends in between, `check` takes either
+        mark as right.
+        """
         self.write(sync=True, coming=coming)
 
     def acknowledge(self, now: Mark) -> Loss | None:
-        """Stop reporting a loss, since a person knows of it, and begin the mark anew; return the loss."""
+        """Drop the known loss with its file, begin the mark anew with `now`, and return the loss; None if there was none."""
         told = self.loss
         self._drop_loss()
         self.reseal(now)
@@ -141,14 +149,18 @@ class HighWater:
     def add(
         self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
     ) -> None:
-        """Take events that are committed into the mark, one transaction after the other; `write` then stores it."""
+        """Take committed events into the mark in memory, one transaction after the other; `write` then stores it.
+
+        The columns are those of `Mark.and_also`. Does nothing before `check` has run.
+        """
         if self._mark is not None:
             self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
 
     def write(self, sync: bool = False, coming: Mark | None = None) -> None:
-        """Store the mark, and beside it the one that `coming` says; an OSError is only logged.
+        """Store the mark and beside it `coming`, if given; an OSError is only logged.
 
-        After each append that is without a sync: then what may be lost without notice is the log of a crash.
+        Does nothing for a store in memory, one that is only read, or before `check`. After each append it is called
+        without `sync` (fsync), so a power loss may lose the last mark.
         """
         if not self._writes or self._directory is None or self._mark is None:
             return
@@ -164,6 +176,10 @@ class HighWater:
                 log.warning("the high-water mark could not be written: %s", error)
 
     def _load_loss(self) -> tuple[Loss, Mark] | None:
+        """Return the loss in `loss.json` with the mark that it was measured by; None where there is no such file.
+
+        A file that cannot be read gives a loss of unknown size (`is_unread`), since something was missing.
+        """
         path = self._directory / LOSS_FILE if self._directory else None
         if path is None or not path.exists():
             return None
@@ -178,6 +194,7 @@ class HighWater:
         return loss, _mark_from(said.get("mark")) or Mark(chain=None)
 
     def _keep_loss(self, loss: Loss, known: Mark) -> None:
+        """Set `loss` and, where this process writes, store it with its mark in `loss.json`; an OSError is only logged."""
         self.loss = loss
         if not self._writes or self._directory is None:
             return
@@ -193,23 +210,24 @@ class HighWater:
             log.warning("what is missing could not be written down: %s", error)
 
     def _drop_loss(self) -> None:
+        """Forget the loss and, where this process writes, remove `loss.json`."""
         self.loss = None
         if self._writes and self._directory is not None:
             (self._directory / LOSS_FILE).unlink(missing_ok=True)
 
 
 def damage_met(directory: Path) -> bool:
-    """Return whether damage was met that is not dealt with yet; the next start does that."""
+    """Return whether `salvage.json` exists: damage was met that is not dealt with yet; the next start does that."""
     return (directory / DAMAGE_FILE).exists()
 
 
 def marked(directory: Path) -> Mark | None:
-    """Return the mark of a data directory; None where there is none, or it is damaged."""
+    """Return the mark of a data directory; None where there is none, or it is damaged, which is logged as an error."""
     return _said(directory)
 
 
 def _said(directory: Path, part: str = "") -> Mark | None:
-    """Return the mark in `high-water.json`, or the one under its key `part`; None where it is not there or is damaged."""
+    """Return the mark in `high-water.json`, or the one under its key `part`; None where it is missing or damaged (logged)."""
     try:
         said = json.loads((directory / MARK_FILE).read_text(encoding="utf-8"))
         # Earlier versions wrote no check.
@@ -224,15 +242,20 @@ def _said(directory: Path, part: str = "") -> Mark | None:
 
 
 def _check_of(said: Mapping[str, Any]) -> int:
-    """Return the checksum of a mark as stored: a damaged mark must not be taken for a damaged store."""
+    """Return the CRC-32 of a mark as stored, without its own `check`: a damaged mark must not pass for a damaged store."""
     return zlib.crc32(json.dumps(said, sort_keys=True).encode("ascii"))
 
 
 def _written(mark: Mark) -> dict[str, Any]:
+    """Return a mark as a dict for JSON, its XOR as 16 hexadecimal digits."""
     return asdict(mark) | {"chain": f"{mark.chain or 0:016x}"}
 
 
 def _mark_from(said: Any) -> Mark | None:
+    """Return the mark of a dict read from JSON; None where a value is missing or of a wrong form.
+
+    In a mark of an earlier version, without `chain`, the number of events is taken to be `last_seq`.
+    """
     try:
         last = int(said["last_seq"])
         if "chain" not in said or said["chain"] is None:
@@ -244,7 +267,11 @@ def _mark_from(said: Any) -> Mark | None:
 
 
 def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
-    """Return whether the store, whose whole mark is `now`, still holds what `known` says was acknowledged."""
+    """Return whether the store, whose whole mark is `now`, still holds what `known` says was acknowledged.
+
+    That is, as many events up to `known.last_seq` with the same XOR; for a mark of an earlier version only that the
+    numbers reach so far. `read` is called only where the store has later events.
+    """
     if known.chain is None:
         return now.last_seq >= known.last_seq
     within = _upto(now, known, read)
@@ -252,12 +279,16 @@ def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
 
 
 def _upto(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> Mark:
-    """Return the mark of the store's events up to the last that `known` is about."""
+    """Return the mark of the store's events up to number `known.last_seq`: `now` where there are no later ones, else read."""
     return now if now.last_seq <= known.last_seq else read(known.last_seq)
 
 
 def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
-    """Return what of `known` the store does not hold; exact where the store holds a part of it and nothing else."""
+    """Return what of `known` the store does not hold; at least one event. Exact where only events are missing and none is new.
+
+    `within` is the mark of what the store holds up to the same number. Counted by source; nothing that the store
+    holds counts where the ids of the two stores differ.
+    """
     if known.chain is None:
         return Loss(now_ms, known.last_seq - within.last_seq, exact=True, sources={})
     if known.store_id != within.store_id:
@@ -273,7 +304,10 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
 
 
 def _without_source(gaps: dict[str, Gap], more: int) -> None:
-    """Take `more` events out of the largest gaps: they are in the store, but their source was damaged and is unknown."""
+    """Take `more` events, if above 0, out of the largest of `gaps`, which change; gaps of 0 events are removed.
+
+    These events are in the store, but their source was damaged and is unknown.
+    """
     for source, gap in sorted(gaps.items(), key=lambda item: -item[1].events):
         there = min(max(more, 0), gap.events)
         more -= there
@@ -284,7 +318,10 @@ def _without_source(gaps: dict[str, Gap], more: int) -> None:
 
 
 def _both(one: Loss, other: Loss) -> Loss:
-    """Return two losses, found one after the other, as one."""
+    """Return two losses, found one after the other, as one: the sum of events, by source, and of what else was lost.
+
+    The first time of noticing and the later folder are kept; it is exact only if both are.
+    """
     gaps = dict(one.sources)
     for source, gap in other.sources.items():
         before = gaps.get(source)
@@ -297,7 +334,11 @@ def _both(one: Loss, other: Loss) -> Loss:
 
 
 def _in_place(path: Path, content: bytes, sync: bool) -> None:
-    """Overwrite a small file in place: one made anew for every event would be a block written for every event."""
+    """Overwrite a small file in place, made with mode 0600 where it is missing, and cut to length; with `sync` followed by fsync.
+
+    A file made anew for every event would be a block written for every event. A crash may leave it half written.
+    Links are not followed; OSErrors pass on.
+    """
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         os.write(descriptor, content)

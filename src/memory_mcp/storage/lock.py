@@ -26,6 +26,7 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
+        """Make and lock the directory, and write pid, command line and `kind` (`DAEMON` or `ALONE`) into `owner.json`."""
         prepare(directory)
         self.directory = directory
         self._note = directory / "owner.json"
@@ -43,16 +44,16 @@ class DirectoryLock:
 
     @property
     def in_place(self) -> bool:
-        """Whether the directory is still the one that was locked: one that was removed and made anew belongs to somebody else."""
+        """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
         return _identity(self._file) == self._held
 
     def release(self) -> None:
-        """Release the lock; a second call does nothing."""
+        """Release the lock; a second call does nothing. The note `owner.json` stays."""
         self._lock.release()
 
 
 def _identity(file: Path) -> tuple[int, int]:
-    """Return device and inode of a file, (0, 0) where there is none."""
+    """Return device and inode of a file, (0, 0) where it is missing or cannot be looked at."""
     try:
         found = file.stat()
     except OSError:
@@ -68,6 +69,11 @@ class LookingLock:
     """
 
     def __init__(self, directory: Path) -> None:
+        """Lock the directory's existing file `lock` without writing; raise StorageLocked at once if another holds it.
+
+        Raises ConfigError for links, pipes or devices in the directory. Holds nothing on Windows or without that
+        file.
+        """
         self._descriptor = -1
         refuse_links(directory, is_written=False)
         file = directory / "lock"
@@ -88,7 +94,7 @@ class LookingLock:
 
 
 def locked(directory: Path) -> StorageLocked:
-    """Return the error for a directory that another process holds, naming that process."""
+    """Return the error for a directory that another process holds, naming that process by its note, where there is one."""
     note = owner(directory)
     holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
     return StorageLocked(
@@ -98,7 +104,7 @@ def locked(directory: Path) -> StorageLocked:
 
 
 def owner(directory: Path) -> dict[str, object]:
-    """Return pid, command and kind of who holds the directory, or held it last; {} when that was not noted."""
+    """Return pid, command and kind of the process that holds the directory, or held it last; {} without a readable note."""
     try:
         note = json.loads((directory / "owner.json").read_text(encoding="utf-8"))
         return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
@@ -109,7 +115,8 @@ def owner(directory: Path) -> dict[str, object]:
 def prepare(directory: Path) -> None:
     """Make the directory where it is missing, for this user alone; the mode of an existing one is left as it is.
 
-    Raises ConfigError when it is a folder of something else, StorageError when it cannot be used.
+    Raises ConfigError when it is a folder of something else or holds a link, a pipe or a device; StorageError when it
+    cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
     """
     if why := paths.foreign(str(directory)):
         raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
@@ -134,14 +141,15 @@ def prepare(directory: Path) -> None:
 
 
 def read_only(directory: Path | None) -> bool:
-    """Return whether a data directory exists and this process may only read it."""
+    """Return whether a data directory exists and this process may only read it; False for None."""
     return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
 def refuse_links(directory: Path, is_written: bool = True) -> None:
     """Raise ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
 
-    What is only read may share its files with another directory, as snapshots made of hard links do.
+    With `is_written` False hard links are allowed: what is only read may share its files, as snapshots made of hard
+    links do.
     """
     odd, kind = paths.planted(str(directory))
     if odd and (is_written or kind != paths.HARD_LINK):
@@ -149,7 +157,10 @@ def refuse_links(directory: Path, is_written: bool = True) -> None:
 
 
 def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
-    """Return the kind of file system of a directory from lines of /proc/self/mountinfo; "" where they do not say."""
+    """Return the kind of file system of a directory (such as ext4) from lines of /proc/self/mountinfo; "" if unknown.
+
+    The mount point with the longest path that holds the directory decides, of equally long ones the last.
+    """
     place = str(directory.resolve())
     best, kind = "", ""
     for line in mounts:

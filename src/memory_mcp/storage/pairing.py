@@ -45,7 +45,7 @@ class Message:
 
 
 def message_of(event: Event) -> Message:
-    """Return what pairing compares of an event that is being stored."""
+    """Return what pairing compares of an event that is being stored; `stored` is False in it."""
     return Message(
         key=event_key(event.event_id),
         time_ms=event.timestamp,
@@ -62,12 +62,12 @@ def message_of(event: Event) -> Message:
 
 
 def escaped(text: str) -> str:
-    """Return a text as it stands between quotes in stored metadata."""
+    """Return a text as spelled inside the quotes of stored metadata (JSON escapes, no ASCII folding), without the quotes."""
     return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
 
 
 def stored_message(row: Sequence[Any]) -> Message:
-    """Return what pairing compares of an event that is stored, from a row.
+    """Return what pairing compares of an event that is stored, from a row; the result has `stored` set.
 
     A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it
     is a summary, and the text.
@@ -92,7 +92,9 @@ def stored_message(row: Sequence[Any]) -> Message:
 def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
     """Yield the pairs among events given in order of arrival: first the event that is not shown, then the one that is.
 
-    Stored events pair with fresh ones only: had two of them belonged together, they would be a pair already.
+    The longer one is shown, of equally long ones the first. Events of one tool call are paired first, then those with
+    one source id, then those with the same words at most 120 s apart; no event is in two pairs. Stored events pair
+    with fresh ones only: had two of them belonged together, they would be a pair already.
     """
     place = {t.key: n for n, t in enumerate(messages)}
     free = set(place)
@@ -105,20 +107,25 @@ def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
 
 
 def _same_call(message: Message) -> Hashable:
-    """Return what the events of one tool call have in common; a call and its result carry the same id, roles tell them apart."""
+    """Return (session, tool call id, role) as what the events of one tool call have in common; None without such an id.
+
+    A call and its result carry the same id; roles tell them apart.
+    """
     return (message.session, message.tool_use_id, message.role) if message.tool_use_id else None
 
 
 def _same_id(message: Message) -> Hashable:
+    """Return (session, id at the source), the same for events with one id of their source; None for an event without one."""
     return (message.session, message.source_id) if message.source_id else None
 
 
 def _same_words(message: Message) -> Hashable:
+    """Return session, thread, role, whether it is a tool call, and the words; all summaries count as the same words."""
     return message.session, message.thread, message.role, message.call, SUMMARY if message.summary else message.words
 
 
 def _grouped(messages: Iterable[Message], same: Callable[[Message], Hashable]) -> Iterable[list[Message]]:
-    """Return the events that have `same` in common; those for which it is None are left out."""
+    """Return the events in groups that have the value of `same` in common; those for which it is None are left out."""
     found: dict[Hashable, list[Message]] = {}
     for one in messages:
         if (key := same(one)) is not None:
@@ -127,9 +134,9 @@ def _grouped(messages: Iterable[Message], same: Callable[[Message], Hashable]) -
 
 
 def _nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
-    """Yield pairs of an event of a hook with one of another source, the nearest in time first.
+    """Yield pairs of an event of a hook with one of another source, the nearest in time first; no event twice.
 
-    `window`: at most so far apart (ms).
+    `window`: at most so far apart (ms); None for no bound. Which pairs are allowed at all says `_may_be`.
     """
     hooks, others = [t for t in several if t.hook], [t for t in several if not t.hook]
     near = [(abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o) for h in hooks for o in others if _may_be(h, o, window)]
@@ -141,7 +148,10 @@ def _nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[M
 
 
 def _may_be(hook: Message, other: Message, window: int | None) -> bool:
-    """Return whether two events with something in common may be the same message."""
+    """Return whether two events with something in common may be the same message: not if both are stored already.
+
+    With a `window` (ms; words are compared) not if they are farther apart or both have the id of a tool call.
+    """
     if hook.stored and other.stored:
         return False
     if window is None:

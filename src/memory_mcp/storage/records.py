@@ -25,7 +25,7 @@ class GripStore(Protocol):
     """Quotations. Written by `TocStore.publish`, read here."""
 
     def find(self, grip_id: str) -> Grip | None:
-        """Return the grip of an id in any accepted form, or None."""
+        """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id."""
         ...
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
@@ -33,7 +33,7 @@ class GripStore(Protocol):
         ...
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """Return by event the grips that quote it, in the order of their places; an event without grips is left out."""
+        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
         ...
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
@@ -53,7 +53,7 @@ class UsageStore(Protocol):
         ...
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips."""
+        """Remove every opening of these grips; one without any is no error."""
         ...
 
 
@@ -99,7 +99,7 @@ class SupersededStore(Protocol):
         ...
 
     def is_empty(self) -> bool:
-        """Return whether every statement still holds. Reads nothing where nothing changed."""
+        """Return whether every statement still holds: nothing is recorded or noticed. Reads nothing while nothing changed."""
         ...
 
     def recorded(self) -> list[Superseded]:
@@ -109,7 +109,7 @@ class SupersededStore(Protocol):
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
 
-        Of what the program noticed, nodes that changed since the last call are read.
+        Others are left out. Of what the program noticed, nodes that changed since the last call are read.
         """
         ...
 
@@ -118,11 +118,11 @@ class AuditStore(Protocol):
     """Acts upon the memory itself: corrected, retracted, forgotten, restored. Rows are only added, without the text concerned."""
 
     def record(self, act: Act) -> None:
-        """Add an act."""
+        """Add an act, committed when this returns."""
         ...
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first."""
+        """Return up to `limit` acts, newest first, as they were recorded."""
         ...
 
 
@@ -130,7 +130,7 @@ class TombstoneLog(Protocol):
     """What was forgotten, as lines without a word of it, and the key of their hashes. Lines are only added."""
 
     def stamp(self) -> object:
-        """Return a value that changes when any process has added lines. Reads nothing."""
+        """Return a value that changes when any process has added lines, cheaply: no line is read."""
         ...
 
     def lines(self) -> list[str]:
@@ -158,7 +158,7 @@ class SpendingStore(Protocol):
     """What language models were asked, a row for each request, without any text. Rows are only added."""
 
     def record(self, spent: Spent) -> None:
-        """Add a request."""
+        """Add a request, committed when this returns."""
         ...
 
     def since(self, at_ms: int) -> list[Spent]:
@@ -166,11 +166,11 @@ class SpendingStore(Protocol):
         ...
 
     def tokens_since(self, at_ms: int) -> int:
-        """Return the number of tokens, in and out, of the requests made at `at_ms` or later."""
+        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
         ...
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return the nodes and topics for which no answer of a model was usable, each with the digest of its prompt."""
+        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used."""
         ...
 
 
@@ -206,7 +206,7 @@ class ProjectStore(Protocol):
         ...
 
     def news(self) -> list[str]:
-        """Return the recorded names that came since the last call, sorted; all of them at the first."""
+        """Return the recorded names that came since the last call in this process, sorted; all of them at the first."""
         ...
 
     def recorded(self) -> list[str]:
@@ -225,19 +225,22 @@ class ProjectStore(Protocol):
         ...
 
     def activity(self) -> list[Activity]:
-        """Return the events and sessions of each project in the tree, in no order."""
+        """Return events, sessions, times and agents of each project in the tree, in no order."""
         ...
 
     def agents(self) -> list[Activity]:
-        """Return the events and sessions of each agent in the tree, in no order."""
+        """Return events, sessions, times and projects of each agent in the tree, in no order."""
         ...
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """Return the activity of the days from `first_day` up to, not including, `after_day` (ISO dates)."""
+        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+
+        Counted from cuts, by the project's present name; `project` and `agent` None: of all.
+        """
         ...
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years that have any event, in order."""
+        """Return the years (of the project, of the agent) that have any segment, in order."""
         ...
 
     def add_alias(self, alias: Alias) -> None:
@@ -245,11 +248,11 @@ class ProjectStore(Protocol):
         ...
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`."""
+        """Remove the rule about the name `old`; does nothing where there is none."""
         ...
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record that sessions are a project of their own, in one transaction."""
+        """Record that sessions are a project of their own, in one transaction; other rules stay."""
         ...
 
     def drop_splits(self, new: str) -> None:
@@ -261,18 +264,18 @@ class Outbox(Protocol):
     """What changed, in order; any number of followers read it."""
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes whose number is above `seq`, in order."""
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end."""
         ...
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`; None where that is not known.
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
 
-        The empty id is among them where something else than a node changed.
+        The empty id is among them where something else than a node changed. Empty where nothing did.
         """
         ...
 
     def checkpoint(self, follower: str) -> int:
-        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
+        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes."""
         ...
 
     def mark(self, follower: str, value: str) -> None:

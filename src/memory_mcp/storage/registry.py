@@ -8,6 +8,7 @@ from memory_mcp.storage.opening import Opening
 
 
 def _duckdb(opening: Opening) -> Storage:
+    """Open the DuckDB store; a directory that this process may only read, and whose lock is not given, is opened for reading."""
     from memory_mcp.storage.duckdb import look_at, open_storage
 
     directory, lock = opening.directory, opening.lock
@@ -17,6 +18,7 @@ def _duckdb(opening: Opening) -> Storage:
 
 
 def _postgres(opening: Opening) -> Storage:
+    """Open the memory in the PostgreSQL database that `opening` names."""
     from memory_mcp.storage.postgres import open_storage
 
     return open_storage(opening)

@@ -35,12 +35,12 @@ COUNTED = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "
 
 
 def pack(metadata: Mapping[str, str]) -> str:
-    """Return metadata as stored: compact JSON with keys in order, "" when there are none."""
+    """Return metadata as stored: compact JSON with keys in order, not folded to ASCII; "" when there are none."""
     return json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"), sort_keys=True) if metadata else ""
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """Return an event from a row of `EVENT` columns."""
+    """Return an event from a row of `EVENT` columns, under the project it was recorded with."""
     return Event(
         event_id=event_id_from(row[0]),
         timestamp=row[1],
@@ -148,7 +148,10 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
-    """Return a bullet; `grips` are the keys of its quotations in order."""
+    """Return a bullet with text, kind, project and agent; `grips` are the keys of its quotations in order.
+
+    Raises ValueError for an unknown kind.
+    """
     return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
 
 
@@ -207,7 +210,8 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
 def sessions_of(rows: Iterable[Sequence[Any]], names: Names) -> list[SessionInfo]:
     """Return the sessions of rows (session, recorded project, agent, first and last time, events), in their order.
 
-    Projects have the names of `names`; a session that was recorded under two names of one project is one session.
+    Projects have the names of `names`; a session recorded under two names of one project is one session: in the place
+    of the first row, with its agent, and with times and events of both.
     """
     found: dict[tuple[str, str], SessionInfo] = {}
     for session_id, recorded, *rest in rows:
@@ -227,7 +231,8 @@ def activity_of(row: Sequence[Any]) -> Activity:
 def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
     """Return the activity of rows in the order of their columns: level, name, events, sessions, month.
 
-    `level` is what SQL's `grouping(day, month, project, agent)` returns: a bit for each column that is not grouped by.
+    `level` is what SQL's `grouping(day, month, project, agent)` returns: a bit for each column that is not grouped
+    by. Without a row for the total, events and sessions are 0.
     """
     by_day, by_project, by_agent, total, project_by_month, agent_by_month = 0b0111, 0b1101, 0b1110, 0b1111, 0b1001, 0b1010
     days, projects, agents = (
@@ -249,7 +254,10 @@ def stats_of(
     size_bytes: int = 0,
     derived_to: int = 0,
 ) -> StoreStats:
-    """Return the facts of a store from a row for each table: its name, its rows, and the first and last time of its events."""
+    """Return the facts of a store from a row for each table: its name, its rows, and the first and last time of its events.
+
+    There has to be a row of `event`. `text_bytes` and `last_seq` are left at 0 for the caller to fill in.
+    """
     found = {table: told for table, *told in rows}
     _, first, last = found["event"]
     return StoreStats(
@@ -267,7 +275,7 @@ def stats_of(
 
 
 def folder_of(metadata: str) -> str:
-    """Return the working directory that stored metadata name, "" where they name none."""
+    """Return the working directory ("cwd") that stored metadata (JSON, or "") name, "" where they name none."""
     return str(json.loads(metadata).get("cwd", "")) if metadata else ""
 
 

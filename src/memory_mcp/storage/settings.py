@@ -43,7 +43,7 @@ class StorageSettings:
 
     @property
     def directory(self) -> Path:
-        """The data directory, absolute."""
+        """The data directory, absolute: `data_dir`, or the platform's default where that is empty."""
         return Path(paths.data_dir(self.data_dir) if self.data_dir else paths.default_data_dir())
 
     def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> Opening:

@@ -30,37 +30,50 @@ class Standing(ABC):
 
     @abstractmethod
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement."""
+        """Read the last recorded replacement of each statement from the store, by the id of the older statement."""
 
     @abstractmethod
     def _version(self) -> object:
-        """Return a value that differs once another process has recorded a replacement."""
+        """Return a value that differs once another process has recorded a replacement; called before each use of what is kept."""
 
     def notice(self, noticed: Noticed) -> None:
-        """See SupersededStore."""
+        """Count contradictions that the program noticed as well, from now on, for statements without a record.
+
+        See SupersededStore: from now on also count what `noticed` finds; a later call replaces the earlier one.
+        """
         self._noticed = noticed
 
     def reread(self) -> None:
-        """Have the records read again when they are asked for next."""
+        """Drop the kept records, so that the next call that needs them reads the store; called after each record."""
         with self._lock:
             self._changes += 1
             self._recorded = None
 
     def unfollow(self) -> None:
-        """Have contradictions looked for again, since the tree has changed."""
+        """Have the program's own contradictions looked for again, since the tree has changed; nothing without `notice`."""
         if self._noticed is not None:
             self._noticed.forget()
 
     def is_empty(self) -> bool:
-        """See SupersededStore."""
+        """Return whether every statement still holds. Reads nothing where nothing changed.
+
+        See SupersededStore: return whether nothing was recorded and no contradiction is noticed.
+        """
         return not self._all()
 
     def recorded(self) -> list[Superseded]:
-        """See SupersededStore."""
+        """Return the last record about each statement, in order of time, without what the program noticed.
+
+        See SupersededStore: the last record about each statement, the oldest first, without what the program noticed.
+        """
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
     def of(self, ids: Iterable[GripId]) -> Known:
-        """See SupersededStore."""
+        """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
+
+        See SupersededStore: for each of `ids` that holds no more, the end of its chain of replacements; none for
+        others.
+        """
         known = self._all()
         return {i: last(i, known) for i in ids if i in known} if known else {}
 
@@ -76,7 +89,7 @@ class Standing(ABC):
         return both[2]
 
     def _kept(self) -> Known:
-        """Return what was recorded, read again where `_version` has changed."""
+        """Return what was recorded, read again where `_version` has changed; kept only if nothing was recorded meanwhile."""
         version, kept = self._version(), self._recorded
         if kept is not None and kept[0] == version:
             return kept[1]
@@ -89,9 +102,10 @@ class Standing(ABC):
 
 
 def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) -> Known:
-    """Return records and noticed contradictions as one: a record about a statement counts alone.
+    """Return records and noticed contradictions as one, by older statement: a record about a statement counts alone.
 
-    A statement that somebody took back contradicts nothing.
+    Of several contradictions of a statement the last (newest) counts. A newer statement that was taken back, that is
+    recorded with nothing in its place, contradicts nothing.
     """
     taken_back = {old for old, one in recorded.items() if one.new is None}
     known = dict(recorded)
@@ -103,7 +117,10 @@ def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) ->
 
 
 def last(old: GripId, known: Known) -> Superseded:
-    """Return the end of the chain of replacements that begins at `old`; in a circle, the last step before it closes."""
+    """Return the end of the chain of replacements that begins at `old`, as a replacement of `old`, with the words noted for it.
+
+    In a circle, the last step before it closes. Raises KeyError when `old` is not in `known`.
+    """
     seen, now = {old}, known[old]
     while now.new in known and known[now.new].new not in seen:
         seen.add(now.new)

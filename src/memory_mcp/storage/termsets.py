@@ -15,10 +15,11 @@ _LARGE, _SHARE = 32_768, 4
 
 
 def smallest(rows: Sequence[R], more_than: int) -> list[R]:
-    """Return the rows (number, hashes, ...) of a node to join: all of them, or those that do not amount to a large one.
+    """Return the rows (number, hashes, ...) of a node to join, smallest first: all, or those below the first large one.
 
-    A year's set is a megabyte and its new rows are some hundred bytes: written anew with every fold it would be most of
-    what a live write costs. A row is left as it is while it is `_SHARE` times as large as all smaller ones together.
+    A row is large if it has 32 KiB or more and is four times as large as all smaller ones together; it is left as it
+    is where at least two smaller ones and fewer than `more_than` rows from it on remain. A year's set is a megabyte
+    and its new rows are some hundred bytes: written anew with every fold it would be most of what a live write costs.
     """
     found = sorted(rows, key=lambda row: len(row[1]))
     total = 0
@@ -45,7 +46,10 @@ def folded_sets(rows: Iterable[tuple[int, int, bytes]], more_than: int) -> tuple
 def folded_counts(
     rows: Iterable[tuple[int, str, bytes, bytes]], more_than: int
 ) -> Iterator[tuple[str, list[int], tuple[bytes, bytes]]]:
-    """Yield for each project of rows (number, project, hashes, counts) the numbers of those that go, and their sum."""
+    """Yield by project of rows (number, project, hashes, counts): its name, the numbers of the rows that go, their sum.
+
+    The sum is a row (hashes, counts) to store in their place; `smallest` says which rows these are.
+    """
     parts: dict[str, list[tuple[int, bytes, bytes]]] = {}
     for number, project, hashes, counts in rows:
         parts.setdefault(project, []).append((number, bytes(hashes), bytes(counts)))
@@ -63,12 +67,12 @@ def sets_by_project(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, list[li
 
 
 def union(sets: Iterable[bytes]) -> bytes:
-    """Return the union of stored sets as a stored set."""
+    """Return the union of stored sets (at least one) as a stored set."""
     return np.unique(np.concatenate([np.frombuffer(one, "<u4") for one in sets])).astype("<u4").tobytes()
 
 
 def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
-    """Return the terms of rows (hashes, counts) and the sum of each, as a stored row."""
+    """Return the terms of rows (hashes, counts), sorted, and the sum of each, as a stored row; sums of 0 stay."""
     terms, sums = _summed(rows)
     return terms.tobytes(), sums.tobytes()
 
@@ -76,7 +80,7 @@ def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
 def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
     """Return the sums of rows (hashes, counts) with 1 subtracted for every term of each set, of which several parts are given.
 
-    Terms whose sum is 0 are left out; None where none is left.
+    As a stored row. Terms whose sum is 0 or less are left out; None where none is left.
     """
     gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(union, sets)]
     terms, sums = _summed([*rows, *gone])
@@ -85,6 +89,7 @@ def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tu
 
 
 def _summed(rows: Iterable[Sequence[bytes]]) -> "tuple[np.ndarray[Any, np.dtype[Any]], np.ndarray[Any, np.dtype[Any]]]":
+    """Return the distinct terms of rows (at least one), sorted, shape (n,) uint32, and the sum of each, shape (n,) int32."""
     rows = list(rows)
     terms = np.concatenate([np.frombuffer(hashes, "<u4") for hashes, _ in rows])
     weights = np.concatenate([np.frombuffer(counts, "<i4") for _, counts in rows])

@@ -134,7 +134,7 @@ class Loss:
 
     @property
     def told(self) -> str:
-        """One sentence for people: how many events, of which sources and times, and what was set aside."""
+        """One sentence for people: how many events, of which sources (five at most) and times, and what was set aside."""
         few = "" if self.exact else "at least "
         parts = [f"{few}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"]
         ordered = sorted(self.sources.items(), key=lambda item: -item[1].events)
@@ -151,14 +151,14 @@ class Loss:
 
     @property
     def line(self) -> str:
-        """A short line for clients and hooks, which do not ask for the state of the memory."""
+        """A line of text for clients and hooks: how many events are missing, and which command says more."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
 
     @property
     def way_back(self) -> str:
-        """What to do to get the events back."""
+        """What a person can do to get the events back, as a part of a sentence."""
         return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
 
 
@@ -169,11 +169,13 @@ _NAMED = 5
 
 
 def _gap(source: str, gap: Gap) -> str:
+    """Return the words for one source's gap: how many of which source, from when, if known, up to when."""
     behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
     return f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}"
 
 
 def _minute(ms: int) -> str:
+    """Return a time (UTC ms) as text to the minute: 2026-01-31 12:00 UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -283,7 +285,7 @@ class Cleaner(Protocol):
         ...
 
     def clean(self, text: str) -> str:
-        """Return a text without what was forgotten."""
+        """Return a text without what was forgotten; an equal text where it holds nothing of it."""
         ...
 
 
@@ -304,5 +306,5 @@ class Erased:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing is to be removed."""
+        """Whether nothing is to be removed or changed: every count is 0."""
         return not any(self.counts.values())

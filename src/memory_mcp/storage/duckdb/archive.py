@@ -37,6 +37,7 @@ class DuckSnapshot:
     """See Snapshot."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Read columns, schema version, store id and last event number; the first read fixes the moment."""
         self._cursor = cursor
         self._columns = _columns(cursor)
         meta = dict(cursor.execute("SELECT name, value FROM meta").fetchall())
@@ -45,21 +46,25 @@ class DuckSnapshot:
         self.last_seq = int(self._one("SELECT coalesce(max(seq), 0) FROM event")[0])
 
     def _one(self, sql: str, parameters: list[Any] | None = None) -> Any:
+        """Return the first row of a query, which has to have one."""
         return self._cursor.execute(sql, parameters or []).fetchall()[0]
 
     def last(self, table: str) -> int:
-        """See Snapshot."""
+        """Return the highest key of a shared table (`seq` of events, id of grips); 0 in an empty table."""
         return int(self._one(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """See Snapshot."""
+        """Return how many rows have keys from `first` to `last`, and the XOR of what identifies them, hexadecimal.
+
+        "" where there are none. A grip counts with its segment, since quotations may move to another one.
+        """
         key, told = _KEYS[table]
         sql = f"SELECT count(*), bit_xor({told}) FROM {table} WHERE {key} BETWEEN ?::HUGEINT AND ?::HUGEINT"
         rows, ids = self._one(sql, [first, last])
         return rows, "" if ids is None else f"{ids:x}"
 
     def behind(self, table: str, after: int) -> Iterator[TableRows]:
-        """See Snapshot."""
+        """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time; events are read 1000 at a time."""
         columns = tuple(self._columns[table])
         if table != "event":
             key = _KEYS[table][0]
@@ -72,7 +77,11 @@ class DuckSnapshot:
             yield from self._slices("event", columns)
 
     def others(self) -> Iterator[TableRows]:
-        """See Snapshot."""
+        """Yield the rows of every table that is neither shared nor derived, by name, at most 500 at a time.
+
+        Of nodes and bullets only current ones that the summarizer has not written; of meta all but the schema
+        version.
+        """
         for table, types in self._columns.items():
             if table not in SHARED and table not in DERIVED:
                 columns = tuple(types)
@@ -80,6 +89,7 @@ class DuckSnapshot:
                 yield from self._slices(table, columns)
 
     def _slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
+        """Yield the rows of the query that the cursor ran last, at most 500 at a time."""
         while rows := self._cursor.fetchmany(_SLICE):
             yield TableRows(table, columns, rows)
 
@@ -94,7 +104,10 @@ class DuckArchive:
 
     @contextmanager
     def snapshot(self) -> Iterator[DuckSnapshot]:
-        """See ArchiveStore."""
+        """Return a context manager that gives the store at this moment, with every acknowledged write.
+
+        See ArchiveStore: a read transaction on a cursor of its own, rolled back when the block ends.
+        """
         with self._con.reading() as cursor:
             cursor.execute("BEGIN TRANSACTION")
             try:
@@ -104,7 +117,13 @@ class DuckArchive:
                 cursor.execute("ROLLBACK")
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
-        """See ArchiveStore."""
+        """Store rows with their ids and numbers, and return what was stored and left out.
+
+        See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one. Rows of unknown and
+        of derived tables are left out and their tables named in the result. With `instead` all tables but event and
+        meta are emptied first; rows of meta replace those of the same name. What is kept in memory is dropped at the
+        end.
+        """
         with self._con.reading() as cursor:
             known = _columns(cursor)
         rows: dict[str, int] = {}
@@ -126,7 +145,11 @@ class DuckArchive:
         return Loaded(rows, dangling, tuple(sorted(unknown)))
 
     def _settle(self, con: duckdb.DuckDBPyConnection, anew: bool) -> int:
-        """Remove rows that do not fit together after loading; return how many."""
+        """Remove rows that name events or grips which are not there; return how many of them.
+
+        With `anew`, or without a position of the deriver, all cuts and that position go first, so that every event is
+        derived again; these are not counted.
+        """
         if anew or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
             con.execute("DELETE FROM segment_cut")
             con.execute("DELETE FROM checkpoint WHERE name = ?", [DERIVER])
@@ -145,7 +168,10 @@ def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
 
 
 def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, str]) -> None:
-    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out."""
+    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
+
+    Inside the caller's transaction. Rows of meta replace those of the same name.
+    """
     if part.table == "meta":
         names = [row[part.columns.index("name")] for row in part.rows]
         con.execute("DELETE FROM meta WHERE name IN (SELECT unnest(?::VARCHAR[]))", [names])

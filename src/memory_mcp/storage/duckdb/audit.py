@@ -13,12 +13,18 @@ class DuckAudit:
         self._con = con
 
     def record(self, act: Act) -> None:
-        """See AuditStore."""
+        """Add an act, committed when this returns.
+
+        See AuditStore: add one row, in a transaction of its own.
+        """
         row = [act.at_ms, act.what, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
         with self._con.writing() as con:
             con.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def all(self, limit: int = 100) -> list[Act]:
-        """See AuditStore."""
+        """Return up to `limit` acts, newest first, as they were recorded.
+
+        See AuditStore: up to `limit` acts, newest first, of equal times the one added last first.
+        """
         sql = "SELECT what, at_ms, author, subject, reason, counts FROM audit ORDER BY at_ms DESC, rowid DESC LIMIT ?"
         return [Act(what, ms, who, on, why, json.loads(n)) for what, ms, who, on, why, n in self._con.rows(sql, [limit])]

@@ -48,7 +48,7 @@ class Block:
 
 
 def checksum(content: bytes) -> int:
-    """Return DuckDB's checksum of some bytes, 64 bits."""
+    """Return DuckDB's checksum of some bytes, 64 bits; up to 7 bytes behind the last whole 8-byte word count too."""
     words, tail = _split(content)
     whole = int(np.bitwise_xor.reduce(_products(words))) if len(words) else 0
     return _SEED ^ whole ^ (_of_tail(tail) if tail else 0)
@@ -58,7 +58,7 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
     """Return the place of the one damaged byte and its right value; None where that is not certain.
 
     `stored` is the checksum on disk, `content` the bytes behind it. The place is counted from the first byte of the
-    checksum.
+    checksum, which may be damaged itself. None too where two bytes would do.
     """
     if _is_header(content) and len(unused := [_USED + n for n, value in enumerate(content[_USED:]) if value]) == 1:
         # The one byte of a header's unused part that is not 0.
@@ -104,11 +104,16 @@ def _alone(words: Words, delta: int) -> tuple[int, int] | None:
 
 
 def _is_header(content: bytes) -> bool:
+    """Return whether a content has the length of a file's header: 4096 bytes less the checksum."""
     return len(content) == HEADER - _SUM
 
 
 def damaged(path: Path) -> Iterator[Block]:
-    """Yield every header and block of a database file whose checksum does not fit. Reads the whole file."""
+    """Yield every header and block of a database file whose checksum does not fit, in order. Reads the whole file.
+
+    Blocks of zeros and a last piece that is no whole number of words are passed over. Each has its mend where one
+    byte can be told.
+    """
     with path.open("rb") as file:
         offset = 0
         while content := file.read(HEADER if offset < HEADER * HEADERS else BLOCK):
@@ -121,7 +126,10 @@ def damaged(path: Path) -> Iterator[Block]:
 
 
 def accept(path: Path, block: Block, right: bool) -> None:
-    """Write into a damaged block of a copy a checksum that fits its content (`right`), or again one that does not."""
+    """Write a checksum into a damaged block of a copy: with `right` the one of its content, else one that does not fit.
+
+    The content stays; nothing is synced.
+    """
     with path.open("rb+") as file:
         file.seek(block.offset)
         fitting = checksum(file.read(block.size)[_SUM:])

@@ -15,7 +15,10 @@ _PAIRS = "SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
 
 
 def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[list[str], list[Any]]:
-    """Return the conditions that an event lies in a scope and a session, and their parameters in order."""
+    """Return the conditions (to be joined by AND) that an event lies in a scope and a session, and their parameters in order.
+
+    What is None restricts nothing: two empty lists for no restriction. The window's end is not included.
+    """
     where, parameters = list[str](), list[Any]()
     if scope.project is not None:
         shown, recorded = _of_project(names, scope.project)
@@ -35,7 +38,11 @@ def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[l
 
 
 def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
-    """Return the condition that events are shown under a project's name, and its parameters."""
+    """Return the condition that events are shown under a project's name, and its parameters.
+
+    These are the names it was recorded with, without the sessions that were split off it and with those that were
+    split off into it.
+    """
     recorded = names.recorded_as(project)
     condition, parameters = f"project IN ({', '.join('?' * len(recorded))})", list[Any](recorded)
     moved = names.moved() if names.splits else {}
@@ -53,7 +60,8 @@ def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
 def held(text: str) -> tuple[str, str]:
     """Return the condition that an event holds a text, and its parameter; neither case nor the kind of white space matters.
 
-    A regular expression takes a third of the time of folding every text and looking for the folded one.
+    The parameter is a regular expression in RE2's syntax: it takes a third of the time of folding every text and
+    looking for the folded one.
     """
     return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(either_case, text.split()))
 
@@ -68,6 +76,7 @@ def either_case(piece: str) -> str:
 
 
 def _expression(c: str) -> str:
+    """Return a regular expression for one character: a letter in either case, a digit as it is, other ASCII escaped."""
     if not c.isascii():
         return f"(?i:{c})"
     if c.isalpha():

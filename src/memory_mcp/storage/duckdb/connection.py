@@ -88,6 +88,7 @@ class Connection:
         self._con = self._open()
 
     def _open(self, looking: bool = False) -> duckdb.DuckDBPyConnection:
+        """Open the file, with `looking` only for reading, and shut off other files; raise StorageError for links."""
         looking = looking or self._looking
         for file in (self._path.with_name(self._path.name + end) for end in FILES) if self._path else ():
             if file.is_symlink():
@@ -104,7 +105,7 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise the engine's errors as ours, and tell `on_damage` of damaged bytes."""
+        """Raise the engine's errors as ours, and call `on_damage` before StorageDamaged is raised."""
         try:
             with translated(self._path):
                 yield
@@ -119,7 +120,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a cursor to this call; it sees whole transactions only."""
+        """Lend a cursor to this block; it sees whole transactions only. Waits while the file is being replaced."""
         me = threading.get_ident()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._held)
@@ -155,11 +156,12 @@ class Connection:
             return self._rows(sql, parameters)
 
     def _rows(self, sql: str, parameters: list[Any] | None) -> list[Row]:
+        """Return all rows of one query, read once by a cursor of its own."""
         with self.reading() as cursor:
             return cursor.execute(sql, parameters or []).fetchall()
 
     def row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
-        """Return the first row of a query, or None."""
+        """Return the first row of a query, or None; all its rows are read, see `rows`."""
         return next(iter(self.rows(sql, parameters)), None)
 
     @contextmanager
@@ -212,7 +214,7 @@ class Connection:
             self._open_if_given_up()
 
     def _open_if_given_up(self) -> None:
-        """Open the file anew unless it answers; never within a transaction, which ends first."""
+        """Open the file anew unless it answers a query; does nothing within a transaction or once it is closed."""
         with self._write_lock:
             if self._within_transaction or isinstance(self._con, _Closed):
                 return
@@ -223,7 +225,7 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Close and open the file; only for reading where opening it needs more room than there is."""
+        """Close and open the file, after waiting for readers; only for reading where opening needs more room than there is."""
         with self._alone():
             self._con.close()
             self._open_again()
@@ -231,6 +233,7 @@ class Connection:
         self.on_reopened()
 
     def _open_again(self) -> None:
+        """Open the closed file, for lack of room only for reading, which `space.lacking` then notes too."""
         try:
             self._con, self._read_only = self._open(), False
         except DiskFull:
@@ -239,12 +242,12 @@ class Connection:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Let nothing be written while the block runs."""
+        """Hold the write lock, so that no other thread writes while the block runs."""
         with self._write_lock:
             yield
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads of one thread (by its identity), or of all."""
+        """Stop the reads that run now of one thread (by its identity), or of all; later ones are not affected."""
         with self._reading_lock:
             for owner, cursors in self._reading.items():
                 if thread is None or owner == thread:
@@ -252,15 +255,12 @@ class Connection:
                         cursor.interrupt()
 
     def run(self, sql: str) -> None:
-        """Run a statement outside any transaction, such as CHECKPOINT."""
+        """Run a statement outside any transaction, such as CHECKPOINT; raises DiskFull while there is no room."""
         with self._guarded():
             self._con.execute(sql)
 
     def dead_bytes(self) -> int:
-        """Return how many bytes of the file hold nothing.
-
-        Checkpoints join stretches of a table and keep the room that they took before.
-        """
+        """Return how many bytes of the file hold nothing (checkpoints keep the room they freed); 0 in memory."""
         row = self.row("SELECT free_blocks * block_size FROM pragma_database_size()")
         return int(row[0]) if row and self._path else 0
 
@@ -281,6 +281,7 @@ class Connection:
                 sweep_compacting(self._path)
 
     def _copy(self, fresh: Path) -> None:
+        """Write a dense, checkpointed copy of the file to `fresh`; what an earlier try left there is removed first."""
         assert self._path is not None
         sweep_compacting(self._path)
         with self.reading() as cursor:
@@ -295,7 +296,7 @@ class Connection:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Close the file while the block runs and open it again after it; reads and writes wait."""
+        """Close the file, after a checkpoint, while the block runs and open it again after it; reads and writes wait."""
         with self._guarded():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
@@ -308,7 +309,7 @@ class Connection:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let nothing be read while the block runs; reads that have begun are waited for."""
+        """Let nothing be read or written while the block runs; reads that have begun are waited for, without a bound."""
         with self._write_lock:
             with self._reading_lock:
                 self._held = True
@@ -335,7 +336,7 @@ class Connection:
 
 
 def copy_config() -> dict[str, Any]:
-    """Return the settings of a connection to a file that was set aside."""
+    """Return the settings of a connection to a file that was set aside: one thread, 256 MB, no extensions."""
     return {"threads": 1, "memory_limit": "256MB", "python_enable_replacements": False, "autoinstall_known_extensions": False}
 
 
@@ -393,4 +394,5 @@ def translated(path: Path | None) -> Iterator[None]:
 
 
 def _first_line(text: str) -> str:
+    """Return the first line of a text, at most 300 characters of it."""
     return text.strip().splitlines()[0][:300]

@@ -25,7 +25,7 @@ class Day:
     projects: set[str] = field(default_factory=set)
 
     def add(self, cut: Segment, sign: int = 1) -> None:
-        """Count a cut; with `sign` -1 subtract the numbers of its earlier form, whose names stay with the later one."""
+        """Add a cut's numbers and names; with `sign` -1 subtract the numbers of its earlier form, whose names stay."""
         self.events += sign * cut.events
         self.tokens += sign * cut.tokens
         self.segments += sign
@@ -47,7 +47,7 @@ class Days:
 
     @contextmanager
     def _read(self) -> Iterator[dict[str, Day]]:
-        """Yield the days by name while nothing changes them."""
+        """Yield the days' sums by name, read if they are not kept, with the lock held, so that nothing changes them."""
         while True:
             if self._days is None:
                 # In this order, as a build takes them: or what it writes would be counted twice, or not at all.
@@ -61,7 +61,7 @@ class Days:
                     return
 
     def add(self, cuts: Iterable[Segment], before: Mapping[int, Segment]) -> None:
-        """Count the cuts that a build has written; `before` has their earlier forms by segment key."""
+        """Count the cuts that a build has written; `before` has their earlier forms by key. Nothing before the first read."""
         with self._lock:
             if self._days is None:
                 return
@@ -90,7 +90,10 @@ class Days:
             return [(day, days[day].segments) for day in self._order]
 
     def tally(self, first: str, after: str) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after`."""
+        """Return the sums of the days from `first` up to, not including, `after`; a session of several days counts once.
+
+        Agents and projects are sorted, the empty names left out.
+        """
         with self._read() as days:
             span = [days[day] for day in self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]]
             return Tally(

@@ -41,7 +41,8 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
     """Return the event of a row; None where too little of it is known to be right.
 
     `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in
-    damaged blocks.
+    damaged blocks. Stream, origin and text have to be certain; any other lost value is left empty or lowest, and its
+    column named in the metadata.
     """
     where, origin, text = _stream(row, doubtful, known), _origin(row, doubtful), row["text"]
     if where is None or origin is None or not isinstance(text, str):
@@ -77,7 +78,11 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
 
 
 def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> tuple[str, str, str] | None:
-    """Return session, project and thread of a row; None where they are not certain."""
+    """Return session, project and thread of a row; None where they are not certain.
+
+    Certain is what is undoubtful, what hashes to the row's stream, or what undamaged cuts say of an undoubtful
+    stream.
+    """
     told, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
     whole = all(isinstance(part, str) for part in told)
     if whole and not doubtful & {"session_id", "project", "thread"}:
@@ -89,7 +94,11 @@ def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> t
 
 
 def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:
-    """Return key, source and the source's own id; the source is None where it is not certain, all of it where the key is not."""
+    """Return key, source and the source's own id; (key, None, "") where the source is not certain, None where the key is not.
+
+    Key and source confirm each other where the key is the hash of time, source and id; a doubtful key also by its
+    time.
+    """
     key, ts, source, source_id = (row[name] for name in ("event_id", "ts", "source", "source_id"))
     named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
     # The id of an event that has one at its source is made of these; of a variant or of one without, of more.
@@ -112,9 +121,11 @@ def _made(time_ms: int, source: str, source_id: str) -> int | None:
 
 
 def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: list[str]) -> tuple[Role, EventType, Trust]:
-    """Return role, type and trust; where one of them is doubtful, only if they are the usual ones of each other.
+    """Return role, type and trust; doubtful values only where the others confirm them, else inferred ones or `_NOBODY`.
 
-    The names of the columns whose values are lost are added to `lost`.
+    A role and a type confirm each other where the type is the usual one of the role; a lost one is inferred from the
+    other. Without both, all three are lost: system, note, imported. A trust that is not the usual one of the role
+    becomes imported. The names of columns whose values are lost are added to `lost`.
     """
     role, kind, trust = _one_of(Role, row["role"]), _one_of(EventType, row["type"]), _one_of(Trust, row["trust"])
     if role and kind and trust and not doubtful & {"role", "type", "trust"}:
@@ -147,7 +158,10 @@ def _one_of(kind: type[T], value: object) -> T | None:
 
 
 def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], told: str = "") -> str:
-    """Return the value of a column, "" where it is doubtful and not what `told` says too; then its name is added to `lost`."""
+    """Return the text of a column; "" where it is doubtful and not equal to `told`, and its name is added to `lost`.
+
+    A value that could not be read is `told`, unless that is empty.
+    """
     value = row[name]
     if isinstance(value, str) and (name not in doubtful or value == told):
         return value
@@ -158,7 +172,10 @@ def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: li
 
 
 def _metadata(row: Mapping[str, Any], doubtful: frozenset[str], lost: list[str]) -> dict[str, str]:
-    """Return the metadata of a row, {} where they are doubtful; then "metadata" is added to `lost`."""
+    """Return the metadata of a row; {} where they are doubtful or no JSON, and then "metadata" is added to `lost`.
+
+    Metadata that are read as empty count as right.
+    """
     value = row["metadata"]
     with suppress(ValueError, TypeError):
         told = json.loads(value) if value else {}

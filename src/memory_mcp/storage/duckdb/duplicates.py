@@ -46,7 +46,12 @@ class Duplicates:
         self._sessions: tuple[set[str], set[str]] | None = None
 
     def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
-        """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events."""
+        """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events.
+
+        Only events of sessions that a hook has recorded are compared, with older ones only where the session has
+        events of both kinds. Older events that are in a pair already, or are not near in time and share no id, are
+        not compared.
+        """
         if self._sessions is None:
             rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
             self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
@@ -68,7 +73,7 @@ class Duplicates:
             con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
+        """Return the pairs in which one of `ids` takes part: hidden event's id to shown event's. Reads nothing without a pair."""
         keys = [event_key(i) for i in ids] if self.any else []
         if not keys:
             return {}
@@ -76,7 +81,11 @@ class Duplicates:
 
 
 def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:
-    """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
+    """Return events stored before, of hooks or (`hook` False) of other sources, that may form a pair with one of `fresh`.
+
+    They are of its session, at most 120 s before the first or after the last of `fresh` or with the same id of a tool
+    call or of the source, and in no pair yet.
+    """
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

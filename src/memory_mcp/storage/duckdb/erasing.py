@@ -49,25 +49,37 @@ class Erasing(forgotten.Erasing):
         self._con, self._numbers = con, numbers
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
+        """Run a statement inside the caller's transaction and return all its rows; braces become DuckDB's parameters."""
         spelled = statement.format(**{name: f"${name}" for name in given} | _SPELLED)
         return self._con.execute(spelled, given).fetchall()
 
     def _each(self, statement: str) -> list[Row]:
+        """Return all rows of a statement, at once: reading them one by one would occupy the connection."""
         return self._rows(statement)
 
     def _run(self, statement: str, **given: Any) -> None:
+        """Run a statement inside the caller's transaction; what it returns is dropped."""
         self._rows(statement, **given)
 
     def _key_of(self, table: str) -> str:  # noqa: ARG002
+        """Return `rowid`, which tells the rows of every table apart within a transaction."""
         return "rowid"
 
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
+        """Write entries (kind, subject) of the outbox inside the caller's transaction."""
         add_changes(self._con, self._numbers, changes)
 
     def _without_sets(self, segments: Sequence[int]) -> None:
+        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
         without_sets(self._con, segments)
 
     def _rewrite_events(self) -> None:
+        """Remove and change the events that were found, then number all events anew from 1 without gaps.
+
+        Events of the streams concerned come behind all others. A changed event whose new id is stored already is
+        removed instead, with its pairs. The deriver's and the exports' positions are set to the number of unconcerned
+        events before them; outbox entries say which ids are gone and from which number on events moved.
+        """
         con, streams = self._con, list(self._findings.streams)
         gone, changed = list(self._findings.gone), self._findings.changed
         if first := self._one("SELECT coalesce(min(seq), 0) FROM event WHERE stream {keys}", keys=streams):

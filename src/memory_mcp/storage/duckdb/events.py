@@ -83,7 +83,11 @@ class DuckEvents:
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
-        """See EventStore."""
+        """Store the events that are new; return the ids of these and of those stored before.
+
+        See EventStore. One transaction; the mark beside the store is written after it, without a sync. Events whose
+        ids are above all stored ids are taken as new without a look-up. Raises DiskFull while there is no room.
+        """
         with self._con.writing() as con:
             replay = self._replay(con, request)
             if replay is not None:
@@ -104,10 +108,17 @@ class DuckEvents:
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """See EventStore."""
+        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them.
+
+        See EventStore; each batch is a transaction of its own, so an error leaves earlier batches stored.
+        """
         return [self.append(batch.events, batch.request) for batch in batches]
 
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
+        """Number and store new events, their pairs and one outbox entry, inside the caller's transaction.
+
+        Mark, recent events and empty grips in memory follow once it is committed.
+        """
         first = self._numbers.take_events(len(fresh))
         columns = event_columns(fresh, first)
         insert(con, "event", EVENT_TYPES, columns)
@@ -124,7 +135,10 @@ class DuckEvents:
         self._numbers.once_committed(settle)
 
     def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
-        """Return the answer that the request was given within the last hour; None where there is none."""
+        """Return the answer that the request was given within the last hour; None where there is none, or no request.
+
+        At most every ten minutes, too old answers are removed, inside the caller's transaction.
+        """
         if request is None:
             return None
         now = self._clock.now_ms()
@@ -141,18 +155,18 @@ class DuckEvents:
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
     def reread(self) -> None:
-        """Drop the events that are kept in memory."""
+        """Drop the events that are kept in memory, as numbers or names may be others now."""
         self._recent.forget()
 
     def find(self, event_id: EventId) -> Event | None:
-        """See EventStore."""
+        """Return the event of this id, also one that is not shown; None for an unknown id; see EventStore."""
         if recent := self._recent.get(event_id):
             return recent
         row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
         return self._event(row) if row else None
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """See EventStore."""
+        """Return those of `ids` that are stored, also those that are not shown, by id; see EventStore."""
         wanted = set(ids)
         found = {i: event for i in wanted if (event := self._recent.get(i)) is not None}
         if keys := list({event_key(i) for i in wanted if i not in found}):
@@ -161,7 +175,7 @@ class DuckEvents:
         return found
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """See EventStore."""
+        """Return the stored ids whose lower 80 bits are among `tails`, by these bits; see EventStore."""
         rows = self._con.rows(
             "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))",
             [HASH_MASK, list(tails)],
@@ -169,7 +183,7 @@ class DuckEvents:
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """See EventStore."""
+        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
         if seq >= self._numbers.committed_event:
             return []
         found = self._recent.after(seq, limit)
@@ -179,7 +193,11 @@ class DuckEvents:
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """See EventStore. What is not ASCII may be folded in ways that the engine does not know, so all of it may hold one."""
+        """Return the shown events of a scope numbered above `after` and up to `to` that may hold one of the probes.
+
+        See EventStore: in order of arrival, probes looked for in speaker, text and metadata. What is not ASCII may be
+        folded in ways that the engine does not know, so every such event is taken to hold a probe.
+        """
         where, parameters = self._conditions(scope, None)
         if live:
             where.append("(source = ? OR starts_with(source, ?))")
@@ -195,19 +213,19 @@ class DuckEvents:
         return [self._event(row) for row in self._con.rows(sql, [after, to, *parameters])]
 
     def last_seq(self) -> int:
-        """See EventStore."""
+        """Return the highest number of arrival in the store; 0 when it is empty; see EventStore."""
         return self._numbers.last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """See EventStore."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """See EventStore."""
+        """Return the events of a segment that are shown, in order, as `in_segments` does; [] for none; see EventStore."""
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """See EventStore."""
+        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given."""
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
             if own := self._live(segment, last_seq):
@@ -216,7 +234,10 @@ class DuckEvents:
         return found | self._stored_in(rest, last_seq) if rest else found
 
     def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
-        """Return the events of a segment that is being written, from memory; [] when the file has to be asked."""
+        """Return the shown events of a segment that is being written, from memory; [] when the file has to be asked.
+
+        The stream's end is read from the file once if it is not in memory and the segment is open.
+        """
         inside = self._recent.inside(segment, last_seq)
         if inside is None and segment.open:
             seen = self._numbers.committed_event
@@ -228,6 +249,11 @@ class DuckEvents:
         return [e for e in inside or () if e.event_id not in hidden]
 
     def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
+        """Return the events of segments by key, from the file: the shown ones.
+
+        For a segment without any, the hidden ones whose shown other was stored later. Segments without either are
+        left out.
+        """
         if not self._pairs.any:
             return self._in_segments(segments, last_seq, "", [])
         ends = [event_key(event_id) for s in segments for _, event_id in (s.start, s.end)]
@@ -238,6 +264,7 @@ class DuckEvents:
     def _in_segments(
         self, segments: Sequence[Segment], last_seq: int | None, which: str, bounds: Sequence[int]
     ) -> dict[int, list[Event]]:
+        """Return the events of segments by key, in order of time, under the condition `which` with parameters `bounds`."""
         parameters: list[Any] = [[s.key for s in segments], *_spans(segments), *(last_seq, last_seq), *bounds]
         found: dict[int, list[Event]] = {}
         for row in self._con.rows(_IN_SEGMENTS.format(which=which), parameters):
@@ -245,11 +272,11 @@ class DuckEvents:
         return found
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
-        """See EventStore."""
+        """Return every shown recap (a client's summary of its conversation) of these streams, in order of time."""
         return [self._event(row) for row in self._con.rows(_RECAPS, [list(streams)])]
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """See EventStore."""
+        """Return the shown events nearest to one in its session, project and thread, in order; see EventStore."""
         own = event_key(event.event_id)
         at: list[Any] = [event.stream, event.timestamp, event.timestamp, own]
         which = ""
@@ -264,7 +291,7 @@ class DuckEvents:
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """See EventStore."""
+        """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id)."""
         where, parameters = self._conditions(scope, session_id)
         if after:
             where.append("(ts > ? OR (ts = ? AND event_id > ?))")
@@ -275,7 +302,11 @@ class DuckEvents:
     def holding(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
-        """See EventStore."""
+        """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
+
+        See EventStore; with `segments` the number is the sum of their counts of events, read from nothing. Words are
+        looked for in texts alone.
+        """
         where, parameters = self._conditions(scope, None)
         table, within = "event", list[Any]()
         if segments is None:
@@ -290,7 +321,11 @@ class DuckEvents:
         return count, [self._event(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
-        """See EventStore."""
+        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts.
+
+        See EventStore; looks in speaker, text and metadata, and leaves out events that hold none of the probes. The
+        number is 0 with a `limit` of 0.
+        """
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
         weighed = [part for text, weight in probes.items() for part in (weight, either_case(text))]
@@ -303,26 +338,26 @@ class DuckEvents:
         return rows[0][4] if rows else 0, places
 
     def span(self, scope: Scope) -> TimeWindow | None:
-        """See EventStore."""
+        """Return the time from the first to the last shown event of a scope (end excluded); None where there is none."""
         where, parameters = self._conditions(scope, None)
         first, last = self._con.rows(f"SELECT min(ts), max(ts) FROM event {all_of(where)}", parameters)[0]
         return None if first is None else TimeWindow(first, last + 1)
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """See EventStore."""
+        """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope."""
         where, parameters = self._conditions(scope, None)
         sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {all_of(where)}
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
         return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """See EventStore."""
+        """Return the names of those who spoke in a scope, in alphabetical order; see EventStore."""
         where, parameters = self._conditions(scope, None)
         sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """See EventStore."""
+        """Count the matches of `pattern` in texts and metadata, by what its only group matches; see EventStore."""
         where, parameters = self._conditions(Scope(), None)
         held = all_of([*where, "(contains(text, ?) OR contains(metadata, ?))"])
         sql = f"""SELECT mark, count(*) FROM (
@@ -331,11 +366,12 @@ class DuckEvents:
         return {row[0]: row[1] for row in self._con.rows(sql, [pattern, *parameters, begin, begin])}
 
     def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
+        """Return conditions and parameters for the shown events of a scope and a session (None: of any)."""
         where, parameters = conditions_of(scope, session_id, self._projects.names)
         return ([SHOWN, *where] if self._pairs.any else where), parameters
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """See EventStore."""
+        """Yield every event in order of arrival, `batch` at a time; see EventStore."""
         seq = 0
         while found := self.after(seq, batch):
             yield found
@@ -343,7 +379,7 @@ class DuckEvents:
 
 
 def _spans(segments: Sequence[Segment]) -> list[Any]:
-    """Return the parameters of `_SPANS`."""
+    """Return the parameters of `_SPANS`: streams, first times, first keys, last times and last keys, as lists."""
     return [
         [s.stream for s in segments],
         [s.start[0] for s in segments],
@@ -354,6 +390,7 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
 
 
 def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, int]:
+    """Return the content hashes of those of the events whose ids are stored, by id; read inside the caller's transaction."""
     if not events:
         return {}
     rows = con.execute(_KNOWN, [[event_key(e.event_id) for e in events]]).fetchall()

@@ -20,7 +20,10 @@ class DuckGrips:
         self._recent = recent
 
     def find(self, grip_id: str) -> Grip | None:
-        """See GripStore."""
+        """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id.
+
+        See GripStore. A hash is compared with the lower 80 bits of all ids.
+        """
         key, whole = grip_key(grip_id)
         if whole:
             row = self._con.row(f"SELECT {GRIP} FROM grip WHERE grip_id = ?", [key])
@@ -29,7 +32,10 @@ class DuckGrips:
         return grip_of(row) if row else None
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """See GripStore."""
+        """Return those of `ids` that exist, by id.
+
+        See GripStore; from memory where they are there, the rest in one query.
+        """
         kept = {i: grip for i in ids if (grip := self._recent.get(i)) is not None} if (ids := list(ids)) else {}
         keys = list({grip_key(i)[0] for i in ids if i not in kept})
         if not keys:
@@ -38,7 +44,10 @@ class DuckGrips:
         return kept | {g.grip_id: g for g in map(grip_of, rows)}
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """See GripStore."""
+        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out.
+
+        See GripStore; what was read for up to 200 events at once is then kept in memory.
+        """
         wanted = list(dict.fromkeys(ids))
         seen = self._recent.writes
         found = {i: own for i in wanted if (own := self._recent.of(i)) is not None}
@@ -50,7 +59,7 @@ class DuckGrips:
         return {event_id: own for event_id, own in found.items() if own}
 
     def _read(self, ids: list[EventId]) -> dict[EventId, list[Grip]]:
-        """Return the same as `of_events` from the file, with [] for events that nothing quotes."""
+        """Return by event the grips that begin or end in it, from the file, with [] for events that nothing quotes."""
         keys = [event_key(i) for i in ids]
         # Joined by OR the two would be told for every row of the table, at twice the time.
         sql = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::HUGEINT[]))
@@ -64,7 +73,10 @@ class DuckGrips:
         return found
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """See GripStore."""
+        """Yield every grip, `batch` at a time.
+
+        See GripStore; in the order of ids, each batch a read of its own.
+        """
         last = -1
         sql = f"SELECT {GRIP} FROM grip WHERE grip_id > ?::HUGEINT ORDER BY grip_id LIMIT ?"
         while rows := self._con.rows(sql, [last, batch]):

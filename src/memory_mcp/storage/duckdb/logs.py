@@ -30,9 +30,9 @@ class Entry:
 
 
 def is_sound(log: bytes, expected: bytes) -> bool:
-    """Return whether the header is `expected` and lengths lead from entry to entry to the end.
+    """Return whether a log begins with `expected` and lengths lead from entry to entry exactly to its end.
 
-    DuckDB checks the checksums itself.
+    No checksum is looked at: DuckDB checks them itself.
     """
     offset = len(expected)
     if log[:offset] != expected:
@@ -44,7 +44,7 @@ def is_sound(log: bytes, expected: bytes) -> bool:
 
 
 def header_for(file: Path) -> bytes:
-    """Return the bytes with which the log of this database file begins."""
+    """Return the bytes with which the log of this database file begins, from its number and count of checkpoints."""
     with file.open("rb") as opened:
         top = opened.read(HEADER * HEADERS)
     rounds = [int.from_bytes(top[at + _ITERATION : at + _ITERATION + 8], "little") for at in (HEADER, 2 * HEADER)]
@@ -53,7 +53,11 @@ def header_for(file: Path) -> bytes:
 
 
 def entries(log: bytes, start: int) -> Iterator[Entry]:
-    """Yield each entry from an offset on. Behind one that cannot be mended, reading goes on where the next whole one begins."""
+    """Yield each entry from an offset on, without content where its checksum does not fit, with its mend where there is one.
+
+    Behind one that cannot be mended, reading goes on at the next whole entry; without one it ends. A last entry that
+    is cut short is not yielded.
+    """
     offset = start
     while offset + FRAME <= len(log):
         size, stored = _FRAME.unpack_from(log, offset)
@@ -87,9 +91,10 @@ def is_flush(content: bytes) -> bool:
 
 
 def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
-    """Return what whole entries from an offset on add to some tables, as entries of one transaction.
+    """Return what whole entries from an offset on add to some tables, as entries of one transaction; b"" when nothing.
 
-    B"" when they add nothing.
+    An insert counts only if the entry that names its table was read before it, with no damage or end of a transaction
+    between.
     """
     names = [b"f\0" + bytes([len(name)]) + name.encode("ascii") for name in tables]
     kept, wanted = list[bytes](), False
@@ -108,7 +113,7 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
 
 
 def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
-    """Return the one byte that makes an entry whole: of its content or checksum, else of its length; None where there is none."""
+    """Return the one byte that makes the entry at `offset` whole: of content or checksum, else of its length; None for none."""
     content = log[offset + FRAME : offset + FRAME + size]
     if len(content) == size and content.startswith(_KINDS) and (found := mend_of(stored, content)):
         at = offset + 8 + found[0]
@@ -125,7 +130,7 @@ def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
 
 
 def _next_whole(log: bytes, start: int) -> int | None:
-    """Return the offset of the next whole entry; None where there is none."""
+    """Return the offset of the next entry behind `start` whose checksum fits; None where there is none."""
     at = start
     while (found := log.find(_KINDS, at + FRAME)) >= 0:
         at = found - FRAME

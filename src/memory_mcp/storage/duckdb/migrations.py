@@ -24,12 +24,12 @@ CURRENT = max(STEPS)
 
 
 def sql(name: str) -> str:
-    """Return the text of one SQL file of this room."""
+    """Return the text of one SQL file of this package, by its path in it."""
     return resources.files("memory_mcp.storage.duckdb").joinpath(name).read_text(encoding="utf-8")
 
 
 def version_of(con: duckdb.DuckDBPyConnection) -> int:
-    """Return the schema version of an open file; 0 for an empty one."""
+    """Return the schema version of an open file; 0 for one without a table `meta` or without a version in it."""
     tables = con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta'").fetchall()
     if not tables[0][0]:
         return 0
@@ -44,7 +44,7 @@ def create(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def migrate(con: duckdb.DuckDBPyConnection, have: int) -> None:
-    """Run every step after version `have`, inside the caller's transaction."""
+    """Run every step after version `have` and store today's version, inside the caller's transaction."""
     for step in range(have + 1, CURRENT + 1):
         con.execute(sql(f"steps/{STEPS[step]}"))
     con.execute("DELETE FROM meta WHERE name = 'schema_version'")
@@ -61,7 +61,7 @@ def refuse_newer(have: int) -> None:
 
 
 def back_up(path: Path, have: int) -> Path:
-    """Copy the closed file to a place beside it, before its first step; return that place. The copy is kept."""
+    """Copy the closed file to NAME.schema-HAVE.backup beside it, over an earlier copy; return that place. It is kept."""
     target = path.with_name(f"{path.stem}.schema-{have}.backup{path.suffix}")
     shutil.copy2(path, target)
     return target

@@ -34,7 +34,7 @@ class Numbers:
         self.load()
 
     def load(self) -> None:
-        """Read the counters from the store, after opening and after a failed transaction."""
+        """Read the counters from the store, after opening and after a failed transaction; drop what waited for its commit."""
         self._settling.clear()
         row = self._con.row(
             """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
@@ -50,14 +50,17 @@ class Numbers:
         self._settling.append(act)
 
     def settle(self) -> None:
-        """Note that what was given out is committed, and call what waits for that."""
+        """Call what waits for the commit, in order, then note that all numbers given out are committed."""
         for act in self._settling:
             act()
         self._settling.clear()
         self.committed, self.committed_event = self.last_change, self.last_event
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """See Outbox."""
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
+
+        See Outbox; from memory alone: None where the last 20,000 changes do not reach back to `seq`.
+        """
         last = self.committed
         if seq >= last:
             return frozenset()
@@ -70,18 +73,21 @@ class Numbers:
         return self._changed[1]
 
     def take_events(self, count: int) -> int:
-        """Return the first of `count` new event numbers."""
+        """Give out `count` event numbers and return the first; the caller holds the write lock."""
         self.last_event += count
         return self.last_event - count + 1
 
     def take_changes(self, count: int) -> int:
-        """Return the first of `count` new outbox numbers."""
+        """Give out `count` outbox numbers and return the first; the caller holds the write lock."""
         self.last_change += count
         return self.last_change - count + 1
 
 
 def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Sequence[tuple[ChangeKind, str]]) -> int:
-    """Write outbox entries inside the caller's transaction; return the number of the last."""
+    """Write outbox entries (kind, subject) inside the caller's transaction; return the number of the last given out.
+
+    Without changes nothing is written. They come into memory once the transaction is committed.
+    """
     if changes:
         first = numbers.take_changes(len(changes))
         made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, first)]
@@ -92,7 +98,7 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
 
 
 def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
-    """Replace one position inside the caller's transaction."""
+    """Replace or add one position inside the caller's transaction; the deriver's is in memory once that is committed."""
     found = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
     if not found or not found[0]:
         con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
@@ -105,7 +111,7 @@ def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, 
 
 
 def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
-    """Remove the answers that are too old to be asked for again; return how many."""
+    """Remove the answers older than an hour, inside the caller's transaction; return how many."""
     row = con.execute("DELETE FROM request WHERE at_ms < ?", [now_ms - REQUEST_KEPT_MS]).fetchone()
     return int(row[0]) if row else 0
 
@@ -118,11 +124,17 @@ class DuckOutbox:
         self._numbers = numbers
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """See Outbox."""
+        """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
+
+        From memory alone, see `Numbers.changed_since`.
+        """
         return self._numbers.changed_since(seq)
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """See Outbox."""
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end.
+
+        See Outbox; from memory where all are there, and without a read where none are.
+        """
         if seq >= self._numbers.committed:
             return []
         found = self._numbers.changes.after(seq, limit)
@@ -132,32 +144,47 @@ class DuckOutbox:
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
-        """See Outbox."""
+        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes.
+
+        See Outbox; the deriver's comes from memory. Raises ValueError for a position that is no number.
+        """
         if follower == DERIVER:
             return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
-        """See Outbox."""
+        """Store the position of a follower or importer under its name, in a transaction of its own.
+
+        See Outbox: replace or add one position, committed when this returns.
+        """
         with self._con.writing() as con:
             put_checkpoint(con, self._numbers, follower, value)
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox."""
+        """Store several positions, by name, in one transaction.
+
+        See Outbox. The deriver's position must not be among them: its value in memory would stay.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM checkpoint WHERE name IN (SELECT unnest(?::VARCHAR[]))", [list(values)])
             columns = [list(values), list(values.values())]
             con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox."""
+        """Return the positions whose names begin with `prefix`, by name.
+
+        See Outbox; values are texts, as they were stored.
+        """
         parameters: list[Any] = [prefix]
         return {
             row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)
         }
 
     def forget_requests(self, now_ms: int) -> int:
-        """See Outbox."""
+        """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many.
+
+        See Outbox: older than an hour at `now_ms`, in a transaction of its own.
+        """
         with self._con.writing() as con:
             return forget_old_requests(con, now_ms)

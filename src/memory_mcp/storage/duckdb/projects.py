@@ -35,14 +35,18 @@ class DuckProjects:
 
     @property
     def names(self) -> Names:
-        """See ProjectStore."""
+        """Every rule in force. Reads nothing while no rule changed.
+
+        See ProjectStore; from memory.
+        """
         return self._names
 
     def reread(self) -> None:
-        """Read the rules again."""
+        """Read the rules again, with where sessions of watched projects began; `changed` is not called."""
         self._names = self._read()
 
     def _read(self) -> Names:
+        """Return the rules in the store, with the folder in which each session of a watched project began."""
         aliases = [
             Alias(*row) for row in self._con.rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
         ]
@@ -53,7 +57,11 @@ class DuckProjects:
         return Names(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events that were stored just now with the names that their projects have now."""
+        """Return events that were stored just now with the names that their projects have now.
+
+        Notes in which folder their sessions began, where a rule asks for it, and which recorded names are new for
+        `news`.
+        """
         names, watched = self._names, self._names.watched()
         for event in events:
             if event.project in watched:
@@ -65,7 +73,10 @@ class DuckProjects:
         return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
-        """See ProjectStore."""
+        """Return the recorded names that came since the last call in this process, sorted; all of them at the first.
+
+        See ProjectStore; without the empty name. The first call reads the names of all events.
+        """
         if self._known is None:
             self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
             self._fresh |= self._known
@@ -73,16 +84,25 @@ class DuckProjects:
         return sorted(fresh - {""})
 
     def recorded(self) -> list[str]:
-        """See ProjectStore."""
+        """Return every name that events were recorded with, sorted.
+
+        See ProjectStore; without the empty name. Reads the names of all events.
+        """
         return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """See ProjectStore."""
+        """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository.
+
+        See ProjectStore; the recorded name, not the one it has now.
+        """
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
         return self._con.row(sql, [project]) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """See ProjectStore."""
+        """Return every stream that has cuts.
+
+        See ProjectStore, in no order; a stream whose cuts name two projects comes once for each.
+        """
         sql = """SELECT e.stream, e.project, e.session_id, s.project
                  FROM (SELECT stream, any_value(project) AS project, any_value(session_id) AS session_id
                        FROM event GROUP BY stream) e
@@ -90,36 +110,57 @@ class DuckProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
 
     def activity(self) -> list[Activity]:
-        """See ProjectStore."""
+        """Return events, sessions, times and agents of each project in the tree, in no order.
+
+        See ProjectStore; read from the cuts at each call.
+        """
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
-        """See ProjectStore."""
+        """Return events, sessions, times and projects of each agent in the tree, in no order.
+
+        See ProjectStore; read from the cuts at each call.
+        """
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """See ProjectStore."""
+        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+
+        See ProjectStore; in one query over the cuts.
+        """
         return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """See ProjectStore."""
+        """Return the years (of the project, of the agent) that have any segment, in order.
+
+        See ProjectStore; read from the cuts at each call.
+        """
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:
-        """See ProjectStore."""
+        """Record another name of a project, in place of what was recorded of `alias.old` before.
+
+        See ProjectStore: in a transaction of its own; then read the rules again and report the change.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
             con.execute("INSERT INTO project_alias VALUES (?, ?, ?, ?)", [alias.old, alias.new, alias.author, alias.at_ms])
         self._follow()
 
     def drop_alias(self, old: str) -> None:
-        """See ProjectStore."""
+        """Remove the rule about the name `old`; does nothing where there is none.
+
+        See ProjectStore; a name without a rule is no error. Then read the rules again and report the change.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [old])
         self._follow()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """See ProjectStore."""
+        """Record that sessions are a project of their own, in one transaction; other rules stay.
+
+        See ProjectStore; rules are only added. Then read the rules again and report the change.
+        """
         with self._con.writing() as con:
             for s in splits:
                 row = [s.project, s.session_id, s.folder, s.new, s.at_ms]
@@ -127,11 +168,15 @@ class DuckProjects:
         self._follow()
 
     def drop_splits(self, new: str) -> None:
-        """See ProjectStore."""
+        """Remove the rules that made `new` a project of its own: its sessions belong again to where they came from.
+
+        See ProjectStore; a name without rules is no error. Then read the rules again and report the change.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM project_split WHERE new = ?", [new])
         self._follow()
 
     def _follow(self) -> None:
+        """Read the rules again and call `changed`."""
         self.reread()
         self._changed()

@@ -53,7 +53,9 @@ class Stored:
 def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stored, settle: Callable[[], None]) -> int:
     """Write `build` in one transaction and call `settle` once it is committed; return the build's number.
 
-    That is the last outbox number of its transaction.
+    That is the last outbox number of its transaction. Old versions of nodes are removed now and then; grips that are
+    stored already stay as they are, but for their segment with `relist`. `settle` is not called when the transaction
+    fails.
     """
     with connection.writing() as con:
         numbers.once_committed(settle)
@@ -77,6 +79,7 @@ def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stor
 
 
 def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: Mapping[int, Segment]) -> None:
+    """Write the cuts of a build, in place of those in `before` (by segment key); a single one that grew is updated."""
     if len(segments) == 1 and (own := segments[0]).key in before:
         grown = [own.project, own.end[0], event_key(own.end[1]), own.events, own.tokens, own.open, own.key]
         con.execute(_GROWN, grown)
@@ -89,6 +92,11 @@ def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: M
 
 
 def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
+    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
+
+    Of nodes of which enough old versions were kept these are removed. Only new nodes are listed under their parents,
+    all with `relist`.
+    """
     nodes = build.nodes
     if not nodes:
         return
@@ -117,7 +125,7 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
 
 
 def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
-    """Write those grips that are not stored; return these."""
+    """Write those grips that are not stored; return these. What `recent` does not know is looked up in the store."""
     told = [(g, recent.known(g)) for g in {g.grip_id: g for g in grips}.values()]
     fresh = {grip_key(g.grip_id)[0]: g for g, known in told if not known}
     unsure = [grip_key(g.grip_id)[0] for g, known in told if known is None]
@@ -131,6 +139,7 @@ def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: Recent
 
 
 def _terms(con: duckdb.DuckDBPyConnection, build: Build) -> None:
+    """Write the term rows and frequencies of a build, after removing those that it resets."""
     if build.reset_terms:
         con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
     if build.reset_frequencies:

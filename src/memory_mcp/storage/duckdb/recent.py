@@ -38,7 +38,7 @@ class Changes:
         self._kept: deque[Change] = deque(maxlen=_CHANGES)
 
     def add(self, changes: Iterable[Change]) -> None:
-        """Take in what a transaction has written."""
+        """Take in what a transaction has written; its numbers follow those kept. The oldest are dropped over 20,000."""
         with self._lock:
             self._kept.extend(changes)
 
@@ -48,7 +48,7 @@ class Changes:
             self._kept.clear()
 
     def after(self, seq: int, limit: int = _CHANGES) -> list[Change] | None:
-        """Return up to `limit` changes whose number is above `seq`; None when some of them are not here."""
+        """Return up to `limit` changes whose number is above `seq`; [] when there are none, None when some are not here."""
         with self._lock:
             kept = self._kept
             if not kept or kept[0].seq > seq + 1:
@@ -80,7 +80,11 @@ class RecentEvents:
         self._tail_chars = 0
 
     def add(self, first_seq: int, events: Sequence[Event]) -> None:
-        """Take in what a transaction has stored, numbered from `first_seq`; transactions may come in any order."""
+        """Take in what a transaction has stored, numbered from `first_seq`; transactions may come in any order.
+
+        Where the numbers do not follow those kept, these are dropped first. Events enter the kept end of their stream
+        if they lie behind its floor. The oldest are dropped over 2,000,000 characters.
+        """
         with self._lock:
             if self._arrived and self._arrived[-1].seq != first_seq - 1:
                 self._forget_arrived()
@@ -105,28 +109,34 @@ class RecentEvents:
             self._tail_chars = 0
 
     def _forget_arrived(self) -> None:
+        """Drop the events by arrival and by id; the ends of streams stay. The caller holds the lock."""
         self._arrived.clear()
         self._by_id.clear()
         self._chars = 0
 
     def _put(self, tail: _Tail, seq: int, event: Event) -> None:
+        """Put an event into a tail in its order, and count its size. The caller holds the lock."""
         insort(tail.events, (event.order, seq, event), key=lambda placed: placed[0])
         tail.ids.add(event.event_id)
         tail.chars += _size(event)
         self._tail_chars += _size(event)
 
     def _trim(self) -> None:
+        """Drop the tails that were used longest ago while all together exceed 4,000,000 characters."""
         while self._tail_chars > _TAILS_CHARS:
             _, tail = self._tails.popitem(last=False)
             self._tail_chars -= tail.chars
 
     def get(self, event_id: EventId) -> Event | None:
-        """Return an event that came lately, None for any other."""
+        """Return one of the last events to arrive, None for any other."""
         with self._lock:
             return self._by_id.get(event_id)
 
     def after(self, seq: int, limit: int) -> list[StoredEvent] | None:
-        """Return up to `limit` events numbered above `seq` in order of arrival; None when some of them are not here."""
+        """Return up to `limit` events numbered above `seq` in order of arrival; None when some of them are not here.
+
+        [] when the last one is not above `seq`.
+        """
         with self._lock:
             if not self._arrived or self._arrived[0].seq > seq + 1:
                 return None
@@ -134,7 +144,10 @@ class RecentEvents:
             return list(islice(self._arrived, first, first + limit))
 
     def inside(self, segment: Segment, last_seq: int | None) -> list[Event] | None:
-        """Return the events of a segment in order, those numbered up to `last_seq`; None when they are not all here."""
+        """Return the events of a segment in order, those numbered up to `last_seq`; None when they are not all here.
+
+        With `last_seq` None all of them. The stream counts as used last.
+        """
         with self._lock:
             tail = self._tails.get(segment.stream)
             if tail is None or segment.start < tail.floor:
@@ -147,8 +160,8 @@ class RecentEvents:
     def keep(self, stream: int, floor: Position, events: Iterable[StoredEvent], seen: int) -> None:
         """Keep the end of a stream: every event of it from `floor` on, as read when `seen` was the number of the last event.
 
-        Events that arrived since are added from those kept by arrival; where some of them are not here, nothing is
-        kept.
+        It replaces the end that was kept. Events that arrived since are added from those kept by arrival; where some
+        of them are not here, nothing is changed. The ends that were used longest ago are dropped over the bound.
         """
         with self._lock:
             if self._arrived and self._arrived[-1].seq > seen and self._arrived[0].seq > seen + 1:
@@ -181,18 +194,21 @@ class RecentGrips:
             return None if found is None else sorted(found.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
     def get(self, grip_id: GripId) -> Grip | None:
-        """Return a grip that is kept, None for any other."""
+        """Return a grip of an event whose grips are kept, None for any other."""
         with self._lock:
             return self._by_id.get(grip_id)
 
     def known(self, grip: Grip) -> bool | None:
-        """Return whether a grip is stored; None when that is not known."""
+        """Return whether a grip is stored; None when that is not known, as the grips of its first event are not kept."""
         with self._lock:
             found = self._of.get(grip.event_id_start)
             return None if found is None else grip.grip_id in found
 
     def keep(self, grips: Mapping[EventId, Sequence[Grip]], seen: int) -> None:
-        """Keep all grips of some events, as read when `writes` was `seen`; nothing if there was a write since."""
+        """Keep all grips of some events, as read when `writes` was `seen`; nothing if there was a write since.
+
+        Events whose grips were kept longest ago are dropped over 4096.
+        """
         with self._lock:
             if seen != self.writes:
                 return
@@ -206,7 +222,7 @@ class RecentGrips:
                     self._by_id.pop(grip_id, None)
 
     def add(self, grips: Iterable[Grip]) -> None:
-        """Take in what a transaction has stored."""
+        """Take in grips that a transaction has stored; only events whose grips are kept get them. Counts as a write."""
         with self._lock:
             self.writes += 1
             for grip in grips:
@@ -216,7 +232,7 @@ class RecentGrips:
                         self._by_id[grip.grip_id] = grip
 
     def forget(self) -> None:
-        """Keep nothing, after a transaction failed."""
+        """Keep nothing, after a transaction failed; counts as a write."""
         with self._lock:
             self.writes += 1
             self._of.clear()
@@ -224,4 +240,5 @@ class RecentGrips:
 
 
 def _size(event: Event) -> int:
+    """Return what an event counts for: the characters of its text and 600 more."""
     return len(event.text) + _EACH

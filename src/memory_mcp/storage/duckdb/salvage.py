@@ -52,13 +52,16 @@ class Salvaged:
 
 
 def note(directory: Path) -> None:
-    """Have the next start look for damage."""
+    """Write `salvage.json`, so that the next start looks for damage; a file that is there stays."""
     if not damage_met(directory):
         _say(directory, {"place": ""})
 
 
 def look_at_log(file: Path, now_ms: int) -> Salvaged:
-    """Mend or cut the log before DuckDB reads it: DuckDB leaves out silently what it cannot read."""
+    """Mend or cut the log before DuckDB reads it: DuckDB leaves out silently what it cannot read.
+
+    Does nothing without a log, with an empty one, or where its header and lengths are right; see `_mend_log`.
+    """
     path = log_of(file)
     if not path.exists() or not file.exists():
         return Salvaged()
@@ -68,7 +71,12 @@ def look_at_log(file: Path, now_ms: int) -> Salvaged:
 
 
 def salvage(file: Path, now_ms: int) -> Salvaged:
-    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file has to be closed."""
+    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file has to be closed.
+
+    A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut, then single bytes of
+    blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its place.
+    `salvage.json` is removed where nothing is left to be stored.
+    """
     if begun := _begun(file.parent):
         return Salvaged(begun, 0, unfinished=True)
     done = look_at_log(file, now_ms)
@@ -87,12 +95,15 @@ def salvage(file: Path, now_ms: int) -> Salvaged:
 
 
 def finish(directory: Path) -> None:
-    """Note that everything that could be saved is stored."""
+    """Remove `salvage.json`: everything that could be saved is stored."""
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
 def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Yield what is to be stored anew, by table and in the order of arrival; some of it may be stored already."""
+    """Yield what is to be stored anew as (table, events or rows), in the order of arrival; some of it may be stored already.
+
+    Nothing without a salvage under way.
+    """
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
             for events in events_of(file):
@@ -102,7 +113,7 @@ def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
 
 
 def _begun(directory: Path) -> str:
-    """Return where a salvage that is under way put what was damaged; "" where none is."""
+    """Return the folder, relative to the data directory, of a salvage that is under way; "" where none is, or it names none."""
     try:
         place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -111,7 +122,12 @@ def _begun(directory: Path) -> str:
 
 
 def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
-    """Mend or cut the damaged log of a database file, whose header should be `expected`; a copy is set aside first."""
+    """Mend or cut the damaged log of a database file, whose header should be `expected`; a copy is set aside first.
+
+    A log that is empty but for a header, or of another file or an earlier round, is left alone: an empty result.
+    Where an entry cannot be mended, the log is cut at the end of the last whole transaction, and rows behind it are
+    set aside for `left`.
+    """
     path, fixed, mended = log_of(file), bytearray(content), 0
     start = len(expected)
     wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
@@ -147,7 +163,10 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
-    """Return how many blocks were mended, and how many could not be. A copy of each is set aside first."""
+    """Mend one damaged byte in each block where it is certain; return how many blocks were mended, and how many not.
+
+    A copy of each damaged block is set aside first, and each mended byte synced.
+    """
     mended = left = 0
     for block in list(blocks.damaged(file)):
         with file.open("rb+") as opened:
@@ -166,7 +185,7 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
 
 
 def _opens(file: Path) -> bool:
-    """Return whether DuckDB can open the file and it is as long as it says."""
+    """Return whether DuckDB can open the file, with a table of events, and it is as long as it says."""
     try:
         with duckdb.connect(str(file), True, copy_config()) as con:
             con.execute("SELECT count(*) FROM event").fetchall()
@@ -178,7 +197,11 @@ def _opens(file: Path) -> bool:
 
 
 def _begin_anew(file: Path, now_ms: int) -> None:
-    """Set the file and its log aside, and put a fresh one in its place with what is not derived, but without events."""
+    """Set the file and its log aside, and put a fresh one in its place with what is not derived, but without events.
+
+    Notes in `salvage.json` the folder and how many rows of which tables could not be read; events are stored by the
+    caller.
+    """
     place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
     for path in (file, log_of(file)):
         if path.exists() and not (place / path.name).exists():
@@ -208,7 +231,7 @@ def _begin_anew(file: Path, now_ms: int) -> None:
 
 
 def _place(directory: Path, now_ms: int) -> Path:
-    """Return the folder of this salvage, made when it is missing."""
+    """Return the folder of this salvage, named by its time, and made when it is missing."""
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place = directory / FOLDER / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -221,14 +244,14 @@ def _relative(place: Path) -> str:
 
 
 def _say(directory: Path, what: dict[str, Any]) -> None:
-    """Write into `salvage.json` what is under way."""
+    """Write into `salvage.json` what is under way, in place of what it said."""
     machine.put(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 
 def store_what_is_left(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
-    """Store whatever could be saved and is not stored yet; return how much else was lost, by what.
+    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much else was lost, by what.
 
     `append` stores events, `add` the rows of a table that it is given with.
     """

@@ -60,7 +60,10 @@ class DamagedReader:
         self.unreadable = False
 
     def rows(self, sql: str) -> list[Row] | None:
-        """Return all rows of a query; None where it cannot be answered."""
+        """Return all rows of a query; None where it cannot be answered, which is counted and may have ended the child.
+
+        The child process is started when it is needed.
+        """
         if self.unreadable:
             return None
         try:
@@ -75,14 +78,17 @@ class DamagedReader:
         return found
 
     def end(self) -> None:
-        """End the child process."""
+        """End the child process, if there is one; the next query starts another."""
         if self._child is not None:
             self._child.end()
             self._child = None
 
 
 def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
-    """Yield the tables that are kept, each with the rows that can be read and the number of those that cannot."""
+    """Yield each kept table that has rows: its name, the rows that can be read, and the number of those that cannot.
+
+    The schema version is left out of meta.
+    """
     with _reading(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
@@ -93,7 +99,10 @@ def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
 
 
 def events_of(file: Path) -> Iterator[list[Event]]:
-    """Yield the events of a file in the order of arrival; values in damaged blocks are checked by hashes or left empty."""
+    """Yield the events of a file in the order of arrival, up to 2048 at a time; too uncertain ones are left out.
+
+    Values in damaged blocks are checked by hashes or left empty; see `doubtful.event_from`.
+    """
     doubts: list[Doubt] = []
     with suppress(OSError, ValueError, TypeError):
         doubts = [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
@@ -109,13 +118,19 @@ def events_of(file: Path) -> Iterator[list[Event]]:
 
 
 def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield rows of events by column, with None for what cannot be read: `size` of them from rowid `start` on."""
+    """Yield rows of events by column: `size` of them from rowid `start` on, in order.
+
+    A value that cannot be read is None. `doubtful` are the columns suspected of it. Rows whose text cannot be read
+    are left out and logged.
+    """
 
     def ask(columns: Sequence[str], first: int, count: int) -> list[Row] | None:
+        """Return these columns of `count` rows from rowid `first` on; None where they cannot be read."""
         named = ", ".join(columns)
         return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
 
     def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield rows of a stretch by column: without the columns of `suspects` that cannot be read at all, else in halves."""
         rows = ask(columns, first, count)
         if rows is not None:
             nothing = dict.fromkeys(COLUMNS)
@@ -143,7 +158,10 @@ def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[s
 
 @contextmanager
 def _reading(file: Path) -> Iterator[DamagedReader]:
-    """Yield a reader of a file that was set aside, with its log where that can be replayed."""
+    """Yield a reader of a file that was set aside, with its log where that can be replayed, and end it after the block.
+
+    A log that keeps the file from opening is renamed. Where it still cannot be opened, the reader answers nothing.
+    """
     reader = DamagedReader(file)
     try:
         rest = log_of(file)
@@ -167,7 +185,11 @@ class Doubt:
 
 
 def accept(file: Path) -> None:
-    """Have damaged blocks of a copy that hold events read all the same, and write down which values are doubtful."""
+    """Have damaged blocks of a copy that hold events read all the same, and write down which values are doubtful.
+
+    Blocks that hold other tables get a checksum that does not fit again. Done once: nothing where the note beside the
+    copy exists.
+    """
     notes = file.with_name(file.name + _DOUBTS)
     if notes.exists():
         return
@@ -187,7 +209,7 @@ def accept(file: Path) -> None:
 
 
 def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]:
-    """Return which rows of which columns lie in the blocks numbered `wrong`, or behind the `whole` blocks that the file has.
+    """Return which rows of which columns of events lie in blocks numbered `wrong`, or behind the file's `whole` blocks.
 
     All rows of all columns, where the blocks that say this are among them.
     """
@@ -209,7 +231,10 @@ def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]
 
 
 def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> Iterator[list[Row]]:
-    """Yield the rows of a table in the order of the file, but for stretches that cannot be read."""
+    """Yield the rows of a table in the order of the file, 2048 or fewer at a time, but for those that cannot be read.
+
+    A stretch that fails is halved down to 32 rows, which are then given up and logged.
+    """
     ((last,),) = reader.rows(f"SELECT coalesce(max(rowid), -1) FROM {table}") or [(-1,)]
     waiting = [(start, _STRETCH) for start in reversed(range(0, last + 1, _STRETCH))]
     while waiting:
@@ -224,7 +249,10 @@ def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> It
 
 
 def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Yield events and rows of log entries, each with the name of its table, replayed on an empty file of today's tables."""
+    """Yield events and rows of log entries, each with the name of its table, replayed on an empty file of today's tables.
+
+    What cannot be replayed is logged and left out. The scratch file beside `part` is removed.
+    """
     content = part.read_bytes()
     if not content:
         return
@@ -249,5 +277,6 @@ def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
 
 
 def _clear(scratch: Path) -> None:
+    """Remove a scratch database with its log; missing ones are no error."""
     for path in (scratch, log_of(scratch)):
         path.unlink(missing_ok=True)

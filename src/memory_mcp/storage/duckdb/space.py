@@ -21,7 +21,7 @@ def says_full(text: str) -> bool:
 
 
 def disk_full(path: Path | None) -> DiskFull:
-    """Return the error for a full disk, with how much is free and how much is needed."""
+    """Return the error for a full disk, with how much is free and how much is needed; for None without numbers."""
     if path is None:
         return DiskFull("there is no room to write", DiskFull.HINT)
     free, needed = _free(path), _needed(path)
@@ -38,7 +38,7 @@ class Space:
         self.lacking = False
 
     def require(self) -> None:
-        """Raise DiskFull when there was no room at the last write and there is none now."""
+        """Raise DiskFull when there was no room at the last write and there is none now; else take back `lacking`."""
         if self.lacking and self._path is not None:
             if not _fits(self._path):
                 raise disk_full(self._path)
@@ -46,14 +46,14 @@ class Space:
 
 
 def _needed(path: Path) -> int:
-    """Return how many bytes have to be free before writing begins again."""
+    """Return how many bytes have to be free before writing begins again: the size of the log and 4 MiB."""
     return _size(log_of(path)) + _RESERVE
 
 
 def _fits(path: Path) -> bool:
-    """Return whether there is room, by taking it and giving it back.
+    """Return whether there is room for the needed bytes, by taking it in a probe file beside the file and giving it back.
 
-    The number of free blocks does not show quotas and limits on a file's size.
+    The number of free blocks does not show quotas and limits on a file's size; it decides where room cannot be taken.
     """
     probe = path.with_name(path.name + ".probe")
     needed, behind = _needed(path), max(_size(path), _size(log_of(path)))
@@ -74,6 +74,7 @@ def _fits(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
+    """Return the size of a file in bytes; 0 where it cannot be read."""
     try:
         return path.stat().st_size
     except OSError:
@@ -81,6 +82,7 @@ def _size(path: Path) -> int:
 
 
 def _free(path: Path) -> int:
+    """Return the free bytes of the disk that holds a file; 0 where that cannot be told."""
     try:
         return shutil.disk_usage(path.parent).free
     except OSError:
@@ -88,4 +90,5 @@ def _free(path: Path) -> int:
 
 
 def _mb(size: int) -> str:
+    """Return a number of bytes as text, in MB (10^6) with one decimal."""
     return f"{size / 1_000_000:.1f} MB"

@@ -38,7 +38,8 @@ class Spans:
     def of(self, span: tuple[str, str, str | None], read: Callable[[], list[Segment]]) -> list[Segment]:
         """Return the segments of a span in a list of its own, from memory or from `read`.
 
-        A span is its first day, the day after its last, and the project, None for all.
+        A span is its first day, the day after its last ("" for both: all days), and the project, None for all. What
+        was read is kept, for up to 64 spans, unless there was a write meanwhile.
         """
         with self._lock:
             before = self._writes
@@ -54,7 +55,7 @@ class Spans:
         return list(found)
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """Take in the cuts that a build has written."""
+        """Put the cuts that a build has written into the kept spans to which they belong, in place of their earlier form."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
@@ -81,7 +82,10 @@ class Streams:
         self._lock = threading.Lock()
 
     def of(self, streams: Sequence[int]) -> dict[int, list[Segment]]:
-        """Return the cuts of each stream, in lists of their own."""
+        """Return the cuts of each stream, in lists of their own; streams that are not kept are read together.
+
+        What was read is kept, for up to 128 streams, unless there was a write meanwhile or more were read at once.
+        """
         with self._lock:
             before = self._writes
             found = {stream: list(self._kept[stream]) for stream in streams if stream in self._kept}
@@ -108,7 +112,7 @@ class Streams:
             return {key: self._by_key[key] for key in keys if key in self._by_key}
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """Take in the cuts that a build has written."""
+        """Put the cuts that a build has written into those kept streams to which they belong."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
@@ -149,7 +153,11 @@ class ByNode(Generic[V]):
         self._lock = threading.Lock()
 
     def of(self, keys: Sequence[int]) -> list[V]:
-        """Return the values of those of the keys that are nodes, in their order."""
+        """Return the values of those of the keys that are nodes, in their order; keys that are not kept are read together.
+
+        What was read is kept unless there was a write meanwhile or it is more than `at_once`; if it does not fit, all
+        else is dropped.
+        """
         with self._lock:
             before = self._writes
             found = {key: self._kept[key] for key in keys if key in self._kept}
@@ -167,7 +175,10 @@ class ByNode(Generic[V]):
         return [value for key in keys if (value := found[key]) is not None]
 
     def put(self, values: Mapping[int, V]) -> None:
-        """Take in the values that a build has written."""
+        """Take in the values that a build has written; more than `at_once` only drop what was kept of their nodes.
+
+        If they do not fit, all else is dropped.
+        """
         with self._lock:
             self._writes += 1
             if len(self._kept) + len(values) > self._most:

@@ -65,9 +65,10 @@ def open_storage(
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 
-    `timezone` is used only when the store is made (default: the system's zone). `lock` is the directory's when the
-    caller holds it already; it is released when the store is closed. Raises StorageLocked when another process holds
-    it, SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
+    An older schema is brought up to date, and what is whole of a damaged store is saved first. `timezone` is that of
+    a new store (default: the system's). `lock` is the directory's when the caller holds it already; closing the store
+    releases it. Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it,
+    StorageError when it cannot be read.
     """
     given = lock is not None
     if directory is not None and lock is None:
@@ -87,8 +88,8 @@ def open_storage(
 def look_at(directory: Path) -> "DuckStorage":
     """Open the store of a data directory only for reading: no file of it changes, also not when it is closed.
 
-    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, StorageError when
-    it cannot be read or is of an older schema.
+    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, SchemaTooOld for
+    an older schema, StorageError when it cannot be read.
     """
     lock = LookingLock(directory)
     try:
@@ -99,7 +100,7 @@ def look_at(directory: Path) -> "DuckStorage":
 
 
 class DuckStorage:
-    """See Storage."""
+    """See Storage. Made from the data directory (None: in memory) and its lock, which `close` releases."""
 
     def __init__(
         self, directory: Path | None, lock: DirectoryLock | LookingLock | None, timezone: str, clock: Clock, looking: bool = False
@@ -143,7 +144,11 @@ class DuckStorage:
             raise
 
     def _connected(self, clock: Clock) -> tuple[Connection, Salvaged]:
-        """Return a connection to the file, after what is whole was saved where it is damaged, and what was done for that."""
+        """Return a connection to the file, and what was done about damage before.
+
+        The log of every file is looked at; the file itself where damage was met, now or before. A store that is only
+        read is opened as it is.
+        """
         if self._path is None or self._looking:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
         directory = self._path.parent
@@ -171,7 +176,7 @@ class DuckStorage:
             self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
-        """Add rows to a table that only grows, but for those that are in it."""
+        """Add rows to a table that only grows, but for those that are in it (pins: by target), in one transaction."""
         with self._con.writing() as con:
             for row in rows:
                 columns = [name for name, *_ in con.execute(f"SELECT * FROM {table} LIMIT 0").description]
@@ -181,7 +186,11 @@ class DuckStorage:
                 con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
     def _bring_up(self, timezone: str) -> None:
-        """Create the tables of a new file, or bring those of an older one up to date. Raises SchemaTooNew or SchemaTooOld."""
+        """Create the tables of a new file, or bring those of an older one up to date, after a copy of the file was made.
+
+        Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not
+        exist. A file begun anew after damage keeps the store id of the mark beside it.
+        """
         with self._con.reading() as cursor:
             have = migrations.version_of(cursor)
         migrations.refuse_newer(have)
@@ -205,22 +214,23 @@ class DuckStorage:
                 migrations.migrate(con, have)
 
     def _meta(self, name: str) -> str:
+        """Return a value of the table meta; "" where there is none."""
         row = self._con.row("SELECT value FROM meta WHERE name = ?", [name])
         return str(row[0]) if row else ""
 
     @property
     def timezone(self) -> str:
-        """See Storage."""
+        """The IANA name of the zone in which the store's days are counted; see Storage."""
         return self._meta("timezone") or "UTC"
 
     def set_timezone(self, name: str) -> None:
-        """See Storage."""
+        """Change the zone in which the caller then counts days anew. Raises InvalidQuery for a zone that does not exist."""
         Calendar(name).day_of(0)
         with self._con.writing() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. Rows are counted again only after a commit."""
+        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0; see Storage."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
@@ -234,25 +244,29 @@ class DuckStorage:
         return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
 
     def _size(self) -> int:
+        """Return the bytes of file and log; 0 in memory."""
         if self._path is None:
             return 0
         files = (self._path, log_of(self._path))
         return sum(f.stat().st_size for f in files if f.exists())
 
     def latest(self) -> dict[str, int]:
-        """See Storage."""
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
         return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """See Storage."""
+        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded; see Storage."""
         self._con.interrupt(thread)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
-        """See Storage; no other process has the file open."""
+        """Yield False at once: no other process has the file open; threads do not exclude each other; see Storage.
+
+        Neither waits nor raises Busy.
+        """
         return nullcontext(False)
 
     def reread(self) -> None:
-        """See Storage."""
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is stored; see Storage."""
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
@@ -263,11 +277,11 @@ class DuckStorage:
             self._quoted.forget()
 
     def checkpoint(self) -> None:
-        """See Storage."""
+        """Write what the log holds into the file, so that opening it after a crash has little to replay; see Storage."""
         self._con.run("CHECKPOINT")
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """See Storage."""
+        """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it; see Storage."""
         findings = Findings(after)
         findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
         with self._con.still():
@@ -286,18 +300,18 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """See Storage."""
+        """Return how many bytes of the files hold nothing, and would be gone after `compact`; see Storage."""
         return self._con.dead_bytes()
 
     def save_anew(self) -> bool:
-        """See Storage."""
+        """Write the file again if somebody deleted it while it is open; return whether that was so; see Storage."""
         gone = self._path is not None and not self._path.exists()
         if gone:
             self.compact()
         return gone
 
     def compact(self) -> tuple[int, int]:
-        """See Storage. The old file stays beside the new one until the new one is in place."""
+        """Rewrite the files without dead space while reads go on and writes wait; return the size before and after, in bytes."""
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:
@@ -318,19 +332,21 @@ class DuckStorage:
         return before, self._size()
 
     def _read_mark(self, last_seq: int | None) -> Mark:
+        """Return the mark of the store's events up to a number of arrival; of all for None."""
         where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
         return self._mark_of(self._con.rows(_MARKED.format(where=where), parameters))
 
     def _mark_of(self, rows: Sequence[Row]) -> Mark:
+        """Return the mark of this store from rows of `_MARKED`, one for each source."""
         return mark_of(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
     @property
     def loss(self) -> Loss | None:
-        """See Storage."""
+        """Acknowledged events that are missing, until a person acknowledges that; None where nothing is missing; see Storage."""
         return self._mark.loss
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """See Storage."""
+        """Note that what the store holds now is what was acknowledged, after events were removed on purpose; see Storage."""
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
@@ -344,7 +360,11 @@ class DuckStorage:
         return self._con
 
     def close(self) -> None:
-        """See Storage."""
+        """Write a checkpoint and release the lock; closing a second time does nothing.
+
+        See Storage; the mark is written with a sync. A full disk or damage met meanwhile is only logged. A store that
+        is only read is closed without a checkpoint. Readers are waited for up to a second.
+        """
         if self._closed:
             return
         self._closed = True
@@ -364,9 +384,9 @@ class DuckStorage:
 
 
 def _zone_here() -> str:
-    """Return the system's zone.
+    """Return the system's zone: TZ where it names one, else the system's setting, else UTC.
 
-    Raises InvalidQuery when TZ names one that does not exist, since days would silently be another zone's.
+    Raises InvalidQuery when TZ names a zone that does not exist, since days would silently be another zone's.
     """
     named = os.environ.get("TZ", "").removeprefix(":")
     if named and not named.startswith("/"):

@@ -25,7 +25,10 @@ class DuckSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """See SupersededStore."""
+        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts.
+
+        See SupersededStore: add one row, in a transaction of its own; what is kept in memory is dropped.
+        """
         one = superseded
         with self._con.writing() as con:
             row = [one.old, one.new, one.at_ms, one.reason, one.author]
@@ -33,15 +36,20 @@ class DuckSuperseded(Standing):
         self.reread()
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """See SupersededStore."""
+        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
+
+        See SupersededStore: current segments' statements that have a quotation, with the first of theirs.
+        """
         rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
         return [Stated(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows]
 
     def _version(self) -> int:
+        """Return 0 always: only this process writes, and it drops what is kept by itself."""
         # Only this process writes: it drops what is kept by itself.
         return 0
 
     def _read(self) -> Known:
+        """Return the last recorded replacement of each statement, by the id of the older one."""
         sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
         found = (Superseded(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
         return {one.old: one for one in found}

@@ -16,7 +16,10 @@ class DuckTerms:
         self._con = con
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """See TocStore."""
+        """Return the stored term rows of each node: little-endian uint32, each row sorted; the node's set is their union.
+
+        See TocStore; nodes without rows are left out.
+        """
         by_key = {node_key(i): i for i in ids}
         if not by_key:
             return {}
@@ -27,18 +30,27 @@ class DuckTerms:
         return found
 
     def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """See TocStore."""
+        """Return the stored term rows (sorted little-endian uint32) of all a project's segments in a span of days.
+
+        See TocStore; rows in no order, `after_day` not included.
+        """
         sql = """SELECT t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key
                  WHERE s.project = ? AND s.day >= ? AND s.day < ?"""
         return [bytes(row[0]) for row in self._con.rows(sql, [project, first_day, after_day])]
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """See TocStore."""
+        """Return the rows of the root's document frequencies: project, term hashes (uint32), counts (int32), little-endian.
+
+        See TocStore; a project may have several rows, whose counts are to be added.
+        """
         rows = self._con.rows("SELECT project, hashes, counts FROM frequency")
         return [(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
-        """See TocStore."""
+        """Join the term rows of each node and project that has more than `more_than`; return how many had.
+
+        See TocStore: in one transaction. A row that is large against all others of its node stays as it is.
+        """
         many = "SELECT key FROM term_delta GROUP BY key HAVING count(*) > ?"
         with self._con.writing() as con:
             rows = con.execute(f"SELECT rowid, key, hashes FROM term_delta WHERE key IN ({many})", [more_than]).fetchall()
@@ -51,6 +63,7 @@ class DuckTerms:
             return len(joined) + self._fold_frequencies(con, more_than)
 
     def _fold_frequencies(self, con: duckdb.DuckDBPyConnection, more_than: int) -> int:
+        """Join the frequency rows of projects that have more than `more_than`; return how many projects had."""
         many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
         sql = f"SELECT rowid, project, hashes, counts FROM frequency WHERE project IN ({many})"
         folded = list(folded_counts(con.execute(sql, [more_than]).fetchall(), more_than))
@@ -61,7 +74,10 @@ class DuckTerms:
 
 
 def without_sets(con: duckdb.DuckDBPyConnection, segments: Sequence[int]) -> None:
-    """Subtract the term sets of segments (keys) from the frequencies of their projects; terms that no other has go."""
+    """Subtract the term sets of segments (keys) from the frequencies of their projects, inside the caller's transaction.
+
+    Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be there still.
+    """
     keys = "(SELECT unnest(?::BIGINT[]))"
     sql = f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key WHERE t.key IN {keys}"""
     for project, sets in sets_by_project(con.execute(sql, [segments]).fetchall()).items():

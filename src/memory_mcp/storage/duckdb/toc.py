@@ -47,16 +47,20 @@ class DuckToc(DuckTerms):
         self._grips = grips
 
     def version(self) -> int:
-        """See TocStore."""
+        """Return the number of the last change; what was read under one number may be kept until the next. Reads nothing."""
         return self._numbers.committed
 
     def publish(self, build: Build) -> int:
-        """See TocStore."""
+        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
+
+        See TocStore; what is kept in memory is brought up to date at the commit, and dropped when it fails.
+        """
         touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
         named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.counted))))
         before = self.segments(s.key for s in build.segments)
 
         def settle() -> None:
+            """Bring what is kept in memory up to date; if a segment changed its project, drop all cuts."""
             self._stamps.forget([*touched, *named])
             self._heads.forget(named)
             self._keep(build)
@@ -75,7 +79,7 @@ class DuckToc(DuckTerms):
             raise
 
     def _keep(self, build: Build) -> None:
-        """Keep nodes as they will be read from now on."""
+        """Keep the nodes of a build, also those only counted, as they will be read from now on; pins are added when read."""
         built = self._numbers.last_change
         fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in build.nodes}
         counted = {node_key(n.node_id): n for n in build.counted}
@@ -94,15 +98,17 @@ class DuckToc(DuckTerms):
         self._whole.forget(keys)
 
     def _forget_cuts(self) -> None:
+        """Drop the kept spans, streams and sums of days."""
         self._spans.forget()
         self._streams.forget()
         self._days.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """See TocStore."""
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts; see TocStore."""
         return self._streams.of(list(dict.fromkeys(streams)))
 
     def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
+        """Return all cuts of each stream by start, from the file; [] for a stream without cuts."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE stream IN (SELECT unnest(?::BIGINT[]))
                   ORDER BY stream, start_ts, start_id"""
         found: dict[int, list[Segment]] = {stream: [] for stream in streams}
@@ -111,17 +117,18 @@ class DuckToc(DuckTerms):
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """See TocStore."""
+        """Yield every cut, by stream and start; see TocStore."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
+        """Return the sums of every day that has cuts, from the file."""
         sql = """SELECT day, sum(events)::BIGINT, count(*), sum(tokens)::BIGINT, list(DISTINCT session_id), list(DISTINCT agent),
                  list(DISTINCT project) FROM segment_cut GROUP BY day"""
         rows = self._con.rows(sql)
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """See TocStore."""
+        """Return those cuts that exist, by segment key; see TocStore."""
         wanted = list(keys)
         found = self._streams.named(wanted)
         if missing := [key for key in wanted if key not in found]:
@@ -130,7 +137,11 @@ class DuckToc(DuckTerms):
         return found
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """See TocStore."""
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start.
+
+        See TocStore; by start. Segments that only touch the window's end are not among them. Without window and agent
+        they are kept in memory for each project.
+        """
         where, parameters = ["true"], list[Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
@@ -142,12 +153,16 @@ class DuckToc(DuckTerms):
         sql = f"SELECT {SEGMENT} FROM segment_cut WHERE {' AND '.join(where)} ORDER BY start_ts, start_id"
 
         def read() -> list[Segment]:
+            """Return the cuts that meet the conditions, from the file."""
             return [segment_of(row) for row in self._con.rows(sql, parameters)]
 
         return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """See TocStore."""
+        """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
+
+        See TocStore; a circle of former ids ends with None.
+        """
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
@@ -159,23 +174,28 @@ class DuckToc(DuckTerms):
         return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore."""
+        """Return the latest versions of those nodes that exist, by id.
+
+        See TocStore: with bullets and pins, from memory where they are kept; in no order.
+        """
         found = self._whole.of(list({node_key(i) for i in ids}))
         pins = self.pins() if found else frozenset()
         return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore."""
+        """Return the same as `nodes` without bullets and pins (empty, False): enough to name a node, at a third of the cost."""
         return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
 
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
+        """Return the current nodes without bullets by key, from the file; missing ones are left out."""
         return {row[0]: node_of(row, (), False) for row in self._rows(list(keys))}
 
     def _rows(self, keys: list[int]) -> list[Row]:
+        """Return the `NODE` columns of the current versions of these nodes (keys), in no order."""
         return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def _read_whole(self, wanted: Sequence[int]) -> dict[int, TocNode]:
-        """Return whole nodes by key, none of them marked as pinned."""
+        """Return the current nodes with their bullets by key, from the file, none marked as pinned; missing ones are left out."""
         keys = list(wanted)
         rows = self._rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
@@ -189,19 +209,23 @@ class DuckToc(DuckTerms):
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def refined(self) -> list[NodeId]:
-        """See TocStore."""
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model; see TocStore."""
         return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
 
     def authors(self) -> dict[NodeId, str]:
-        """See TocStore."""
+        """Return who wrote each current node that the summarizer has not written: an agent, or a language model; see TocStore."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """See TocStore."""
+        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number.
+
+        See TocStore; nodes that do not exist are left out. From memory where they are kept.
+        """
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
+        """Return id, build, number of term rows and highest rowid of these by key, from the file; (id, (build, rows, last))."""
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
@@ -209,12 +233,16 @@ class DuckToc(DuckTerms):
         return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """See TocStore."""
+        """Return the ids of a node's children in order of time; for the root, those of the years; see TocStore."""
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """See TocStore."""
+        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it.
+
+        See TocStore; the window's end is not included, and at equal times the order is by id. `project` is looked for
+        in the node's projects, at every level.
+        """
         where, parameters = ["current", "level = ?"], [level.value]
         if window:
             where.append("start_ms >= ? AND start_ms < ?")
@@ -226,7 +254,10 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """See TocStore."""
+        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`.
+
+        See TocStore; without a project from sums kept in memory. All 0 where there is no segment.
+        """
         if project is None:
             return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
@@ -235,32 +266,32 @@ class DuckToc(DuckTerms):
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """See TocStore."""
+        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals."""
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """See TocStore."""
+        """Return every day that has segments (of the project), with their number, in order; see TocStore."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
         return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """See TocStore."""
+        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order."""
         return self._days.between(first_day, after_day, project)
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """See TocStore."""
+        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
         parameters = [first_day, after_day, project, project]
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def freshness(self) -> Freshness:
-        """See TocStore."""
+        """Return the highest build of each day's segments, and the build of each period's node; see TocStore."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
@@ -269,7 +300,10 @@ class DuckToc(DuckTerms):
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """See TocStore."""
+        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
+
+        See TocStore; a pin that is set again has the new author and time. A transaction of its own.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM pin WHERE target = ?", [target])
             if on:
@@ -277,18 +311,22 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def pins(self) -> frozenset[str]:
-        """See TocStore."""
+        """Return every node and grip id that is pinned; see TocStore."""
         if self._pins is None:
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
         return self._pins
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """See TocStore."""
+        """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
+
+        See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too.
+        """
         with self._con.writing() as con:
             self._drop_nodes(con, list(dict.fromkeys(ids)))
         self._forget()
 
     def _drop_nodes(self, con: duckdb.DuckDBPyConnection, ids: Sequence[NodeId]) -> None:
+        """Remove nodes with bullets, terms and places under their parents, and note each, in the caller's transaction."""
         keys = list({node_key(i) for i in ids})
         add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in ids])
         for table in ("node", "bullet", "bullet_grip", "term_delta"):
@@ -296,7 +334,10 @@ class DuckToc(DuckTerms):
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """See TocStore."""
+        """Store cuts under their keys, and remove those whose nodes `leads` names.
+
+        See TocStore, in one transaction; everything kept in memory is dropped.
+        """
         gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
         with self._con.writing() as con:
             con.execute("DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*gone, *(c.key for c in cuts)]])
@@ -315,14 +356,20 @@ class DuckToc(DuckTerms):
         self.reread()
 
     def fold_terms(self, more_than: int) -> int:
-        """See TocStore."""
+        """Join the term rows of each node and project that has more than `more_than`; return how many had.
+
+        See TocStore; the kept stamps are dropped where anything was joined.
+        """
         folded = super().fold_terms(more_than)
         if folded:
             self._stamps.forget()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
+        """File segments under other days (by segment key), after a change of zone, noting each.
+
+        See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node.
+        """
         with self._con.writing() as con:
             moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
@@ -341,7 +388,7 @@ class DuckToc(DuckTerms):
         self._forget_cuts()
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """See TocStore."""
+        """Yield the latest version of every node with bullets and pins, for checks and rebuilds; see TocStore."""
         rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):

@@ -17,11 +17,17 @@ class DuckTopics:
         self._con = con
 
     def all(self) -> list[KnownTopic]:
-        """See TopicStore."""
+        """Return every topic that was ever found, in the order of their ids.
+
+        See TopicStore; also topics that are over or merged into others.
+        """
         return [topic_of(row) for row in self._con.rows(f"SELECT {TOPIC} FROM topic ORDER BY topic_id")]
 
     def replace(self, topics: Sequence[KnownTopic]) -> None:
-        """See TopicStore."""
+        """Replace everything that is known of topics, in one transaction; labels stay.
+
+        See TopicStore; without topics all are removed.
+        """
         columns = topic_columns(topics)
         with self._con.writing() as con:
             con.execute("DELETE FROM topic")
@@ -29,7 +35,10 @@ class DuckTopics:
                 insert(con, "topic", _TYPES, columns)
 
     def label(self, given: TopicLabel) -> None:
-        """See TopicStore."""
+        """Give a topic a label for one project or for all, in place of the one before; an empty label removes it.
+
+        See TopicStore, in a transaction of its own; the topic need not exist.
+        """
         with self._con.writing() as con:
             con.execute(
                 "DELETE FROM topic_label WHERE topic_id = ? AND project IS NOT DISTINCT FROM ?", [given.topic_id, given.project]
@@ -39,6 +48,9 @@ class DuckTopics:
                 con.execute("INSERT INTO topic_label VALUES (?, ?, ?, ?, ?)", row)
 
     def labels(self) -> list[TopicLabel]:
-        """See TopicStore."""
+        """Return every label in force, in the order in which they were given.
+
+        See TopicStore; in order of time, also of topics that no longer exist.
+        """
         rows = self._con.rows("SELECT topic_id, project, label, author, at_ms FROM topic_label ORDER BY at_ms, rowid")
         return [TopicLabel(TopicId(row[0]), row[1], row[2], row[3], row[4]) for row in rows]

@@ -16,7 +16,10 @@ class DuckUsage:
         self._any: bool | None = None
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """See UsageStore."""
+        """Note that each of the grips was opened at `at_ms` (UTC ms); one that is named twice counts twice.
+
+        See UsageStore: one row for each id, in a transaction of its own; nothing without ids.
+        """
         ids = list(grip_ids)
         if ids:
             with self._con.writing() as con:
@@ -24,7 +27,10 @@ class DuckUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """See UsageStore."""
+        """Return the openings of those of `ids` that were ever opened. Reads nothing while nothing was.
+
+        See UsageStore; the times of each grip in order, grips that were never opened left out.
+        """
         if self._any is None:
             self._any = self._con.row("SELECT 1 FROM usage LIMIT 1") is not None
         wanted = list(set(ids))
@@ -35,6 +41,9 @@ class DuckUsage:
         return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(sql, [wanted])}
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """See UsageStore."""
+        """Remove every opening of these grips; one without any is no error.
+
+        See UsageStore, in a transaction of its own; grips without openings are no error.
+        """
         with self._con.writing() as con:
             con.execute("DELETE FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))", [list(set(ids))])

@@ -75,6 +75,7 @@ class PostgresSnapshot:
     """See Snapshot."""
 
     def __init__(self, reader: Reader, memory: Memory) -> None:
+        """Read the columns, zone, store id and counters; the first read of the reader's transaction fixes the moment."""
         self._reader = reader
         self._tables = _tables(reader)
         found = reader.row(f"SELECT timezone, store_id FROM space WHERE {own()}")
@@ -84,14 +85,20 @@ class PostgresSnapshot:
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
 
     def last(self, table: str) -> int:
-        """See Snapshot."""
+        """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table.
+
+        See Snapshot; the last event number is that of the head.
+        """
         if table == "event":
             return self.last_seq
         row = self._reader.row(f"SELECT grip_id FROM grip WHERE {own()} ORDER BY grip_id DESC LIMIT 1")
         return int(row[0]) if row else 0
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """See Snapshot."""
+        """Return how many rows have keys from `first` to `last`, and the XOR of what identifies them, hexadecimal.
+
+        "" where there are none. A grip counts with its segment. The same as the engine `duckdb` gives.
+        """
         if table == "event":
             row = self._reader.row(_EVENT_PRINT, first=first, last=last)
         else:
@@ -100,12 +107,15 @@ class PostgresSnapshot:
         return int(count), "" if bits is None else f"{int(bits, 2) ^ int(segments or 0):x}"
 
     def behind(self, table: str, after: int) -> Iterator[TableRows]:
-        """See Snapshot."""
+        """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time."""
         where, given = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
         yield from self._slices(self._tables[table], where, after=given)
 
     def others(self) -> Iterator[TableRows]:
-        """See Snapshot."""
+        """Yield zone and store id as rows of meta, the deriver's position, then each table that is neither shared nor derived.
+
+        At most 500 rows at a time; of nodes and bullets only current ones that the summarizer has not written.
+        """
         yield TableRows(_META, _META_COLUMNS, [("timezone", self._timezone), ("store_id", self.store_id)])
         if self._derived:
             yield TableRows("checkpoint", ("name", "value"), [(DERIVER, str(self._derived))])
@@ -114,6 +124,7 @@ class PostgresSnapshot:
                 yield from self._slices(table, _SOME.get(name, "true"))
 
     def _slices(self, table: _Table, where: str, **parameters: Any) -> Iterator[TableRows]:
+        """Yield this memory's rows of a table that meet `where`, in the table's order, at most 500 at a time."""
         columns = tuple(table.types)
         sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE {own()} AND {where} ORDER BY {table.order}"
         for rows in self._reader.stream(sql, _SLICE, **parameters):
@@ -130,12 +141,21 @@ class PostgresArchive:
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresSnapshot]:
-        """See ArchiveStore."""
+        """Return a context manager that gives the store at this moment, with every acknowledged write.
+
+        See ArchiveStore: a read-only transaction of one moment, which ends with the block.
+        """
         with self._con.reading() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
     def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
-        """See ArchiveStore."""
+        """Store rows with their ids and numbers, and return what was stored and left out.
+
+        See ArchiveStore. Each slice is a transaction of its own; with `instead` all of it is one. Rows of unknown and
+        of derived tables are left out and their tables named in the result. With `instead` all of the memory's tables
+        but events are emptied first. Zone and store id of the space are set from rows of meta. Other processes are
+        told to read again what they keep.
+        """
         with self._con.reading() as reader:
             tables = _tables(reader)
         rows: Counter[str] = Counter()
@@ -160,7 +180,11 @@ class PostgresArchive:
 
 
 def _settle(writer: Writer, anew: bool) -> int:
-    """Remove rows that do not fit together after loading; return how many."""
+    """Remove rows that name events or grips which are not there, and count events anew; return how many rows.
+
+    With `anew`, or without a position of the deriver, all cuts and that position go first, so that every event is
+    derived again; these are not counted.
+    """
     if anew or not writer.head.derived:
         writer.run(f"DELETE FROM segment_cut WHERE {own()}")
         writer.head.derived = 0
@@ -171,14 +195,17 @@ def _settle(writer: Writer, anew: bool) -> int:
 
 
 def count_events(writer: Writer) -> Head:
-    """Write into the head which events there are, after they were inserted or removed by hand; return the head."""
+    """Write the highest event number and id into the head, after events were inserted or removed by hand; return the head."""
     last, newest = writer.row(_LAST_EVENT) or (0, None)
     writer.head.last_event, writer.head.newest = int(last), -1 if newest is None else int(newest)
     return writer.head
 
 
 def _tables(reader: Reader) -> dict[str, _Table]:
-    """Return the tables that hold rows of a memory, by name, in the order of their names."""
+    """Return the tables that hold rows of a memory and are carried, by name, in the order of their names.
+
+    Without the head and the tombstones.
+    """
     names = sorted(set(migrations.tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
@@ -187,6 +214,7 @@ def _tables(reader: Reader) -> dict[str, _Table]:
 
 
 def _table(name: str, types: Mapping[str, str]) -> _Table:
+    """Return a table as it is carried: without tenant, space and numbers that only order rows, and the order of its rows."""
     columns = [column for column in types if column not in ("tenant", "space")]
     # The first columns of every table are its key; of a shared one the first alone.
     order = columns[:1] if name in SHARED else ["number"] if "number" in columns else columns[:3]
@@ -198,7 +226,8 @@ def _table(name: str, types: Mapping[str, str]) -> _Table:
 def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
     """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
 
-    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`.
+    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`, which set
+    zone and store id of the space. The deriver's position goes into the head, as do the highest event number and id.
     """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
@@ -228,7 +257,7 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
 
 
 def _kept(value: Any, kind: str) -> Any:
-    """Return a value as the database takes it for a column of type `kind`."""
+    """Return a value as a column of type `kind` takes it: keys as uuids; NUL and lone surrogates become U+FFFD."""
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):

@@ -16,7 +16,10 @@ class PostgresAudit:
         self._con = con
 
     def record(self, act: Act) -> None:
-        """See AuditStore."""
+        """Add an act, committed when this returns.
+
+        See AuditStore: one row, in a transaction of its own; a member's call adds "(member N)" to the author.
+        """
         member = ACTING.get()
         # Agents call themselves as they like; the member has proved who it is.
         author = f"{act.author} (member {member})".lstrip() if member else act.author
@@ -25,7 +28,10 @@ class PostgresAudit:
             writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
 
     def all(self, limit: int = 100) -> list[Act]:
-        """See AuditStore."""
+        """Return up to `limit` acts, newest first, as they were recorded.
+
+        See AuditStore: up to `limit` acts, newest first, of equal times the one added last first.
+        """
         sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
         rows = self._con.rows(sql, limit=limit)
         return [Act(what, ms, who, on, why, json.loads(n)) for ms, what, who, on, why, n in rows]

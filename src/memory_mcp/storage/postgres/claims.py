@@ -60,8 +60,9 @@ class Claims:
     def held(self, name: str) -> Iterator[bool]:
         """Hold a claim while the block runs; yields whether another process held it since this one did.
 
-        A thread that holds it may hold it again. Raises Busy when another process keeps it for longer than two
-        leases.
+        A thread that holds it may hold it again (yields False); other threads of this process wait without a bound.
+        Raises Busy when another process keeps it for longer than two leases (30 s). It is renewed meanwhile by a
+        thread; writes of the block raise Busy once it was lost all the same.
         """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
@@ -77,7 +78,10 @@ class Claims:
 
     @contextmanager
     def adopted(self, name: str, epoch: int) -> Iterator[bool]:
-        """Do the same as `held`, for a claim that this process took with another statement under `HOLDER`, with that epoch."""
+        """Do the same as `held`, for a claim that this process took with another statement under `HOLDER`, with that epoch.
+
+        It is not waited for, and this thread must not hold it already.
+        """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
         with claim.here:
@@ -88,7 +92,10 @@ class Claims:
 
     @contextmanager
     def _kept(self, name: str, claim: _Claim) -> Iterator[None]:
-        """Renew a claim, and have this thread's writes fail once it is lost, while the block runs; then release it."""
+        """Renew a claim, and have this thread's writes fail once it is lost, while the block runs; then release it.
+
+        If releasing fails, the claim runs out by itself.
+        """
         over = threading.Event()
         threading.Thread(target=self._renew, args=(name, claim.epoch, over), name=f"claim of {name}", daemon=True).start()
         claim.depth = 1
@@ -103,7 +110,7 @@ class Claims:
                 self._run(_LET_GO, name, claim.epoch)
 
     def _awaited(self, name: str) -> int:
-        """Take a claim and return its epoch; raises Busy when another process keeps it for longer than two leases."""
+        """Take a claim and return its epoch, asking every 0.05 s; raises Busy when another process keeps it for 30 s."""
         end = time.monotonic() + _PATIENCE
         while (epoch := self._take(name)) is None:
             if time.monotonic() > end:
@@ -112,20 +119,23 @@ class Claims:
         return epoch
 
     def _take(self, name: str) -> int | None:
-        """Take a claim that nobody holds and return its epoch; None where somebody does."""
+        """Take a claim that nobody holds, or whose lease is over, and return its epoch; None where somebody holds it."""
         with self._con.database.connection(None) as raw:
             row = raw.execute(sql(_TAKE), self._given(name)).fetchone()
         return int(row[0]) if row else None
 
     def _given(self, name: str, epoch: int = 0) -> dict[str, object]:
+        """Return the parameters of the statements about a claim; the lease is in milliseconds."""
         memory = {"tenant": self._con.tenant, "space": self._con.space}
         return {**memory, "name": name, "holder": HOLDER, "lease": int(LEASE * 1000), "epoch": epoch}
 
     def _renew(self, name: str, epoch: int, over: threading.Event) -> None:
+        """Renew a claim every third of a lease until `over` is set; errors are passed over, and tried again."""
         while not over.wait(LEASE / 3):
             with suppress(MemoryMcpError):
                 self._run(_RENEW, name, epoch)
 
     def _run(self, statement: str, name: str, epoch: int) -> None:
+        """Run a statement about a claim on a connection bound to nobody, outside this thread's transactions."""
         with self._con.database.connection(None) as raw:
             raw.execute(sql(statement), self._given(name, epoch))

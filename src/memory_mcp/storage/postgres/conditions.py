@@ -16,7 +16,7 @@ WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
 
 
 def shown(alias: str = "e") -> str:
-    """Return the condition that an event is shown: no other event is the same message and takes its place."""
+    """Return the condition that event `alias` is shown: no other event is the same message and takes its place."""
     return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
 
 
@@ -28,25 +28,25 @@ class Conditions:
     given: dict[str, Any] = field(default_factory=dict)
 
     def add(self, text: str, *values: object) -> None:
-        """Add a condition; each `{}` of it stands for one of the values."""
+        """Add a condition; each `{}` of it stands for one of the values, which become parameters."""
         self.texts.append(text.format(*map(self.parameter, values)))
 
     def parameter(self, value: object) -> str:
-        """Return the placeholder of a value."""
+        """Add a value to the parameters and return its placeholder."""
         name = f"p{len(self.given)}"
         self.given[name] = value
         return f"%({name})s"
 
     @property
     def all(self) -> str:
-        """The expression that asks for every one of the conditions."""
+        """The conditions joined by AND; "" where there are none."""
         return " AND ".join(self.texts)
 
 
 def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
-    """Return the conditions that an event is shown and lies in a scope and a session.
+    """Return the conditions that an event is shown and lies in a scope and a session (None: in any).
 
-    Not that it belongs to this memory (`own`).
+    Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
     """
     found = Conditions([shown()])
     if scope.project is not None:
@@ -62,7 +62,11 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
 
 
 def _of_project(found: Conditions, names: Names, project: str) -> None:
-    """Add the condition that events are shown under a project's name."""
+    """Add the condition that events are shown under a project's name.
+
+    These are the names it was recorded with, without the sessions that were split off it and with those that were
+    split off into it.
+    """
     condition = f"e.project = ANY({found.parameter(list(names.recorded_as(project)))}::text[])"
     moved = names.moved() if names.splits else {}
     out = [pair for pair in moved if names.of(pair[0]) == project]
@@ -75,14 +79,14 @@ def _of_project(found: Conditions, names: Names, project: str) -> None:
 
 
 def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
-    """Return the condition that project and session of an event are one of some pairs."""
+    """Return the condition that project and session of an event are one of some pairs; the pairs become parameters."""
     columns = [found.parameter([pair[place] for pair in pairs]) for place in (0, 1)]
     given = ", ".join(f"{column}::text[]" for column in columns)
     return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({given}) AS m(project, session_id))"
 
 
 def holds(found: Conditions, text: str, column: str = "e.text") -> None:
-    """Add the condition that an event's text holds another: neither case nor the kind of white space matters."""
+    """Add to `found` the condition that `column` holds a text: neither case nor the kind of white space matters."""
     pieces = text.split()
     expression = "\\s+".join(map(_in_either_case, pieces))
     plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
@@ -103,7 +107,8 @@ def folded(text: str) -> str:
 def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
     """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
 
-    The column `folded` has to be the same text with its ASCII letters in lower case.
+    Adds their parameters to `found`. The column `folded` has to be the same text with its ASCII letters in lower
+    case; texts that are not ASCII are looked for in any case by a regular expression. 0 without texts.
     """
     parts = []
     for text, weight in probes.items():
@@ -120,6 +125,7 @@ def _in_either_case(piece: str) -> str:
 
 
 def _expression(c: str) -> str:
+    """Return a regular expression for one character in all forms of its case, and other ASCII signs escaped."""
     forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
     if len(forms) > 1:
         return f"[{''.join(sorted(forms))}]"

@@ -72,7 +72,7 @@ ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
-    """Return the condition that a table's rows belong to this memory."""
+    """Return the condition that rows of a table (or of its `alias`) belong to this memory."""
     dot = f"{alias}." if alias else ""
     return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
 
@@ -84,14 +84,15 @@ class Reader:
         self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of a statement."""
+        """Return all rows of a statement; tenant and space are among its parameters."""
         return self._run(text, parameters).fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row, or None."""
+        """Return the first row of a statement, or None."""
         return self._run(text, parameters).fetchone()
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        """Run one statement with the memory's tenant and space among its parameters; return its cursor. Raises psycopg.Error."""
         return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
@@ -115,25 +116,26 @@ class Writer(Reader):
         self._settling: list[Callable[[], object]] = []
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        """Send the statements that wait and this one in one round trip; return this one's cursor."""
         return self.send(Statement(text, {**self._memory, **parameters}))[-1]
 
     def run(self, text: str, **parameters: Any) -> int:
-        """Run a statement; return how many rows it touched."""
+        """Run a statement, after those that wait; return how many rows it touched."""
         return self._run(text, parameters).rowcount
 
     def later(self, text: str, **parameters: Any) -> None:
-        """Run a statement before the next one whose answer is needed, or before the commit."""
+        """Run a statement before the next one whose answer is needed, or before the commit; at the latest the 200th is sent."""
         self._unsent.append(Statement(text, {**self._memory, **parameters}))
         if len(self._unsent) >= _UNSENT:
             self.send()
 
     def send(self, *more: Statement) -> "list[Cursor[Row]]":
-        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all."""
+        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all, in order."""
         waiting, self._unsent = [*self._unsent, *more], []
         return run(self.raw, waiting) if waiting else []
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """See Reader."""
+        """Yield the rows of a statement in slices of `size`, after sending the statements that wait."""
         self.send()
         yield from super().stream(text, size, **parameters)
 
@@ -161,7 +163,7 @@ class Writer(Reader):
         self.raw.execute(sql(f"DELETE FROM {aside}"))
 
     def _insert_few(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
-        """Insert rows in one statement, or in one each where they are few or have arrays, which cannot lie in arrays."""
+        """Insert up to 200 rows, sent later: in one statement, or one each where they are at most 4 or have arrays."""
         into = f"INSERT INTO {table} (tenant, space, {columns})"
         given = [f"c{place}" for place in range(len(types))]
         if len(lists[0]) <= _SINGLE or any(kind.endswith("[]") for kind in types):
@@ -174,12 +176,12 @@ class Writer(Reader):
         self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
     def take_events(self, count: int) -> int:
-        """Return the first of `count` new event numbers."""
+        """Give out `count` event numbers and return the first; stored with the head at the commit."""
         self.head.last_event += count
         return self.head.last_event - count + 1
 
     def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
-        """Write outbox entries; return the number of the last."""
+        """Write outbox entries (kind, subject); return the number of the last given out, also if there are none."""
         if changes:
             first = self.head.last_change + 1
             self.head.last_change += len(changes)
@@ -192,11 +194,11 @@ class Writer(Reader):
         return self.head.last_change
 
     def once_committed(self, act: Callable[[], object]) -> None:
-        """Call `act` when this transaction is committed; never if it is not."""
+        """Call `act` when this transaction is committed, outside of it; never if it is not."""
         self._settling.append(act)
 
     def settle(self) -> None:
-        """Call what waits for the commit."""
+        """Call what waits for the commit, in order; called once, after it."""
         for act in self._settling:
             act()
 
@@ -221,7 +223,7 @@ class Connection:
         self.on_reset: Callable[[], None] = lambda: None
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of one query; asked once more where the connection broke."""
+        """Return all rows of one query; asked once more on another connection where the first one broke."""
         try:
             return self._rows(text, parameters)
         except StorageAway as error:
@@ -230,17 +232,18 @@ class Connection:
             return self._rows(text, parameters)
 
     def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return all rows of one query, bound to the member of the running call."""
         with self._lent(self._reads_from) as raw:
             return run_as(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row, or None."""
+        """Return the first row of a query, or None; all its rows are read, see `rows`."""
         found = self.rows(text, **parameters)
         return found[0] if found else None
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        """Lend a connection on which several statements see one moment."""
+        """Lend a connection on which several statements see one moment: a read-only transaction."""
         with self._lent(self._reads_from) as raw:
             try:
                 run(raw, [_BEGIN_READING, *binding(raw, self._acting())])
@@ -316,7 +319,7 @@ class Connection:
 
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
-        """Have every write of this thread in the block fail with Busy once the claim `name` has another epoch."""
+        """Have every transaction of this thread in the block raise Busy at its start once `name` has another epoch."""
         before = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
         try:
@@ -340,20 +343,20 @@ class Connection:
         return head
 
     def _keep(self, head: Head, own: bool = False) -> None:
-        """Keep a head that was read, or that this process itself has written (`own`)."""
+        """Keep a head that was read or (`own`) written here; call `on_reset` where another process has reset it."""
         known, self._head = self._head, (time.monotonic(), head)
         if not own and known is not None and known[1].resets != head.resets:
             self.on_reset()
 
     def heard(self) -> None:
-        """Note that somebody committed: the head is read again when it is asked for next."""
+        """Note that somebody committed: `head` reads it again at the next call."""
         known = self._head
         if known is not None:
             self._head = (float("-inf"), known[1])
 
     @contextmanager
     def for_all(self) -> Iterator[None]:
-        """Run the statements of this block as the program's own: for what is counted of a member's reading."""
+        """Run this block's statements as the program's own, whoever calls: for what is counted of a member's reading."""
         acting = ACTING.set(None)
         try:
             yield
@@ -361,12 +364,13 @@ class Connection:
             ACTING.reset(acting)
 
     def _acting(self) -> Bound:
-        """Return whom statements of the running call are bound to."""
+        """Return whom statements of the running call are bound to: its member, else whom the connection was made for."""
         acting = ACTING.get()
         return self._bound if acting is None else Bound(self.tenant, acting)
 
     @contextmanager
     def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
+        """Lend a connection of a pool, which `interrupt` can cancel meanwhile."""
         me = threading.get_ident()
         with database.lent() as raw:
             with self._reading_lock:
@@ -380,7 +384,7 @@ class Connection:
                         del self._reading[me]
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded."""
+        """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded. Errors are ignored."""
         with self._reading_lock:
             running = [raw for owner, several in self._reading.items() if thread in (None, owner) for raw in several]
         for raw in running:
@@ -390,5 +394,5 @@ class Connection:
                 continue
 
     def close(self) -> None:
-        """Stop serving; the database stays open for others."""
+        """Stop serving: a broken read is not asked again. The database stays open for others."""
         self._closed = True

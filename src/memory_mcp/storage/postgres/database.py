@@ -102,13 +102,15 @@ class Database:
         self._failed = float("-inf")
 
     def _fail(self, _: "ConnectionPool[Any]") -> None:
+        """Note when a new connection failed: callers wait only 1 s for the next five seconds."""
         self._failed = time.monotonic()
 
     @contextmanager
     def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
         """Lend a connection that is bound to a tenant and member; None: to none, so that it sees no memory.
 
-        Raises StorageAway when the database does not answer in time.
+        Outside a transaction. Raises StorageAway when the database does not answer in time, and the driver's errors
+        as ours.
         """
         with self.lent() as raw:
             run_as(raw, bound, ())
@@ -116,7 +118,11 @@ class Database:
 
     @contextmanager
     def lent(self) -> Iterator["Raw[tuple[Any, ...]]"]:
-        """Lend a connection as its last user left it: what runs on it binds it, by `run_as` or `binding`."""
+        """Lend a connection as its last user left it: what runs on it binds it, by `run_as` or `binding`.
+
+        Opens the pool at first. Raises StorageAway when none is given within 10 s (1 s shortly after a failure), and
+        the driver's errors in the block as ours. A connection that broke has the pool test the others.
+        """
         with self._opening:
             if not self._opened:
                 self._pool.open()
@@ -133,7 +139,10 @@ class Database:
                 raise
 
     def alone(self) -> "Raw[tuple[Any, ...]]":
-        """Return a connection outside the pool, for listening and for migrations; the caller closes it."""
+        """Return a connection outside the pool, bound to nobody, for listening and migrations; the caller closes it.
+
+        Raises StorageAway when the database does not answer.
+        """
         with translated():
             raw = psycopg.connect(self.url, autocommit=True, application_name="memory-mcp")
             _configure(raw)
@@ -145,13 +154,13 @@ class Database:
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
-        """Close every connection; a second call does nothing."""
+        """Close every connection; a second call does nothing. The pool cannot be opened again."""
         with self._opening:
             self._pool.close()
 
 
 def check_address(url: str) -> None:
-    """Raise ConfigError for a text that is no libpq connection string or URI."""
+    """Raise ConfigError for a text that is no libpq connection string or URI; the message does not quote it."""
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -161,11 +170,12 @@ def check_address(url: str) -> None:
 
 
 def _configure(raw: "Raw[Any]") -> None:
+    """Have a new connection return uuids as integers."""
     load_as_integers(raw)
 
 
 def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements in one round trip and return their cursors.
+    """Run statements in one round trip and return their cursors, in order; the first that fails raises the driver's error.
 
     Results are read as bytes, which takes half the time for term sets and ids.
     """
@@ -181,11 +191,12 @@ def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]"
 
 
 def _later() -> "Generator[Any, Any, None]":
+    """Yield nothing: in place of the driver's sending of each statement of a pipeline by itself."""
     yield from ()
 
 
 def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements outside a transaction for a tenant and member, to whom the connection stays bound."""
+    """Run statements outside a transaction for a tenant and member (None: nobody), to whom the connection stays bound."""
     if getattr(raw, "memory_bound", None) != (bound or _NOBODY):
         # A statement that fails undoes what is sent with it.
         raw.memory_bound = None  # type: ignore[attr-defined]
@@ -210,17 +221,21 @@ def binding_of_writes(bound: Bound) -> Statement:
 
 
 def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
+    """Return the statement that binds a connection to a tenant and member, None: to nobody; `local` for this transaction only."""
     tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
     return Statement(text, {"tenant": tenant, "member": member, "local": local})
 
 
 def sql(text: str) -> LiteralString:
-    """Return a statement of this room as the type that psycopg wants: it is put together from constants alone."""
+    """Return the same text as the type that psycopg wants: statements here are put together from constants alone."""
     return text
 
 
 def gone(error: BaseException) -> bool:
-    """Return whether the connection is gone rather than the statement wrong: another one may serve."""
+    """Return whether the connection is gone rather than the statement wrong: another one may serve.
+
+    Any operational error but a cancelled statement, a full disk or a pool without a free connection.
+    """
     return isinstance(error, errors.OperationalError) and not isinstance(error, _NOT_GONE)
 
 
@@ -256,6 +271,7 @@ def translated() -> Iterator[None]:
 
 
 def _first(error: BaseException) -> str:
+    """Return the first line of an error's text, at most 300 characters of it."""
     return next(iter(str(error).strip().splitlines()), "")[:300]
 
 
@@ -268,16 +284,17 @@ class Listener:
         self._thread = threading.Thread(target=self._listen, name="listening", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen, in a thread; it connects by itself, also later where the database does not answer now."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening within a second."""
+        """Stop listening; waits for the thread for up to two seconds."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join(2)
 
     def _listen(self) -> None:
+        """Call `heard` with tenant and space for each notice until stopped; a lost connection is made anew after a second."""
         while not self._over.is_set():
             try:
                 with self._database.alone() as raw:

@@ -50,7 +50,9 @@ class Duplicates:
     def decide(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
         """Store the pairs that `fresh`, about to be stored, makes within itself and with older events.
 
-        `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least.
+        `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least. Only events of
+        sessions that a hook has recorded are compared, with older ones only where the session has events of both
+        kinds.
         """
         met = {session for session, source in sources if source.startswith(HOOK)}
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
@@ -66,7 +68,7 @@ class Duplicates:
         writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
+        """Return the pairs in which one of `ids` takes part: by the id of the hidden event that of the shown one."""
         keys = uuids_of(event_key(i) for i in ids)
         if not keys:
             return {}
@@ -74,12 +76,16 @@ class Duplicates:
 
 
 def sources_of(events: Iterable[Event]) -> Statement:
-    """Return the query for the sources of the sessions of some events."""
+    """Return the query for the rows (session, source) of the sessions of some events: each source that they have."""
     return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
 def _older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
-    """Return events stored before, of hooks or of other sources, that may form a pair with one of `fresh`."""
+    """Return events stored before, of hooks or (`hook` False) of other sources, that may form a pair with one of `fresh`.
+
+    They are of its session, at most 120 s before the first or after the last of `fresh` or with the same id of a tool
+    call or of the source, and in no pair yet; in order of arrival.
+    """
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

@@ -48,7 +48,11 @@ _RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uu
 
 
 def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
-    """See Storage. Events are looked through before other writers have to wait; those that came meanwhile, while they wait."""
+    """See Storage. Events are looked through before other writers have to wait; those that came meanwhile, while they wait.
+
+    One transaction; with `dry` a read-only one. If another process has numbered events anew since the look, all are
+    looked through again, while writers wait. `resets` rises, so that every process reads again what it keeps.
+    """
     findings, resets = Findings(after), con.head().resets
     findings.look_through(lambda seq: con.rows(_BEHIND, after=seq), keep)
     if dry:
@@ -77,31 +81,44 @@ class _Erasing(forgotten.Erasing):
 
     @property
     def _writer(self) -> Writer:
+        """The transaction that writes; only in a pass that is not a dry run."""
         assert isinstance(self._reader, Writer)
         return self._reader
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
+        """Run a statement in the caller's transaction and return all its rows."""
         text, parameters = _spelled(statement, given)
         return self._reader.rows(text, **parameters)
 
     def _each(self, statement: str) -> Iterator[Row]:
+        """Yield the rows of a statement without parameters one by one, read 2000 at a time."""
         for rows in self._reader.stream(statement.format(**_SPELLED), READ):
             yield from rows
 
     def _run(self, statement: str, **given: Any) -> None:
+        """Run a statement that writes in the caller's transaction; fails in a dry run."""
         text, parameters = _spelled(statement, given)
         self._writer.run(text, **parameters)
 
     def _key_of(self, table: str) -> str:
+        """Return the column that tells the rows of a table apart: its name or target where it has no `number`."""
         return _KEY_OF.get(table, "number")
 
     def _change(self, changes: Sequence[tuple[ChangeKind, str]]) -> None:
+        """Write entries (kind, subject) of the outbox in the caller's transaction."""
         self._writer.change(changes)
 
     def _without_sets(self, segments: Sequence[int]) -> None:
+        """Subtract the term sets of segments (keys) from the frequencies of their projects."""
         without_sets(self._writer, segments)
 
     def _rewrite_events(self) -> None:
+        """Remove and change the events that were found, then number events anew from the first concerned one on.
+
+        Events of the streams concerned come behind all others. The deriver's and the exports' positions are set to
+        the number of unconcerned events before them; outbox entries say which ids are gone and from which number on
+        events moved.
+        """
         writer = self._writer
         streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.gone), uuids_of(self._findings.changed)
         sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
@@ -120,7 +137,10 @@ class _Erasing(forgotten.Erasing):
         count_events(writer)
 
     def _put_changed(self, writer: Writer) -> None:
-        """Store the changed events, but for those that an import of their source has stored already."""
+        """Store the changed events under their numbers and new ids, and rename them in pairs.
+
+        One whose new id is stored already, by an import or a change before it, is left out, with its pairs.
+        """
         changed = self._findings.changed
         new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
         sql = f"SELECT event_id FROM event WHERE {own()} AND event_id = {_IDS}"
@@ -142,6 +162,6 @@ class _Erasing(forgotten.Erasing):
 
 
 def _spelled(statement: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return a statement of `storage.forgotten` as PostgreSQL takes it, and its parameters."""
+    """Return a statement of `storage.forgotten` as PostgreSQL takes it, and its parameters, keys as uuids."""
     parameters = {name: uuids_of(value) if name == "ids" else value for name, value in given.items()}
     return statement.format(**{name: f"%({name})s" for name in given} | _SPELLED), parameters

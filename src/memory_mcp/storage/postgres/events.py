@@ -70,11 +70,18 @@ class PostgresEvents:
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
-        """See EventStore."""
+        """Store the events that are new; return the ids of these and of those stored before.
+
+        See EventStore: one transaction; raises Busy or StorageError of `Connection.writing`.
+        """
         return self.append_each([Batch(events, request)])[0]
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """See EventStore: all in one transaction."""
+        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them.
+
+        See EventStore: one transaction, so all or nothing is stored. A second batch with one request key stores
+        nothing and gets the first one's answer.
+        """
         now = self._clock.now_ms()
         with self._con.writing(*self._questions(batches, now)) as writer:
             sources, replayed, *known_rows = writer.answers
@@ -109,7 +116,7 @@ class PostgresEvents:
         return Arriving(stored, lambda variants: _stored(writer, variants))
 
     def _keep_answers(self, writer: Writer, given: Mapping[str, str], now: int) -> None:
-        """Store the answers for writes that may be sent again, and now and then remove old ones."""
+        """Store the answers for writes that may be sent again, and at most every ten minutes remove old ones."""
         if not given:
             return
         if abs(now - self._forgot_ms) > _FORGET_MS:
@@ -118,7 +125,10 @@ class PostgresEvents:
         writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
 
     def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
-        """Return what is asked as soon as the head is locked: sources of the sessions, earlier answers, ids that are stored."""
+        """Return what is asked once the head is locked: sources of sessions, earlier answers, stored ids.
+
+        The ids only for up to 64 events.
+        """
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
         asked = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
@@ -127,6 +137,7 @@ class PostgresEvents:
         return asked
 
     def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:
+        """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction."""
         self._pairs.decide(writer, fresh, sources)
         first = writer.take_events(len(fresh))
         columns = event_columns(fresh, first)
@@ -142,35 +153,53 @@ class PostgresEvents:
         return event.shown_as(self._projects.names.shown(event.project, event.session_id))
 
     def _events(self, text: str, **parameters: Any) -> list[Event]:
+        """Return the events of a query of `_EVENT` columns, in its order, with the names their projects have now."""
         return [self._event(row) for row in self._con.rows(text, **parameters)]
 
     def _conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
+        """Return the conditions that an event is shown and lies in a scope and a session (None: in any)."""
         return of_scope(scope, session_id, self._projects.names)
 
     def find(self, event_id: EventId) -> Event | None:
-        """See EventStore."""
+        """Return the event of this id, also one that is not shown; None for an unknown id.
+
+        See EventStore; also an event that is not shown, with the name that its project has now.
+        """
         return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """See EventStore."""
+        """Return those of `ids` that are stored, also those that are not shown, by id.
+
+        See EventStore; also events that are not shown, in no order, with their projects' names of now.
+        """
         keys = uuids_of({event_key(i) for i in ids})
         return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """See EventStore."""
+        """Return the stored ids whose lower 80 bits are among `tails`, by these bits.
+
+        See EventStore; by the index of the ids' last ten bytes.
+        """
         if not tails:
             return {}
         rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """See EventStore."""
+        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival.
+
+        See EventStore, also those not shown; reads nothing where the head says that none are there.
+        """
         if seq >= self._con.head().last_event:
             return []
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """See EventStore. What is not ASCII may be folded in ways that the engine does not know, so all of it may hold one."""
+        """Return the shown events of a scope numbered above `after` and up to `to` that may hold one of the probes.
+
+        See EventStore: in order of arrival, probes looked for in speaker, text and metadata. What is not ASCII may be
+        folded in ways that the engine does not know, so every such event is taken to hold a probe.
+        """
         found = self._conditions(scope)
         found.add("e.seq > {} AND e.seq <= {}", after, to)
         if live:
@@ -181,24 +210,35 @@ class PostgresEvents:
         return self._events(f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.seq", **found.given)
 
     def last_seq(self) -> int:
-        """See EventStore."""
+        """Return the highest number of arrival in the store; 0 when it is empty.
+
+        See EventStore; from the head, which may be a tenth of a second old.
+        """
         return self._con.head().last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """See EventStore."""
+        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is.
+
+        See EventStore: one query, none without ids.
+        """
         return self._pairs.of(ids)
 
     def in_segment(self, segment: Segment) -> list[Event]:
-        """See EventStore."""
+        """Return the events of a segment that are shown, in order, as `in_segments` does; [] for none; see EventStore."""
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """See EventStore."""
+        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given.
+
+        See EventStore; segments without events are left out. For a segment without any shown event, the hidden ones
+        whose shown other was stored later.
+        """
         found = self._in_segments(segments, last_seq, shown())
         empty = [s for s in segments if s.key not in found]
         return found | self._in_segments(empty, last_seq, _OUTDONE)
 
     def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
+        """Return the events of segments by key, in order of time, under the further condition `which`."""
         found: dict[int, list[Event]] = {}
         if segments:
             for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_spans(segments)):
@@ -206,11 +246,17 @@ class PostgresEvents:
         return found
 
     def recaps(self, streams: Iterable[int]) -> list[Event]:
-        """See EventStore."""
+        """Return every shown recap (a client's summary of its conversation) of these streams, in order of time.
+
+        See EventStore; only shown notes whose metadata name a recap.
+        """
         return self._events(_RECAPS, streams=list(streams))
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """See EventStore."""
+        """Return the shown events nearest to one in its session, project and thread, in order.
+
+        See EventStore; `event` itself is left out, and so is the event that is shown in its place.
+        """
         at = {"stream": event.stream, "ts": event.timestamp, "key": uuid_of(event_key(event.event_id))}
         near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
         return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
@@ -218,7 +264,11 @@ class PostgresEvents:
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """See EventStore."""
+        """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id).
+
+        See EventStore; `session_id` None: of any session. A second call with the last event's order gives the next
+        page.
+        """
         found = self._conditions(scope, session_id)
         if after:
             found.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
@@ -228,7 +278,11 @@ class PostgresEvents:
     def holding(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
-        """See EventStore."""
+        """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
+
+        See EventStore; with `segments` the number is the sum of their counts of events. Words are looked for in texts
+        alone.
+        """
         found = self._conditions(scope)
         table, given = "event e", dict[str, Any]()
         if segments is None:
@@ -245,7 +299,11 @@ class PostgresEvents:
         return count, self._events(text, **given, **found.given, limit=limit)
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
-        """See EventStore."""
+        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts.
+
+        See EventStore; looks in speaker, text and metadata, and leaves out events that hold none of the probes. The
+        number is 0 with a `limit` of 0.
+        """
         found = self._conditions(scope)
         weight = weighed(found, probes)
         # Without the fences each probe would put the words together, and fold them, again.
@@ -259,14 +317,20 @@ class PostgresEvents:
         return rows[0][4] if rows else 0, places
 
     def span(self, scope: Scope) -> TimeWindow | None:
-        """See EventStore."""
+        """Return the time from the first to the last shown event of a scope (end excluded); None where there is none.
+
+        See EventStore; the end is the last event's time plus 1 ms, and not included.
+        """
         found = self._conditions(scope)
         one = f"SELECT e.ts FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
         row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """See EventStore."""
+        """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope.
+
+        See EventStore; at most `limit` rows before sessions of one project under two names are joined.
+        """
         found = self._conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
                    FROM event e WHERE {own("e")} AND {found.all}
@@ -274,14 +338,20 @@ class PostgresEvents:
         return sessions_of(self._con.rows(text, **found.given, limit=limit), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """See EventStore."""
+        """Return the names of those who spoke in a scope, in alphabetical order.
+
+        See EventStore; of shown events, without the empty name, in the case in which they were recorded.
+        """
         found = self._conditions(scope)
         found.add("e.speaker <> ''")
         text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {found.all}"
         return sorted(row[0] for row in self._con.rows(text, **found.given))
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """See EventStore."""
+        """Count the matches of `pattern` in texts and metadata, by what its only group matches.
+
+        See EventStore; of shown events, ordered by what the group matches. In PostgreSQL's regular expressions.
+        """
         found = self._conditions(Scope())
         found.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
         text = f"""SELECT m.groups[1], count(*) FROM event e,
@@ -290,7 +360,10 @@ class PostgresEvents:
         return dict(sorted(self._con.rows(text, **found.given, pattern=pattern)))
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """See EventStore."""
+        """Yield every event in order of arrival, `batch` at a time.
+
+        See EventStore; each batch is a read of its own, so events stored meanwhile are yielded too.
+        """
         seq = 0
         while found := self.after(seq, batch):
             yield found
@@ -298,17 +371,19 @@ class PostgresEvents:
 
 
 def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, int]:
+    """Return the content hashes of those of the events whose ids are stored, by id; read in the writer's transaction."""
     if not events:
         return {}
     return _contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
 
 
 def _contents(rows: Sequence[Row]) -> dict[EventId, int]:
+    """Return the content hashes of rows (key, hash) by event id."""
     return {event_id_from(key): content for key, content in rows}
 
 
 def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
-    """Return the parameters of `_SPANS`."""
+    """Return the parameters of `_SPANS`: keys, streams, and first and last times and ids, as lists by name."""
     return {
         "keys": [s.key for s in segments],
         "streams": [s.stream for s in segments],

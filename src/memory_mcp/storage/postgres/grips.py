@@ -26,7 +26,10 @@ class PostgresGrips:
         self._con = con
 
     def find(self, grip_id: str) -> Grip | None:
-        """See GripStore. A bare id is looked for among all grips of the memory."""
+        """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id.
+
+        See GripStore. A hash is compared with the lower 80 bits of all ids of the memory.
+        """
         key, whole = grip_key(grip_id)
         if whole:
             row = self._con.row(_ONE, id=uuid_of(key))
@@ -35,13 +38,19 @@ class PostgresGrips:
         return grip_of(row) if row else None
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """See GripStore."""
+        """Return those of `ids` that exist, by id.
+
+        See GripStore: one query, none without ids.
+        """
         keys = list({grip_key(i)[0] for i in ids})
         rows = self._con.rows(_SOME, ids=uuids_of(keys)) if keys else ()
         return {g.grip_id: g for g in map(grip_of, rows)}
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """See GripStore."""
+        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out.
+
+        See GripStore: grips that begin or end in the event.
+        """
         keys = list(dict.fromkeys(map(event_key, ids)))
         if not keys:
             return {}
@@ -53,7 +62,10 @@ class PostgresGrips:
         return {event_id: several for event_id, several in found.items() if several}
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """See GripStore."""
+        """Yield every grip, `batch` at a time.
+
+        See GripStore; in the order of ids, each batch a read of its own.
+        """
         last = uuid_of(0)
         while rows := self._con.rows(_AFTER, last=last, batch=batch):
             yield [grip_of(row) for row in rows]

@@ -31,22 +31,22 @@ class Head:
 
     @property
     def noted(self) -> tuple[int, int]:
-        """A value that changes with every reset and note."""
+        """A value (resets, notes) that changes with every reset and every note."""
         return self.resets, self.notes
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """A value that changes with every change of the tree and every reset."""
+        """A value (last outbox number, resets) that changes with every outbox entry and every reset."""
         return self.last_change, self.resets
 
 
 def head_of(row: Sequence[Any]) -> Head:
-    """Return the head of a row of `HEAD`."""
+    """Return the head from a row of `HEAD`; `newest` is -1 where there is no event."""
     return Head(row[0], row[1], -1 if row[2] is None else row[2], *row[3:])
 
 
 def put(head: Head) -> Statement:
-    """Return the statement that writes a head."""
+    """Return the statement that writes a head in place of the one that is stored."""
     newest = None if head.newest < 0 else uuid_of(head.newest)
     numbers = {"event": head.last_event, "change": head.last_change, "derived": head.derived}
     return Statement(_PUT_HEAD, {**numbers, "newest": newest, "resets": head.resets, "notes": head.notes})

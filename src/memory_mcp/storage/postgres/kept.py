@@ -41,7 +41,10 @@ class Followed(Generic[K]):
         self._kept: tuple[tuple[int, int], K] | None = None
 
     def now(self) -> K:
-        """Return the value, brought up to date where the head has moved."""
+        """Return the value, brought up to date where the head has moved.
+
+        Read anew after a reset, more than 1000 changes, or `forget`; other threads wait meanwhile.
+        """
         head = self._con.head()
         if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
             return kept[1]
@@ -57,7 +60,7 @@ class Followed(Generic[K]):
             return value
 
     def at_hand(self) -> K | None:
-        """Return the value where it is up to date, else None."""
+        """Return the value where it is up to date by the head, else None; the tables are not read."""
         kept, head = self._kept, self._con.head()
         return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
 
@@ -68,11 +71,12 @@ class Followed(Generic[K]):
 
 
 def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
+    """Return whether a value read at `position` (last change, resets) holds for a head: same resets, no later change."""
     return position[1] == stamp[1] and position[0] >= stamp[0]
 
 
 def _changed(reader: Reader, since: int) -> set[int] | None:
-    """Return the segments (keys) that changed after the change `since`; None where there are too many."""
+    """Return the segments (keys) that changed after the change `since`; None where there are more than 1000 changes."""
     rows = reader.rows(_CHANGED, since=since)
     return None if len(rows) > _FOLLOWED else {key for row in rows if (key := segment_key_of(row[0])) is not None}
 
@@ -88,7 +92,7 @@ class Cuts:
 
     @classmethod
     def of(cls, by_key: Mapping[int, Segment]) -> "Cuts":
-        """Return cuts that are given by their keys."""
+        """Return cuts that are given by their keys, put in order of start and by day."""
         order = sorted(by_key.values(), key=lambda cut: cut.start)
         days: dict[str, list[Segment]] = {}
         for cut in order:
@@ -100,7 +104,7 @@ class Cuts:
         return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
 
     def inside(self, scope: Scope) -> list[Segment]:
-        """Return those of a scope's project and agent whose own time meets its window, ordered by start."""
+        """Return those of a scope's project and agent whose own time meets its window, ordered by start; None: any."""
         cuts: Iterable[Segment] = self._order
         if window := scope.window:
             begun = self._order[: bisect_left(self._order, window.end_ms, key=lambda cut: cut.start[0])]
@@ -119,7 +123,7 @@ class Cuts:
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
     def tally(self, first: str, after: str, project: str | None) -> Tally:
-        """Return the sums of the days from `first` up to, not including, `after`."""
+        """Return the sums of the days from `first` up to, not including, `after` (of a project); a session counts once."""
         cuts = self._of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),
@@ -131,21 +135,25 @@ class Cuts:
         )
 
     def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
+        """Return the cuts (of a project) of days from `first` up to, not including, `after`, by day, then start."""
         cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
         return cuts if project is None else [cut for cut in cuts if cut.project == project]
 
     def _span(self, first: str, after: str) -> list[str]:
+        """Return the days with cuts from `first` up to, not including, `after`, in order."""
         return self._names[bisect_left(self._names, first) : bisect_left(self._names, after)]
 
 
 def kept_cuts(con: Connection) -> Followed[Cuts | None]:
-    """Return a memory's cuts, kept in memory; None in their place where there are more than `MOST`."""
+    """Return a memory's cuts, kept and followed in memory; None in their place where there are more than `MOST`."""
 
     def read(reader: Reader) -> Cuts | None:
+        """Return all cuts from the tables; None where there are more than `MOST`."""
         rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
         return None if len(rows) > MOST else Cuts.of({row[0]: segment_of(row[1:]) for row in rows})
 
     def follow(reader: Reader, kept: Cuts | None, changed: Collection[int]) -> Cuts | None:
+        """Return the cuts with those of `changed` (keys) read again, and left out where they are gone; None stays None."""
         if kept is None or not changed:
             return kept
         rows = reader.rows(f"{_CUTS} AND key = ANY(%(keys)s::bigint[])", keys=list(changed))
@@ -156,9 +164,13 @@ def kept_cuts(con: Connection) -> Followed[Cuts | None]:
 
 
 def kept_stamps(con: Connection) -> Followed[Stamps]:
-    """Return the stamps of segments that were asked for; those of periods are not kept: the outbox does not tell of each."""
+    """Return the stamps of segments that were asked for; those of periods are not kept: the outbox does not tell of each.
+
+    The dictionary begins empty and is filled by `PostgresToc.stamps`.
+    """
 
     def follow(_: Reader, kept: Stamps, changed: Collection[int]) -> Stamps:
+        """Return the stamps in another dictionary, without those of `changed` (keys)."""
         # Another: who still reads the old one may put stamps into it that are old by now.
         return {node_id: stamp for node_id, stamp in kept.copy().items() if stamp[0] not in changed}
 

@@ -11,6 +11,7 @@ class _FromText(Loader):
     format = Format.TEXT
 
     def load(self, data: "bytes | bytearray | memoryview") -> int:
+        """Return a uuid's text as an integer."""
         return int(bytes(data).replace(b"-", b""), 16)
 
 
@@ -18,6 +19,7 @@ class _FromBinary(Loader):
     format = Format.BINARY
 
     def load(self, data: "bytes | bytearray | memoryview") -> int:
+        """Return a uuid's 16 bytes as an integer."""
         return int.from_bytes(data, "big")
 
 

@@ -28,13 +28,16 @@ class Memory:
 
 
 def make_tenant(database: Database, name: str) -> int:
-    """Return the number of the tenant of that name, made where there is none."""
+    """Return the number of the tenant of that name, made where there is none, in a transaction of its own."""
     with database.connection(None) as raw, translated(), raw.transaction():
         return put_tenant(raw, name)[0]
 
 
 def put_tenant(raw: "Raw[Any]", name: str) -> tuple[int, bool]:
-    """Return the number of the tenant of that name and whether it was made now; in a transaction that is bound to no tenant."""
+    """Return the number of the tenant of that name and whether it was made now; in a transaction that is bound to no tenant.
+
+    Locks the table of tenants against other makers until the transaction ends.
+    """
     raw.execute("LOCK TABLE tenant IN SHARE ROW EXCLUSIVE MODE")
     found = raw.execute("SELECT tenant FROM tenant WHERE name = %s", [name]).fetchone()
     row = found or raw.execute(_NEW_TENANT, [name, time.time_ns() // 1_000_000]).fetchone()
@@ -43,13 +46,20 @@ def put_tenant(raw: "Raw[Any]", name: str) -> tuple[int, bool]:
 
 
 def make_space(database: Database, tenant: int, name: str, kind: str, timezone: str) -> Memory:
-    """Return the space of that name, made where there is none; `timezone` is that of a new one's days."""
+    """Return the space of that name, made where there is none, in a transaction of its own.
+
+    `kind` and `timezone` (of its days) are those of a new one; an existing one keeps its own.
+    """
     with database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
         return put_space(raw, tenant, name, kind, timezone)[0]
 
 
 def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str) -> tuple[Memory, bool]:
-    """Return the space of that name and whether it was made now; in a transaction that is bound to the tenant."""
+    """Return the space of that name and whether it was made now; in a transaction that is bound to the tenant.
+
+    A new one has the next number of the tenant, `kind`, `timezone`, a new store id and an empty head. The tenant's
+    row is locked until the transaction ends.
+    """
     # One row of the tenant's is locked, so that two makers number their spaces one after the other.
     raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
     found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
@@ -64,12 +74,13 @@ def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str)
 
 
 def find_space(database: Database, tenant: int, space: int) -> Memory:
-    """Return a space by its number. Raises NotFound where there is none."""
+    """Return a space of a tenant by its number. Raises NotFound where there is none."""
     with database.connection(Bound(tenant)) as raw:
         return _found(raw, tenant, space)
 
 
 def _found(raw: "Raw[Any]", tenant: int, space: int) -> Memory:
+    """Return a space by its number, read in the caller's transaction. Raises NotFound where there is none."""
     row = raw.execute(_SPACE, [tenant, space]).fetchone()
     if row is None:
         raise NotFound("no such space", "An administrator of the team knows those that there are.")

@@ -38,7 +38,7 @@ APART = frozenset({"tenant", "work"})
 
 
 def file(name: str) -> str:
-    """Return the text of one SQL file of this room."""
+    """Return the text of one SQL file of this package, by its path in it."""
     return resources.files("memory_mcp.storage.postgres").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -51,13 +51,16 @@ def version_of(raw: "Raw[Any]") -> int:
 
 
 def tables() -> list[str]:
-    """Return the tables that hold rows of memories, in the order of the schema."""
+    """Return the tables that hold rows of memories, by name, in the order of the schema; read from schema.sql."""
     return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY | APART]
 
 
 @contextmanager
 def waited_for(database: Database) -> Iterator[None]:
-    """Log once that the database is waited for, should the block take more than two seconds."""
+    """Log once, as a warning, that the database is waited for, should the block take more than two seconds.
+
+    The address is named without user and password. The block itself is not bounded.
+    """
     named = conninfo_to_dict(database.url)
     # Without the user's name and password.
     place = " ".join(f"{part}={named[part]}" for part in ("host", "hostaddr", "port", "dbname") if part in named)
@@ -72,9 +75,10 @@ def waited_for(database: Database) -> Iterator[None]:
 
 
 def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
-    """Make the tables, or bring them up to date; does nothing where they are.
+    """Make the tables, or bring them up to date, in one transaction; does nothing where they are.
 
-    Raises SchemaTooNew when a newer program made them. `partitions` counts when they are made: 0 for none.
+    Raises SchemaTooNew when a newer program made them, StorageAway when the database does not answer. Waits for
+    another process that does the same. `partitions` counts when they are made: 0 for none.
     """
     with database.alone() as raw, translated():
         have = version_of(raw)
@@ -96,6 +100,7 @@ def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
 
 
 def _create(raw: "Raw[Any]", partitions: int) -> None:
+    """Make all tables of today's schema with their partitions and row-level security, in the caller's transaction."""
     text = file("schema.sql")
     raw.execute(sql(text.replace("{partitions}", "PARTITION BY HASH (tenant)" if partitions else "")))
     secured = tables()

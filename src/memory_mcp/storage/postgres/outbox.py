@@ -19,7 +19,7 @@ _MARKS = f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name
 
 
 def put_checkpoint(writer: Writer, name: str, value: str) -> None:
-    """Replace one position inside the caller's transaction."""
+    """Replace or add one position inside the caller's transaction; the deriver's goes into the memory's head."""
     if name == DERIVER:
         writer.head.derived = int(value)
     else:
@@ -30,7 +30,7 @@ _FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
 
 
 def forget_old_requests(writer: Writer, now_ms: int) -> None:
-    """Remove, inside the caller's transaction, the answers that are too old to be asked for again."""
+    """Remove, inside the caller's transaction, the answers older than an hour at `now_ms`."""
     writer.later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
 
 
@@ -42,13 +42,19 @@ class PostgresOutbox:
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     def after(self, seq: int, limit: int) -> list[Change]:
-        """See Outbox."""
+        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end.
+
+        See Outbox; reads nothing where the head says that there are none.
+        """
         if seq >= self._con.head().last_change:
             return []
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
-        """See Outbox."""
+        """Return the ids of the nodes that changed after the change `seq`; None for more than 20,000 changes.
+
+        See Outbox. The empty id is among them where something else than a node changed. The last answer is kept.
+        """
         last = self._con.head().last_change
         if seq >= last:
             return frozenset()
@@ -61,19 +67,28 @@ class PostgresOutbox:
         return self._changed[1]
 
     def checkpoint(self, follower: str) -> int:
-        """See Outbox."""
+        """Return how far a follower got; 0 at first. The deriver is called `deriver`, and counts events, not changes.
+
+        See Outbox; the deriver's is in the head. Raises ValueError for a position that is no number.
+        """
         if follower == DERIVER:
             return self._con.head().derived
         row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
-        """See Outbox."""
+        """Store the position of a follower or importer under its name, in a transaction of its own.
+
+        See Outbox: committed at once, in a transaction of its own; the deriver's is kept in the memory's head.
+        """
         with self._con.writing() as writer:
             put_checkpoint(writer, follower, value)
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox."""
+        """Store several positions, by name, in one transaction.
+
+        See Outbox: in one transaction; the deriver's is kept in the memory's head.
+        """
         with self._con.writing() as writer:
             rest = {name: value for name, value in values.items() if name != DERIVER}
             if DERIVER in values:
@@ -82,7 +97,10 @@ class PostgresOutbox:
                 writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox."""
+        """Return the positions whose names begin with `prefix`, by name.
+
+        See Outbox; values are texts. The deriver's is among them if the prefix fits and it is above 0.
+        """
         rows = self._con.rows(_MARKS, prefix=prefix)
         found = {str(name): str(value) for name, value in rows}
         if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
@@ -90,6 +108,9 @@ class PostgresOutbox:
         return found
 
     def forget_requests(self, now_ms: int) -> int:
-        """See Outbox."""
+        """Remove the answers to writes that are too old to be sent again at `now_ms`; return how many.
+
+        See Outbox: older than an hour at `now_ms`, in a transaction of its own.
+        """
         with self._con.writing() as writer:
             return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)

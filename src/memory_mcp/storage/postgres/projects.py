@@ -70,7 +70,7 @@ class PostgresProjects:
     """See ProjectStore."""
 
     def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
-        """`renamed` is called when other rules are in force."""
+        """Read nothing yet; `renamed` is called whenever other rules than before are found in force."""
         self._con = con
         self._renamed = renamed
         #: Never held while `renamed` is called.
@@ -80,7 +80,10 @@ class PostgresProjects:
 
     @property
     def names(self) -> Names:
-        """See ProjectStore."""
+        """Every rule in force. Reads nothing while no rule changed.
+
+        See ProjectStore; read again, and `renamed` called, where the head shows that a rule may have changed.
+        """
         head, rules = self._con.head(), self._rules
         if rules is not None and rules.hold(head):
             return rules.names
@@ -95,13 +98,13 @@ class PostgresProjects:
         return rules.names
 
     def reread(self) -> None:
-        """Have the rules read again when they are asked for next."""
+        """Have the rules read again when they are asked for next, and all recorded names looked at by `news`."""
         with self._lock:
             self._rules = self._rules and _Rules(self._rules.names, (-1, -1))
             self._recorded = _Recorded(self._recorded.known)
 
     def _read(self, before: _Rules | None, noted: tuple[int, int]) -> _Rules:
-        """Return the rules as of `noted`; the object of before where they say the same."""
+        """Return the rules as of `noted`; the same `Names` object as before where they say the same."""
         if before is not None and before.noted == noted:
             return before
         with self._con.reading() as reader:
@@ -113,14 +116,20 @@ class PostgresProjects:
         return _Rules(Names(aliases, splits), noted)
 
     def _look(self, rules: _Rules, watched: frozenset[str], to: int) -> None:
-        """Take in where those sessions of watched projects began that came since the last call."""
+        """Note in `rules` in which folders sessions of watched projects began, from events up to number `to`.
+
+        Only those behind the last look are read.
+        """
         if to > rules.looked_to:
             for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
                 rules.names.began_in(row[0], row[1], folder_of(row[2]))
             rules.looked_to = to
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events that were stored just now with the names that their projects have now."""
+        """Return events that were stored just now with the names that their projects have now.
+
+        Notes in which folder their sessions began, where a rule asks for it.
+        """
         names = self.names
         watched = names.watched()
         for event in events:
@@ -129,7 +138,11 @@ class PostgresProjects:
         return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
-        """See ProjectStore."""
+        """Return the recorded names that came since the last call in this process, sorted; all of them at the first.
+
+        See ProjectStore; without the empty name, and without names that this process was told before. Reads only
+        events that came since the last call; all of them at the first and after a reset.
+        """
         head = self._con.head()
         with self._lock:
             last = self._recorded
@@ -142,37 +155,61 @@ class PostgresProjects:
         return sorted(fresh - {""})
 
     def recorded(self) -> list[str]:
-        """See ProjectStore."""
+        """Return every name that events were recorded with, sorted.
+
+        See ProjectStore; without the empty name. Reads the names of all events.
+        """
         return sorted({row[0] for row in self._con.rows(_RECORDED)} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """See ProjectStore."""
+        """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository.
+
+        See ProjectStore; the recorded name, not the one it has now.
+        """
         return self._con.row(_BRANCH, project=project) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """See ProjectStore."""
+        """Return every stream that has cuts.
+
+        See ProjectStore, in no order; a stream whose cuts name two projects comes once for each.
+        """
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 
     def activity(self) -> list[Activity]:
-        """See ProjectStore."""
+        """Return events, sessions, times and agents of each project in the tree, in no order.
+
+        See ProjectStore; read from the cuts at each call.
+        """
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def agents(self) -> list[Activity]:
-        """See ProjectStore."""
+        """Return events, sessions, times and projects of each agent in the tree, in no order.
+
+        See ProjectStore; read from the cuts at each call.
+        """
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
-        """See ProjectStore."""
+        """Return the activity of the local days from `first_day` up to, not including, `after_day` (ISO dates).
+
+        See ProjectStore; in one query over the cuts.
+        """
         given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
         rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
         return daily_of(rows)
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """See ProjectStore."""
+        """Return the years (of the project, of the agent) that have any segment, in order.
+
+        See ProjectStore; read from the cuts at each call.
+        """
         return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
 
     def add_alias(self, alias: Alias) -> None:
-        """See ProjectStore."""
+        """Record another name of a project, in place of what was recorded of `alias.old` before.
+
+        See ProjectStore: in a transaction of its own; other processes notice by the head.
+        """
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
             row = [alias.old, alias.new, alias.author, alias.at_ms]
@@ -180,20 +217,29 @@ class PostgresProjects:
             writer.head.notes += 1
 
     def drop_alias(self, old: str) -> None:
-        """See ProjectStore."""
+        """Remove the rule about the name `old`; does nothing where there is none.
+
+        See ProjectStore: in a transaction of its own; a name without a rule is no error.
+        """
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
             writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """See ProjectStore."""
+        """Record that sessions are a project of their own, in one transaction; other rules stay.
+
+        See ProjectStore; rules are only added. Other processes notice by the head.
+        """
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.writing() as writer:
             writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
-        """See ProjectStore."""
+        """Remove the rules that made `new` a project of its own: its sessions belong again to where they came from.
+
+        See ProjectStore: in a transaction of its own; a name without rules is no error.
+        """
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1

@@ -51,7 +51,11 @@ _ROWS = 5000
 
 
 def publish(con: Connection, build: Build) -> int:
-    """Write a build in one transaction; return its number, the last outbox number of the transaction."""
+    """Write a build in one transaction; return its number, the last outbox number of the transaction.
+
+    Segments whose cut or terms are written without a node get an outbox entry too, unless their cut is as it was.
+    Grips that are stored stay as they are, but for their segment with `relist`.
+    """
     with con.writing() as writer:
         changes = changes_of(build.nodes)
         same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
@@ -79,7 +83,7 @@ def unnamed(build: Build) -> set[NodeId]:
 
 
 def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
-    """Return an outbox entry for each segment that has a node: what other processes keep of it is to be read again."""
+    """Return an outbox entry (kind, id) for each segment that has a node: what other processes keep of it is to be read again."""
     rows = writer.rows(_HAVE_NODES, keys=[node_key(i) for i in ids])
     return [(ChangeKind.SEGMENT_PUBLISHED, node_id) for (node_id,) in rows]
 
@@ -101,7 +105,8 @@ def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
 def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
     """Write rows given as lists, one for each column (name and type); a row whose key (names) is stored replaces it.
 
-    No key may be there twice in one call. With the key "" stored rows stay as they are.
+    No key may be there twice in one call. With the key "" stored rows stay as they are. Sent later, 5000 rows a
+    statement; `lists` has one list at least.
     """
     text = _upsert(table, columns, key)
     for start in range(0, len(lists[0]), _ROWS):
@@ -109,6 +114,7 @@ def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: S
 
 
 def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
+    """Return the statement that inserts rows of a table, and replaces those with the same `key`, with "" leaves them."""
     names = ", ".join(name for name, _ in columns)
     given = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
     fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
@@ -118,6 +124,7 @@ def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
 
 
 def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
+    """Return up to 5000 rows from `start` on as parameters by column name."""
     return {name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)}
 
 
@@ -128,6 +135,10 @@ _PUT_CUTS = f"""{_upsert("segment_cut", _CUT, "key")}
 
 
 def _nodes(writer: Writer, build: Build, built: int) -> None:
+    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
+
+    Old versions of nodes are removed now and then. Only new nodes are listed under their parents, all with `relist`.
+    """
     nodes = build.nodes
     if not nodes:
         return
@@ -152,6 +163,7 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
 
 
 def _grips(writer: Writer, build: Build) -> None:
+    """Write those grips of a build that are not stored; with `relist` the segments of stored ones are set too."""
     grips: Sequence[Grip] = list({g.grip_id: g for g in build.grips}.values())
     if not grips:
         return
@@ -163,6 +175,7 @@ def _grips(writer: Writer, build: Build) -> None:
 
 
 def _terms(writer: Writer, build: Build) -> None:
+    """Write the term rows and frequencies of a build, after removing those that it resets."""
     if build.reset_terms:
         keys = [node_key(n) for n in build.reset_terms]
         writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)

@@ -25,7 +25,10 @@ class Role:
 
 
 def role_at(url: str) -> Role:
-    """Return the role of an address. Raises StorageAway when nothing answers there within seconds, ConfigError for no address."""
+    """Return the role of an address, on a connection of its own.
+
+    Raises StorageAway when nothing answers there within five seconds, ConfigError for no address.
+    """
     check_address(url)
     with translated(), psycopg.connect(url, connect_timeout=_PATIENCE, application_name="memory-mcp") as raw:
         name, is_free, version = raw.execute(_ROLE).fetchone() or ("", True, "")
@@ -33,7 +36,7 @@ def role_at(url: str) -> Role:
 
 
 def require_bound(database: Database) -> None:
-    """Raise ConfigError when row-level security does not bind the database's role."""
+    """Raise ConfigError when row-level security does not bind the database's role (superuser or BYPASSRLS)."""
     with database.connection(None) as raw:
         name, is_free, _ = raw.execute(_ROLE).fetchone() or ("", True, "")
     if is_free:

@@ -18,21 +18,33 @@ class PostgresSpending:
         self._con = con
 
     def record(self, spent: Spent) -> None:
-        """See SpendingStore."""
+        """Add a request, committed when this returns.
+
+        See SpendingStore: add one row, in a transaction of its own.
+        """
         with self._con.writing() as writer:
             writer.insert("spending", SPENT, _TYPES, [[value] for value in spent_row(spent)])
 
     def since(self, at_ms: int) -> list[Spent]:
-        """See SpendingStore."""
+        """Return the requests made at `at_ms` or later, in order of time.
+
+        See SpendingStore; of equal times in the order in which they were added.
+        """
         sql = f"SELECT {SPENT} FROM spending WHERE {own()} AND at_ms >= %(at)s ORDER BY at_ms, number"
         return [spent_of(row) for row in self._con.rows(sql, at=at_ms)]
 
     def tokens_since(self, at_ms: int) -> int:
-        """See SpendingStore."""
+        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none.
+
+        See SpendingStore; 0 without any request.
+        """
         row = self._con.row(_TOKENS, at=at_ms)
         return int(row[0]) if row else 0
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """See SpendingStore."""
+        """Return (node or topic, digest of the prompt) for which an answer of this model could not be used.
+
+        See SpendingStore; both kinds of id are returned as `NodeId`.
+        """
         rows = self._con.rows(_UNUSABLE, outcome=Outcome.FALLBACK.value, model=model)
         return frozenset((NodeId(row[0]), row[1]) for row in rows)

@@ -40,6 +40,7 @@ _TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event W
 def open_storage(opening: Opening) -> "PostgresStorage":
     """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
 
+    The tables are made or brought up to date first; the directory is locked if one is named and not locked already.
     Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables,
     StorageLocked when another process has the data directory, where the indexes lie.
     """
@@ -99,16 +100,22 @@ class PostgresStorage:
 
     @property
     def connection(self) -> Connection:
-        """The memory's access to the database, for those who follow its commits."""
+        """The memory's access to the database, for callers that follow its commits."""
         return self._con
 
     @property
     def timezone(self) -> str:
-        """See Storage."""
+        """The IANA name of the zone in which the store's days are counted.
+
+        See Storage; as last read, from memory.
+        """
         return self._memory.timezone
 
     def set_timezone(self, name: str) -> None:
-        """See Storage."""
+        """Change the zone; only `admin rebuild-toc --timezone` does. Raises InvalidQuery for a zone that does not exist.
+
+        See Storage; other processes read it again. Days are counted anew by the caller.
+        """
         Calendar(name).day_of(0)
         with self._con.writing() as writer:
             writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
@@ -116,11 +123,19 @@ class PostgresStorage:
         self._memory = replace(self._memory, timezone=name)
 
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
-        """See Storage."""
+        """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
+
+        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether
+        another process held it since. Raises Busy after 30 seconds.
+        """
         return self.claims.held(name)
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage. Rows are counted again only after a commit."""
+        """Return counts and sizes; without `text`, for which every event's text is read, `text_bytes` is 0.
+
+        See Storage. Rows are counted again only after the tree or its events changed. The size is that of the whole
+        database, and 0 for a member.
+        """
         head = self._con.head()
         stamp, known = self._counted
         if known is None or stamp != head.stamp:
@@ -134,16 +149,25 @@ class PostgresStorage:
         return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def latest(self) -> dict[str, int]:
-        """See Storage."""
+        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store.
+
+        See Storage; by the sources that events name, {} in an empty memory.
+        """
         rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
         return {str(source): int(ms) for source, ms in rows}
 
     def interrupt(self, thread: int | None = None) -> None:
-        """See Storage."""
+        """Stop the reads that run now, in one thread (by its identity) or in all; they raise DeadlineExceeded.
+
+        See Storage: statements of other memories and processes go on.
+        """
         self._con.interrupt(thread)
 
     def reread(self) -> None:
-        """See Storage."""
+        """Drop what is kept in memory of the memory's content, and read its zone and store id at once.
+
+        See Storage. Raises NotFound when the space is gone.
+        """
         self._con.heard()
         self.toc.reread()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
@@ -152,25 +176,31 @@ class PostgresStorage:
         self.superseded.unfollow()
 
     def checkpoint(self) -> None:
-        """See Storage; the database does it by itself."""
+        """Do nothing: the database writes its log into its files by itself; see Storage."""
 
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
-        """See Storage."""
+        """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it.
+
+        See Storageand `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
+        """
         erased = erase(self._con, keep, dry, after)
         if not dry:
             self.reread()
         return erased
 
     def dead_bytes(self) -> int:
-        """See Storage; the database frees its room by itself."""
+        """Return 0: the database frees its room by itself; see Storage."""
         return 0
 
     def save_anew(self) -> bool:
-        """See Storage; the database looks after its files."""
+        """Return False: the database looks after its files; see Storage."""
         return False
 
     def compact(self) -> tuple[int, int]:
-        """See Storage; sizes of the whole database. Room of dead rows is used anew once they are vacuumed, as is done here."""
+        """Vacuum each table that holds memories; return the size of the whole database before and after, in bytes.
+
+        See Storage. Room of dead rows is used anew after that; the files seldom become smaller.
+        """
         before = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
             for table in migrations.tables():
@@ -178,19 +208,20 @@ class PostgresStorage:
         return before, self._size()
 
     def _size(self) -> int:
+        """Return the bytes of the whole database."""
         row = self._con.row("SELECT pg_database_size(current_database())")
         return int(row[0]) if row else 0
 
     @property
     def loss(self) -> Loss | None:
-        """See Storage; a database's own log and backups show losses."""
+        """None always: a database's own log and backups show losses; see Storage."""
         return None
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """See Storage; nothing is kept beside the database."""
+        """Do nothing: no mark is kept beside the database; see Storage."""
 
     def close(self) -> None:
-        """See Storage."""
+        """Stop serving, close the pool if it was made for this memory, and release the lock; a second call does nothing."""
         with self._closing:
             if self._closed:
                 return

@@ -29,7 +29,10 @@ class PostgresSuperseded(Standing):
         super().__init__()
 
     def record(self, superseded: Superseded) -> None:
-        """See SupersededStore."""
+        """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts.
+
+        See SupersededStore: one row, in a transaction of its own; other processes notice by the head.
+        """
         one = superseded
         with self._con.writing() as writer:
             row = [one.old, one.new, one.at_ms, one.reason, one.author]
@@ -38,7 +41,11 @@ class PostgresSuperseded(Standing):
         self.reread()
 
     def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
-        """See SupersededStore."""
+        """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
+
+        See SupersededStore: current segments' statements that have a quotation, with the first of theirs. Statements
+        that are not ASCII are matched here, not by the database.
+        """
         # The same signs mean the same to the database, but for the edge of a word.
         theirs = pattern.replace(r"\b", r"\y")
         rows = self._con.rows(_STATED, author=EXTRACTIVE, kinds=list(kinds), pattern=theirs)
@@ -50,9 +57,11 @@ class PostgresSuperseded(Standing):
         ]
 
     def _version(self) -> tuple[int, int]:
+        """Return the head's resets and notes; a replacement raises the notes."""
         return self._con.head().noted
 
     def _read(self) -> Known:
+        """Return the last recorded replacement of each statement, by the id of the older one."""
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
         found = (Superseded(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
         return {one.old: one for one in found}

@@ -25,7 +25,10 @@ class PostgresTerms:
         self._con = con
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """See TocStore."""
+        """Return the stored term rows of each node: little-endian uint32, each row sorted; the node's set is their union.
+
+        See TocStore; nodes without rows are left out.
+        """
         by_key = {node_key(i): i for i in ids}
         found: dict[NodeId, list[bytes]] = {}
         for key, hashes in self._con.rows(_SETS, keys=list(by_key)) if by_key else ():
@@ -33,16 +36,25 @@ class PostgresTerms:
         return found
 
     def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """See TocStore."""
+        """Return the stored term rows (sorted little-endian uint32) of all a project's segments in a span of days.
+
+        See TocStore; rows in no order, `after_day` not included.
+        """
         return [row[0] for row in self._con.rows(_OF_DAYS, project=project, first=first_day, after=after_day)]
 
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """See TocStore."""
+        """Return the rows of the root's document frequencies: project, term hashes (uint32), counts (int32), little-endian.
+
+        See TocStore; a project may have several rows, whose counts are to be added.
+        """
         rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
         return [(row[0], row[1], row[2]) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
-        """See TocStore."""
+        """Join the term rows of each node and project that has more than `more_than`; return how many had.
+
+        See TocStore: in one transaction. A row that is large against all others of its node stays as it is.
+        """
         with self._con.writing() as writer:
             gone, joined = folded_sets(writer.rows(_MANY, most=more_than), more_than)
             if joined:
@@ -57,7 +69,10 @@ class PostgresTerms:
 
 
 def without_sets(writer: Writer, segments: Sequence[int]) -> None:
-    """Subtract the term sets of segments (keys) from the frequencies of their projects; terms that no other has go."""
+    """Subtract the term sets of segments (keys) from the frequencies of their projects, in the writer's transaction.
+
+    Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be there still.
+    """
     found = writer.rows(
         f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
             WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",

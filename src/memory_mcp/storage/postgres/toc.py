@@ -64,11 +64,17 @@ class PostgresToc(PostgresTerms):
         self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
 
     def version(self) -> int:
-        """See TocStore."""
+        """Return the number of the last change, from the head, which may be a tenth of a second old; see TocStore.
+
+        What was read under one number may be kept until the next.
+        """
         return self._con.head().last_change
 
     def publish(self, build: Build) -> int:
-        """See TocStore."""
+        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
+
+        See TocStore; what is kept in memory is dropped where a segment is written without its node.
+        """
         built = publish(self._con, build)
         if unnamed(build):
             self.reread()
@@ -80,18 +86,24 @@ class PostgresToc(PostgresTerms):
         self._stamps.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """See TocStore."""
+        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         found: dict[int, list[Segment]] = {stream: [] for stream in streams}
         for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(found)) if found else ()):
             found[segment.stream].append(segment)
         return found
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """See TocStore."""
+        """Yield every cut, by stream and start.
+
+        See TocStore; all rows are read at once.
+        """
         yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """See TocStore."""
+        """Return those cuts that exist, by segment key.
+
+        See TocStore; from memory where that is up to date, else from the tables.
+        """
         wanted = list(keys)
         if (kept := self._cuts.at_hand()) is not None:
             return {key: kept.by_key[key] for key in wanted if key in kept.by_key}
@@ -100,7 +112,10 @@ class PostgresToc(PostgresTerms):
         return {row[0]: segment_of(row[1:]) for row in rows}
 
     def segments_in(self, scope: Scope) -> list[Segment]:
-        """See TocStore."""
+        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start.
+
+        See TocStore; from memory unless there are too many. A segment that begins at the window's end is left out.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.inside(scope)
         where, given = [_CUTS], dict[str, Any]()
@@ -114,7 +129,10 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **given)]
 
     def find(self, node_id: NodeId) -> TocNode | None:
-        """See TocStore."""
+        """Return the latest version of a node, also by an id that it had before (any number of steps); None for none.
+
+        See TocStore; a circle of former ids ends with None.
+        """
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
@@ -125,29 +143,36 @@ class PostgresToc(PostgresTerms):
         return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore."""
+        """Return the latest versions of those nodes that exist, by id.
+
+        See TocStore: with bullets and pins, all of one moment; in no order.
+        """
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for n in self._whole(keys)} if keys else {}
 
     def _whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
+        """Yield the current nodes of these keys with bullets and pins, in no order; missing ones are left out."""
         return map(_whole_of, self._con.rows(_WHOLE, keys=keys))
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """See TocStore."""
+        """Return the same as `nodes` without bullets and pins (empty, False); see TocStore."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
 
     def refined(self) -> list[NodeId]:
-        """See TocStore."""
+        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
         return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
 
     def authors(self) -> dict[NodeId, str]:
-        """See TocStore."""
+        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """See TocStore."""
+        """Return by the id that each node has now: its build, the number of its term rows, and the last row's number.
+
+        See TocStore; nodes that do not exist are left out. Those of segments are kept in memory.
+        """
         kept, wanted = self._stamps.now(), list(ids)
         found = {i: kept[i][1] for i in wanted if i in kept}
         if missing := {node_key(i) for i in wanted if i not in found}:
@@ -158,12 +183,19 @@ class PostgresToc(PostgresTerms):
         return found
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """See TocStore."""
+        """Return the ids of a node's children in order of time; for the root, those of the years.
+
+        See TocStore; of nodes that begin at the same time by id, [] without children.
+        """
         sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """See TocStore."""
+        """Return the ids of one level that begin inside the window, in time order; `project`: only nodes that name it.
+
+        See TocStore; the window's end is not included, and at equal times the order is by id. `project` is looked for
+        in the node's projects, at every level.
+        """
         where, given = ["level = %(level)s"], dict[str, Any](level=level.value)
         if window:
             where.append("start_ms >= %(start)s AND start_ms < %(end)s")
@@ -175,7 +207,10 @@ class PostgresToc(PostgresTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """See TocStore."""
+        """Return the counts over the segments filed under days from `first_day` up to, not including, `after_day`.
+
+        See TocStore; from memory unless there are too many cuts. All 0 where there is no segment.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.tally(first_day, after_day, project)
         sql, given = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
@@ -185,12 +220,18 @@ class PostgresToc(PostgresTerms):
         return Tally(sessions, events, segments, tokens, *named)
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """See TocStore."""
+        """Return up to `limit` ids of a project's most salient segments in a span of days, the newest first among equals.
+
+        See TocStore; `after_day` is not included.
+        """
         rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
         return [NodeId(row[0]) for row in rows]
 
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """See TocStore."""
+        """Return every day that has segments (of the project), with their number, in order.
+
+        See TocStore; from memory unless there are too many cuts.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
         where, given = _of(project)
@@ -198,7 +239,10 @@ class PostgresToc(PostgresTerms):
         return [(row[0], row[1]) for row in rows]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """See TocStore."""
+        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order.
+
+        See TocStore; from memory unless there are too many cuts.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.days(first_day, after_day, project)
         where, given = _of(project)
@@ -206,7 +250,10 @@ class PostgresToc(PostgresTerms):
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """See TocStore."""
+        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
+
+        See TocStore; from memory unless there are too many cuts.
+        """
         if (kept := self._cuts.now()) is not None:
             return kept.within(first_day, after_day, project)
         where, given = _of(project)
@@ -215,13 +262,19 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
     def freshness(self) -> Freshness:
-        """See TocStore."""
+        """Return the highest build of each day's segments, and the build of each period's node.
+
+        See TocStore, of one moment; days whose segments have no node are left out.
+        """
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """See TocStore."""
+        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
+
+        See TocStore; a pin that is set again has the new author and time. A transaction of its own.
+        """
         with self._con.writing() as writer:
             if on:
                 writer.run(_PINNED, target=target, by=by, at=self._clock.now_ms())
@@ -229,16 +282,25 @@ class PostgresToc(PostgresTerms):
                 writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
 
     def pins(self) -> frozenset[str]:
-        """See TocStore."""
+        """Return every node and grip id that is pinned.
+
+        See TocStore; read at each call.
+        """
         return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """See TocStore."""
+        """Remove nodes that must not exist, with their bullets and term sets, and note each in the outbox.
+
+        See TocStore, in a transaction of its own; an id that does not exist is noted in the outbox too.
+        """
         with self._con.writing() as writer:
             _drop_nodes(writer, list(dict.fromkeys(ids)))
 
     def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """See TocStore."""
+        """Store cuts under their keys, and remove those whose nodes `leads` names.
+
+        See TocStore, in one transaction; a changed cut that has a node is noted. What is kept in memory is dropped.
+        """
         with self._con.writing() as writer:
             if leads:
                 gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
@@ -251,7 +313,10 @@ class PostgresToc(PostgresTerms):
         self.reread()
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
+        """File segments under other days (by segment key), after a change of zone, noting each.
+
+        See TocStore, in one transaction. Segment ids are read by hash: an id with the old day still finds its node.
+        """
         ids = [segment_id(day, key) for key, day in days.items()]
         parents = [node_key(day_id(day)) for day in days.values()]
         given = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
@@ -265,7 +330,10 @@ class PostgresToc(PostgresTerms):
             writer.run(parent, **given)
 
     def all_nodes(self) -> Iterator[TocNode]:
-        """See TocStore."""
+        """Yield the latest version of every node with bullets and pins, for checks and rebuilds.
+
+        See TocStore; by level and time, 1000 read at a time. Nodes removed meanwhile are left out.
+        """
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):
@@ -291,6 +359,7 @@ def _whole_of(row: Row) -> TocNode:
 
 
 def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
+    """Remove nodes with bullets, terms and places under their parents, and note each, in the writer's transaction."""
     keys = list({node_key(i) for i in ids})
     writer.change([(ChangeKind.NODE_DROPPED, i) for i in ids])
     for table in ("node", "bullet", "bullet_grip", "term_delta"):

@@ -32,15 +32,24 @@ class PostgresTombstones:
         self._con = con
 
     def stamp(self) -> int:
-        """See TombstoneLog; another process's lines are seen a tenth of a second later at most."""
+        """Return a value that changes when any process has added lines, cheaply: no line is read.
+
+        See TombstoneLog: the head's resets, so it changes also for other reasons; 0.1 s late at most.
+        """
         return self._con.head().resets
 
     def lines(self) -> list[str]:
-        """See TombstoneLog."""
+        """Return all lines, in the order in which they were added.
+
+        See TombstoneLog; read at each call.
+        """
         return [str(line) for (line,) in self._con.rows(_LINES)]
 
     def key(self) -> bytes:
-        """See TombstoneLog."""
+        """Return the key of the hashes; it is made when there is none.
+
+        See TombstoneLog; a key that is made is 32 random bytes, committed when this returns.
+        """
         row = self._con.row(_KEY)
         if row is None:
             with self._con.writing() as writer:
@@ -48,12 +57,19 @@ class PostgresTombstones:
         return bytes(row[0])
 
     def add(self, lines: Sequence[str]) -> None:
-        """See TombstoneLog. Servers that kept something of the memory read it again."""
+        """Add lines; they outlast a crash when this returns.
+
+        See TombstoneLog: in one transaction. Other servers read again what they keep, and look once more in a minute.
+        """
         with self._con.writing() as writer:
             _add(writer, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """See TombstoneLog; raises StorageError for another key."""
+        """Add those lines of a copy, made with `key`, that are not here; return them.
+
+        See TombstoneLog: in one transaction; the copy's key replaces one under which there is no line. Raises
+        StorageError when there are lines under another key. A line given twice is added once.
+        """
         with self._con.writing() as writer:
             here = {str(line) for (line,) in writer.rows(_LINES)}
             (known,) = _made(writer, key)
@@ -71,7 +87,7 @@ class PostgresTombstones:
 
 
 def _made(writer: Writer, key: bytes) -> tuple[bytes]:
-    """Return the key as a row; it is `key` where there was none yet."""
+    """Return the stored key as a row, in the writer's transaction; it is `key` where there was none yet."""
     writer.run(_MAKE_KEY, key=key)
     row = writer.row(_KEY)
     assert row is not None
@@ -79,6 +95,7 @@ def _made(writer: Writer, key: bytes) -> tuple[bytes]:
 
 
 def _add(writer: Writer, lines: Sequence[str]) -> None:
+    """Add lines, have what they forget looked for again in a minute, and raise the head's resets, in the writer's transaction."""
     now = time.time_ns() // 1_000_000
     writer.run(_DUE, name=FORGET, later=_LATER)
     writer.insert("tombstone", "at_ms, line", ("bigint", "text"), [[now] * len(lines), list(lines)])

@@ -20,7 +20,11 @@ class PostgresUsage:
         self._any = False
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """See UsageStore."""
+        """Note that each of the grips was opened at `at_ms` (UTC ms); one that is named twice counts twice.
+
+        See UsageStore: one row for each id, in a transaction of the program's own, so readers may; nothing without
+        ids.
+        """
         ids = list(grip_ids)
         if ids:
             with self._con.for_all(), self._con.writing() as writer:
@@ -31,13 +35,18 @@ class PostgresUsage:
             self._any = True
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """See UsageStore."""
+        """Return the openings of those of `ids` that were ever opened; see UsageStore.
+
+        The times of each grip in order, grips that were never opened left out. While none is known, only the head is
+        read.
+        """
         wanted = list(set(ids))
         if not wanted or self._is_empty():
             return {}
         return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
 
     def _is_empty(self) -> bool:
+        """Return whether no opening was seen; the table is looked at again only when the head's notes or resets changed."""
         if not self._any:
             noted = self._con.head().noted
             if noted != self._empty_at:
@@ -46,6 +55,9 @@ class PostgresUsage:
         return not self._any
 
     def forget(self, ids: Iterable[GripId]) -> None:
-        """See UsageStore."""
+        """Remove every opening of these grips; one without any is no error.
+
+        See UsageStore, in a transaction of its own; grips without openings are no error.
+        """
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))

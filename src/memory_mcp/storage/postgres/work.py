@@ -45,32 +45,36 @@ class Work:
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
-        """Claim the work of these kinds that has been due for longest; None where nothing is due."""
+        """Claim the work of these kinds that has been due for longest, for one lease; None where nothing is due.
+
+        Work whose holder's lease is over is due too, and comes first.
+        """
         given = {"names": list(names), "holder": HOLDER, "lease": int(LEASE * 1000)}
         with self._database.connection(None) as raw:
             row = raw.execute(sql(_TAKE), given).fetchone()
         return Taken(*row) if row else None
 
     def due(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in `after` seconds, or earlier where it is due earlier."""
+        """Have work done in `after` seconds, or earlier where it is due earlier; committed when this returns."""
         self._put(_AGAIN, tenant, space, name, after)
 
     def due_once(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work done in `after` seconds, unless it is due, or being done, already."""
+        """Have work done in `after` seconds, unless it is due, or being done, already; then nothing changes."""
         self._put(_ONCE, tenant, space, name, after)
 
     def _put(self, statement: str, tenant: int, space: int, name: str, after: float) -> None:
+        """Run a statement that makes work due, in a transaction of its own on a connection bound to nobody."""
         given = {"tenant": tenant, "space": space, "name": name, "after": int(after * 1000)}
         with self._database.connection(None) as raw:
             raw.execute(sql(statement), given)
 
     def let_go(self) -> None:
-        """Make everything that this process holds due for others."""
+        """Release everything that this process holds, and make it due for others at once."""
         with self._database.connection(None) as raw:
             raw.execute(_LET_GO, [HOLDER])
 
     def wait(self, names: Sequence[str], longest: float) -> float:
-        """Return in how many seconds work of these kinds will be due, at most `longest`."""
+        """Return in how many seconds work of these kinds will be due, 0 to `longest`; `longest` where none is."""
         with self._database.connection(None) as raw:
             row = raw.execute(sql(_NEXT), {"names": list(names)}).fetchone()
         return longest if row is None or row[0] is None else min(max(int(row[0]) / 1000, 0.0), longest)
