@@ -60,9 +60,10 @@ class Model:
 
 
 def named(name: str, home: Path | None) -> Model:
-    """Return the model of a setting; `home` is the data directory, None for a memory without one.
+    """Return the model of a setting; `home` is the data directory, None for a memory without one. Its folder may not exist.
 
-    Raises InvalidQuery for what cannot be a model's name.
+    A name with a slash like OWNER/NAME, and the last part of a known one, is the hub's; other paths are
+    folders. Raises InvalidQuery for what cannot be a model's name.
     """
     given = name.strip()
     if given == BUNDLED:
@@ -87,7 +88,10 @@ def hub_name(name: str) -> str:
 
 
 def located(name: str, home: Path | None) -> Model:
-    """Return the same as `named`; LayerUnavailable, with what to do, if a hub's model is not downloaded."""
+    """Return the model as `named` does; raises LayerUnavailable, with what to do, if a hub's model is not downloaded.
+
+    A bundled one or a folder is not looked at.
+    """
     found = named(name, home)
     if found.kind == "hub" and not found.here:
         own = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
@@ -97,7 +101,7 @@ def located(name: str, home: Path | None) -> Model:
 
 
 def fetched(home: Path) -> Iterator[Model]:
-    """Yield the downloaded models by name."""
+    """Yield the downloaded models by name that are complete."""
     for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
         found = _fetched(folder)
         if found is not None and found.here:
