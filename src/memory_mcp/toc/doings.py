@@ -119,7 +119,10 @@ def doings_of(events: Sequence[Event]) -> Doings:
 
 
 def together(parts: Sequence[Doings]) -> Doings:
-    """Doings of consecutive stretches as those of one."""
+    """Return doings of consecutive stretches, in order, as those of one; NOTHING for none.
+
+    The first request and the last of the rest, all commits, the latest of everything else; 12 files at most.
+    """
     if not parts:
         return NOTHING
     last = parts[-1]
@@ -141,7 +144,10 @@ def together(parts: Sequence[Doings]) -> Doings:
 
 
 def request_of(event: Event) -> Words | None:
-    """Return what a person asks for in a message, from its first prose on; None if no person wrote it."""
+    """Return what a person asks for in a message, from its first prose of three words on, up to 300 characters.
+
+    None if no person wrote it, for recaps, client records and interruptions, and if it is only chatter.
+    """
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
     if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
@@ -167,6 +173,7 @@ def _tells(request: str) -> bool:
 
 
 def _answers(event: Event) -> bool:
+    """Return whether an event is a message or a tool call of the agent."""
     return event.role is Role.ASSISTANT and event.type in (
         EventType.ASSISTANT_MESSAGE,
         EventType.ASSISTANT_STOP,
@@ -175,7 +182,7 @@ def _answers(event: Event) -> bool:
 
 
 def _question(events: Sequence[Event]) -> Words | None:
-    """Return the question that ends the agent's last message, courtesies aside."""
+    """Return the question that ends the agent's last message; None if it ends with none, a courtesy, or a person spoke last."""
     event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
     if event is None or event.role is Role.USER or not event.text.rstrip().endswith(("?", "？", "؟")):
         return None
@@ -186,7 +193,7 @@ def _question(events: Sequence[Event]) -> Words | None:
 
 
 def _closing(events: Sequence[Event]) -> Words | None:
-    """Return the first sentence of substance of the agent's last message."""
+    """Return the first sentence of substance (three words) of the agent's last message that has one; None for none."""
     for event in reversed(events):
         if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or event.metadata.get("record"):
             continue
@@ -205,7 +212,7 @@ def _inside(file: str, directory: str) -> str:
 
 
 def _todo(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the unfinished items of the agent's last list."""
+    """Return the unfinished items of the agent's last list, those under way first, at most six."""
     for event in reversed(events):
         if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
             found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
@@ -215,7 +222,10 @@ def _todo(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
-    """Return the doings with the results of commands and the client's own notes added."""
+    """Return the doings with commits, tests, branch and pull request, as commands that succeeded and the client's notes tell.
+
+    A failed run of tests counts until files are changed again.
+    """
     commits: list[str] = []
     passed: bool | None = None
     went, branch, request = "", "", ""
@@ -244,7 +254,10 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
 
 
 def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
-    """Yield each event; a result with the command that it answers and whether that succeeded."""
+    """Yield each event with a command and whether that succeeded; "" and False for all but results of known commands.
+
+    A result of another call has "" and whether it succeeded.
+    """
     calls: dict[str, str] = {}
     for event in events:
         call = event.metadata.get("tool_use_id", "")
@@ -256,4 +269,5 @@ def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
 
 
 def _changes(event: Event) -> bool:
+    """Return whether an event is a call of a tool that changes files."""
     return event.type is EventType.TOOL_CALL and event.metadata.get("tool") in _EDITS
