@@ -210,7 +210,7 @@ class Accelerators:
             return self._topic_keeper
 
     def labeller(self) -> "Labeller | None":
-        """Return what has a language model name topics; None without topics."""
+        """Return a `Labeller`, which selects topics for a language model and stores its labels; None without topics."""
         keeper = self.topics()
         if keeper is None:
             return None
@@ -229,7 +229,7 @@ class Accelerators:
         return None if searcher is None else searcher.embedder
 
     def embedding(self) -> Embedding | None:
-        """Return the embedding model with its numbers; None without a vector index (see `reasons`)."""
+        """Return the configured embedding model with its numbers; None without a usable vector index (see `reasons`)."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         if searcher is None:
             return None
@@ -293,8 +293,7 @@ class Accelerators:
     def wait(self, seconds: float) -> float:
         """Wait until the indexes and their model are read from disk, at most `seconds`; return the seconds waited.
 
-        An index that is being built or is damaged is not waited for; nothing is if `maintain` is never
-        called.
+        An index that is being built or is damaged is not waited for; none is unless `is_maintained`.
         """
         began = time.monotonic()
         for keeper in self.keepers.values() if self._is_maintained else ():
@@ -310,16 +309,16 @@ class Accelerators:
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
 
     def due(self, change: int) -> tuple[int, int] | None:
-        """Return the work until every usable index has indexed a change of the store: units done and in all; None for none.
+        """Return the work until every usable index has indexed a change: units done and in all; None for none.
 
-        `change` is the number of the change in the outbox.
+        `change` is the number of the change in the outbox. Numbers of all indexes are added.
         """
         parts = [found for keeper in self.keepers.values() if (found := keeper.due(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property
     def at_rest(self) -> bool:
-        """Whether every index has indexed and committed everything that is stored."""
+        """Whether every usable index has indexed and committed everything that is stored (see `Keeper.at_rest`)."""
         return all(keeper.at_rest for keeper in self.keepers.values())
 
     def settle(self) -> None:
@@ -329,7 +328,7 @@ class Accelerators:
                 keeper.settle()
 
     def purge(self, name: str) -> None:
-        """Remove all bytes of replaced and dropped documents from one index. Raises as `keeper` and `Keeper.purge`."""
+        """Remove all bytes of replaced and dropped documents from one index, and wait. Raises as `keeper` and `Keeper.purge`."""
         keeper = self.keeper(name)
         with self._following:
             keeper.purge()
@@ -340,7 +339,7 @@ class Accelerators:
         return sum(index.commit() if few else index.commit_due() for index in indexes)
 
     def improve(self) -> bool:
-        """Start a thread that rewrites indexes in a faster form; return False if one is still at work."""
+        """Start a thread that rewrites indexes in a faster form; return whether it was started: not while one is at work."""
         if self._improving is not None and self._improving.is_alive():
             return False
         self._improving = threading.Thread(target=self._improve, name="improving", daemon=True)

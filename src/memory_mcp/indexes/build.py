@@ -94,7 +94,10 @@ class Workshop:
 
 
 def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[Built]]:
-    """Return the parts that each child makes of the same units, which are read and packed once."""
+    """Return the parts that each child makes of the same units, by child; the units are read and packed once.
+
+    Waits until all are done. Errors of a child are passed on.
+    """
     for _ in feed([[child] for child in children], frames):
         pass
     return _finished(children)

@@ -115,7 +115,7 @@ class Columns:
         return cls(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in NAMES})
 
     def arrays(self) -> dict[str, Array]:
-        """Return the columns by name, for writing."""
+        """Return the columns by name, in the form they are written."""
         return {n: getattr(self, n) for n in NAMES}
 
     def mask(self, filters: Filters, strings: Sequence[str]) -> Array:
@@ -194,7 +194,7 @@ class Units:
         return cls(key, level, end, _firsts(nodes), nodes, _firsts(grips), grips, session)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the columns that are stored; the others are computed from them."""
+        """Return by name the columns that are stored; first rows are computed from the counts when read."""
         held = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
         return dict(zip(UNIT_NAMES, held, strict=True))
 

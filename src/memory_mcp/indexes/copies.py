@@ -111,7 +111,10 @@ class Copies:
 
     @classmethod
     def joined(cls, several: "Sequence[Copies]", kept: Sequence[tuple[Array, Array]]) -> "Copies":
-        """Return one from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
+        """Return one from several, as many as `kept`: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order.
+
+        Strings that are no longer used are dropped.
+        """
         names = Names([""])
         codes = []
         for own, (_, rows) in zip(several, kept, strict=True):

@@ -153,7 +153,7 @@ def cut_short(maps: Iterable[mmap.mmap]) -> bool:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file for reading; raises OSError for a symbolic link."""
+    """Open a file for reading, not following a symbolic link; raises OSError for one, and as `open`."""
     return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
 
 

@@ -202,6 +202,7 @@ class Keeper:
             self._built = 0
 
             def count(done: int) -> None:
+                """Note the documents so far, and report them."""
                 self._built = done
                 on_progress(done)
 
@@ -278,5 +279,5 @@ def _being_built(name: str) -> IndexNotReady:
 
 
 def _wait(failures: int) -> float:
-    """Return the seconds until the next try after `failures` failures in a row."""
+    """Return the seconds until the next try after `failures` failures in a row: 1, doubled each time, at most 60."""
     return min(_FIRST * 2.0 ** min(failures - 1, 20), _LONGEST)

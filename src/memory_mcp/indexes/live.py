@@ -175,7 +175,7 @@ class LiveIndex(Merging[B]):
         self._health, self._reason, self._snapshot = health, reason, None
 
     def give_up(self, reason: str) -> None:
-        """Mark the index as unhealthy for a reason outside its files."""
+        """Mark the index as unhealthy for a reason outside its files; it cannot be searched until loaded or built again."""
         self._lose(Health.UNHEALTHY, reason)
 
     def _publish(self, position: Position) -> None:
@@ -334,7 +334,10 @@ class LiveIndex(Merging[B]):
         self.last_error, self.commit_failed = "", False
 
     def _put(self, position: Position) -> None:
-        """Write a manifest of the parts on disk, make it the current one, and remove what it does not name."""
+        """Write a manifest of the parts on disk at `position`, make it the current one, and remove what it does not name.
+
+        The parts are what is searched from now on, and their stamps are remembered as verified.
+        """
         entries = tuple(map(entry_of, self._disk))
         manifest = Manifest(
             number=self.home.next_number(),
@@ -381,7 +384,7 @@ class LiveIndex(Merging[B]):
         return gone
 
     def _count(self, added: int, deleted: int) -> None:
-        """Add to the metrics of added and deleted documents."""
+        """Add to the metrics of added and deleted documents; nothing for 0."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

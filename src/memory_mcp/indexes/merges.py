@@ -26,7 +26,7 @@ class Size:
     stored: int
 
     def is_stale(self, many: int = _STALE_MANY) -> bool:
-        """Return whether half of its documents, and at least `many`, were replaced, so that it is rewritten."""
+        """Return whether half of its documents, and at least `many`, were replaced or dropped, so that it is rewritten."""
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 

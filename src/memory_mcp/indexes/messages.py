@@ -27,7 +27,7 @@ class Messages:
         return len(self.first)
 
     def count(self, rows: Array) -> int:
-        """Return the number of messages of some rows of grips, `(n,)`, ascending."""
+        """Return the number of distinct messages that some rows of grips, `(n,)`, ascending, belong to."""
         of_row = self.of_row[rows]
         return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
 

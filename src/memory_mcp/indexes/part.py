@@ -104,7 +104,7 @@ class Part(Generic[B]):
 
     @property
     def size_bytes(self) -> int:
-        """Size on disk."""
+        """Size on disk in bytes; 0 for a part in memory."""
         return sum(f.size for f in (self.files or {}).values())
 
 

@@ -18,7 +18,7 @@ from memory_mcp.text import iter_terms, query_terms
 
 
 def _terms_of(text: str) -> list[str]:
-    """Return the terms of a query; raises InvalidQuery if it has none."""
+    """Return the terms of a query, distinct, without stop words if it has others; raises InvalidQuery if it has none."""
     terms = query_terms(text)
     if not terms:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")

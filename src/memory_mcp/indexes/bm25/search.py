@@ -130,7 +130,7 @@ class _PartSearch:
         return lifts.smoothed(self.live, rows, self.grips.dense, self.shown, also)
 
     def segments(self, smoothed: lifts.Smoothed) -> Array:
-        """Return the score of each message's segment, `(messages,)` float64."""
+        """Return the BM25 score of each message's segment, `(messages,)` float64; 0 where it holds no term."""
         found: Array = self.nodes.dense[smoothed.units.node_first[smoothed.unit]]
         return found
 
@@ -146,7 +146,7 @@ class _PartSearch:
         return rows[self.grips.dense[rows] > 0]
 
     def passing_nodes(self) -> Array:
-        """Return the rows of nodes, `(n,)`, that hold a term and pass the filters."""
+        """Return the rows of nodes, `(n,)`, ascending, that hold a term and pass the filters (see `findable`)."""
         rows, shown = self.nodes.touched(), findable(self.live, DocType.NODE, self.filters)
         return rows if shown is None else rows[shown[rows]]
 
@@ -251,7 +251,7 @@ def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters,
 
 
 def _last_of(scores: Array, limit: int) -> float:
-    """Return the lowest of the best `limit` scores; 0 if there are fewer."""
+    """Return the lowest of the best `limit` scores; 0 if there are fewer, or for no limit."""
     return float(np.partition(scores, -limit)[-limit]) if 0 < limit <= len(scores) else 0.0
 
 
@@ -325,7 +325,11 @@ def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
 
 
 def _promising(part: _PartSearch) -> Array:
-    """Return the rows of grips, ascending, of units that may hold one of the best messages or nodes."""
+    """Return the rows of grips, ascending, that hold a term, of units that may hold one of the best messages or nodes.
+
+    The likeliest units are scored first; others are left out whose bounds are below the last of the best of
+    these.
+    """
     units, limit = part.live.part.units, part.limit
     highest = bounds.highest_in(units, part.grips.dense)
     messages = bounds.of_messages(units, highest, part.nodes.dense, SEGMENT, BEST)
@@ -345,7 +349,11 @@ def _promising(part: _PartSearch) -> Array:
 
 
 def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]:
-    """Return the best nodes and how many match; a segment that crosses the window's edge needs a matching grip inside it."""
+    """Return the best nodes, best first, at most `part.limit`, and how many match.
+
+    A segment that crosses the window's edge must have a matching grip inside it. Each has its best grip, -1
+    for none.
+    """
     live, nodes, filters = part.live, part.nodes, part.filters
     columns, rows = live.part.nodes, part.passing_nodes()
     if filters.window is not None:

@@ -51,7 +51,7 @@ def terms_of(text: str) -> dict[int, float]:
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:
-    """Return the document of a segment and its node."""
+    """Return what topics use of a segment, from its record and its node; `title` is without date and without terms behind it."""
     return Document(
         node_id=node.node_id,
         start_ms=node.start_ms,

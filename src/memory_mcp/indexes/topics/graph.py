@@ -88,12 +88,12 @@ class TopicGraph:
 
     @property
     def pruned(self) -> int:
-        """Number of topics that are left out because they are old."""
+        """Number of topics that viewers of all projects are not shown because they are old."""
         return int(np.count_nonzero(self.topics.silent(None)))
 
     @property
     def count(self) -> int:
-        """Number of topics that are not left out."""
+        """Number of topics, areas excluded, that are not left out because they are old."""
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str, limit: int) -> list[Topic]:

@@ -191,7 +191,7 @@ class TopicKeeper:
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
     def _known(self) -> dict[str, Any]:
-        """Return what the store knows of topics, as fields of a graph."""
+        """Return identities, labels and pins from the store, as fields of a graph."""
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
         return {"known": known, "labels": tuple(topics.labels()), "pins": self._storage.toc.pins()}
@@ -220,7 +220,7 @@ class TopicKeeper:
         return sum(count for _, count in self._storage.toc.segments_by_day())
 
     def _why_none(self) -> str:
-        """Return why there is no graph."""
+        """Return why there is no graph: what is wrong with its files, too few segments, or that they are being grouped."""
         if self._health is not Health.BUILDING:
             return self._reason
         there, least = self._segments(), self._settings.min_segments
@@ -358,7 +358,7 @@ class TopicKeeper:
         return count
 
     def forget(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Remove the graph if it has one of these segments (keys) or a text that `holds`. Raises as `rebuild`."""
+        """Remove the graph if it has one of these segments (keys) or a text that `holds`; return whether. Raises as `rebuild`."""
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
         try:

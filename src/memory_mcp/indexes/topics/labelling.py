@@ -38,7 +38,7 @@ class Unnamed:
 
     @property
     def source(self) -> str:
-        """Hashes of the words its label will be based on."""
+        """Hashes of the topic's own words that its label will be based on (see `source_of`)."""
         return source_of(self.name)
 
     @property
@@ -161,5 +161,5 @@ def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[T
 
 
 def _name(topic: Topic) -> Name:
-    """Return the own name of a topic without a label."""
+    """Return the name of a topic, its own as it has no given label."""
     return Name(topic.label, topic.keywords)

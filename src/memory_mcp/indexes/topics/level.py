@@ -104,7 +104,7 @@ class Level:
         """Return which topics a scope has not mentioned for `prune_days`, `(topics,)` bool.
 
         Not pinned ones, nor those without segments. Counted back from the last `min_segments` segments: after
-        half a year without any, all topics are still there. None if `prune_days` is 0.
+        half a year without any, all topics are still there. No topic if `prune_days` is 0.
         """
         shares = self.of_project(project)
         if not self.settings.prune_days or not len(shares.rows):
@@ -115,7 +115,10 @@ class Level:
         return found
 
     def importance(self, shares: Shares, view: View) -> Array:
-        """Return the importance of each topic, `(topics,)`; in a time window all mentions count alike."""
+        """Return the importance of each topic, `(topics,)`: the relevance of its mentions in `shares`, added, recent ones more.
+
+        In a time window all mentions count alike.
+        """
         if view.window is not None:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
@@ -142,12 +145,15 @@ class Level:
         return found
 
     def is_named(self, shares: Shares, text: str) -> bool:
-        """Return whether a text names a topic: some topic's segments hold its words, and not everyone's or no one's do."""
+        """Return whether a text names a topic: some topic holds at least `_NAMES` of its words, by weight and rarity.
+
+        Words that are in no segment do not count, and those in all of them little.
+        """
         held = self._read(shares, text)[0].by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
         return bool(held.max(initial=0.0) >= _NAMES)
 
     def fits(self, shares: Shares, text: str) -> Array:
-        """Return the fit of each segment to a text, `(rows,)`, 0..1."""
+        """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
         return self._read(shares, text)[1]
 
     def _read(self, shares: Shares, text: str) -> tuple[Asked, Array]:

@@ -230,7 +230,7 @@ def _joined(parts: Sequence[Item]) -> str:
 
 
 def _letters(number: int) -> str:
-    """Return b for 0, c for 1, and so on: the first label has no letter."""
+    """Return b for 0, c for 1, z for 24, ba for 25 and so on: the first label has no letter."""
     text = ""
     number += 2
     while number:

@@ -191,12 +191,16 @@ class _Run:
 
 
 def _usual(written: Counter[str]) -> str:
-    """Return the commonest way to write a term, lower case among equals."""
+    """Return the commonest way to write a term; among equals one in lower case, then the first by alphabet."""
     return min(written, key=lambda text: (-written[text], text.lower() != text, text))
 
 
 def _worth(content: Collection[int], held: int, scores: Mapping[int, float], holders: Mapping[int, set[int]]) -> float:
-    """Return the score of a phrase: its words', best first, and more if they are seldom apart."""
+    """Return the score of a phrase: its words', best first, each next halved, and more if they are seldom apart.
+
+    `content` are its keys, `held` the number of documents that have it, `holders` the documents of each key.
+    Phrases of more than two words are worth less.
+    """
     found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
     base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
     together = held / max(len(holders[found[0][1]]), held)

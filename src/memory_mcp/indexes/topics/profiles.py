@@ -101,7 +101,7 @@ class Profiles:
         return mixed
 
     def relevance(self, rows: Rows) -> Array:
-        """Return the fit of each segment to its own topic, `(rows,)` float32; 0 without one."""
+        """Return the fit of each segment to its own topic, `(rows,)` float32, 0..1; 0 without one."""
         found = np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             topic = rows.topic[places]

@@ -282,6 +282,6 @@ class _Known(dict[str, tuple[int, ...]]):
 
 @cache
 def everyday() -> frozenset[str]:
-    """Return words in lower case, and pairs of ideographs, that are no topic."""
+    """Return words in lower case, and pairs of ideographs, that are no topic: those of the packaged file, read once."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())

@@ -55,7 +55,7 @@ class Rows:
         return node_of(int(self.hi[place]), int(self.lo[place]))
 
     def taken(self, places: Array) -> "Rows":
-        """Return the rows at `places`, `(n,)`, in that order."""
+        """Return the rows at `places`, `(n,)`, in that order, with their terms."""
         counts = np.diff(self.ptr)[places]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         at = np.repeat(self.ptr[:-1][places] - ptr[:-1], counts) + np.arange(ptr[-1])

@@ -65,7 +65,11 @@ class Shares:
         return pairs >> 32, pairs & 0xFFFFFFFF
 
     def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
-        """Return per topic the sum over mentions of relevance x 0.5^(age / half-life), recent ones times `boost`."""
+        """Return per topic the sum over mentions of relevance x 0.5^(age / half-life), `(topics,)`.
+
+        Those of an age up to `boosted_ms` count `boost` times. Times are milliseconds; later ones than
+        `now_ms` have age 0.
+        """
         age = np.maximum(now_ms - self.rows.end, 0)
         weight = self.rows.relevance * np.exp2(-age / half_life_ms) * np.where(age <= boosted_ms, boost, 1.0)
         return np.bincount(self.rows.topic, weights=weight, minlength=self.topics)

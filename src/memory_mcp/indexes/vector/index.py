@@ -38,12 +38,12 @@ class VectorIndex:
 
     @property
     def embedder(self) -> Embedder:
-        """The configured embedder."""
+        """The configured embedder, with which new documents are embedded."""
         return cast("Vector", self.keeper.index.wanted).embedder
 
     @property
     def serving(self) -> Embedder:
-        """The embedder of the current index: another one while the index is being rebuilt."""
+        """The embedder of the current index: the former one until the index is rebuilt with a newly configured one."""
         return cast("Vector", self.keeper.index.kind).embedder
 
     def unknown(self) -> int:
@@ -100,7 +100,7 @@ class VectorIndex:
         return asked[2]
 
     def scale(self, text: str) -> float:
-        """See Searcher. Returns 1: no cosine similarity is higher."""
+        """Return 1: no cosine similarity is higher."""
         del text
         return 1.0
 

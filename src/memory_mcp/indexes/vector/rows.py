@@ -104,7 +104,7 @@ class Query:
 
     @classmethod
     def of(cls, vector: Array) -> "Query":
-        """Return the query of a vector, `(dimensions,)`, of any length."""
+        """Return the query of a vector, `(dimensions,)`, of any length; one of zeros is similar to nothing."""
         wide = _stretched(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))

@@ -124,7 +124,7 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
 
 
 def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
-    """Drop grips of a message that has a better one before."""
+    """Return what was found, in order, without grips of a message that has one before; nodes and lone grips all stay."""
     seen: set[int] = set()
     kept = []
     for one in found:
