@@ -92,7 +92,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
-    """Return a segment's title: local date and time, then the gist."""
+    """Return a segment's title: local date and time (YYYY-MM-DD HH:MM), " · ", then the gist."""
     return f"{calendar.local(start_ms):%Y-%m-%d %H:%M} · {gist}"
 
 
@@ -187,7 +187,7 @@ def searchable(event: Event) -> str:
 
 
 def pieces(event: Event) -> list[str]:
-    """Return the texts that `searchable` joins."""
+    """Return the texts by which an event is found: its speaker if any, its words, then branch and file names."""
     extra = [event.metadata[k] for k in ("branch", "file", "files") if k in event.metadata]
     return [event.speaker, event.text, *extra] if event.speaker else [event.text, *extra]
 

@@ -96,7 +96,10 @@ class CloseSegments:
             self.fold()
 
     def fold(self) -> None:
-        """Join the term rows of nodes that have many. Skipped if none can have: finding them reads a column of all rows."""
+        """Join the term rows of nodes that have 24 or more, in a transaction of its own.
+
+        Skipped if none can have: finding them reads a column of all rows.
+        """
         if self._unfolded is None or self._unfolded >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._unfolded = 0

@@ -242,7 +242,7 @@ class Derivation:
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:
-        """Return whether a segment was published on a day without a node: a reader of the tree would miss the day."""
+        """Return whether a segment was published lately on a day without a node: a reader of the tree would miss the day."""
         return self._rollups.lacking(self._segments.touched)
 
     def roll_up_touched(self) -> int:

@@ -102,7 +102,7 @@ class Deriver:
             self._wake()
 
     def _wake(self) -> None:
-        """Wake the thread if it would sleep too long; a notice that only extends the silence wakes nothing."""
+        """Wake the thread if it would sleep beyond the next run; a notice that only extends the silence wakes nothing."""
         due = self._due()
         if self._until is None or (due is not None and due < self._until):
             self._changed.notify_all()

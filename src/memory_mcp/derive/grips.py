@@ -156,7 +156,7 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
 
 
 def _error_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of lines that name an error.
+    """Yield start and end of the lines that name an error, in order, each once.
 
     Marks are searched for and their lines found around them: a line of data may be very long.
     """
@@ -188,7 +188,10 @@ def span_grip(event: Event, start: int, end: int, segment: int) -> Grip:
 
 
 def covering(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[Grip]:
-    """Return the grips (of any events) that quote some of these characters of `event`, best cover first."""
+    """Return the grips that quote some of the characters `start` to `end` of `event`, best cover first.
+
+    Those of other events are left out. Of equal covers the shorter grip comes first.
+    """
     found = []
     for grip in grips:
         if grip.event_id_start != grip.event_id_end:

@@ -96,7 +96,10 @@ class RollUps:
         return len(self._storage.toc.nodes(ids)) < len(ids)
 
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
-        """Return whether a child of this period changed its text, or the period's text depends on its counts."""
+        """Return whether a child of this stored period changed its text, or a language model wrote the period.
+
+        `now` are nodes to be published, `before` stored ones.
+        """
         if written_from(before[node_id].author):
             return True
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
@@ -149,7 +152,7 @@ class RollUps:
 
 
 def _counted(node: TocNode, tally: Tally) -> TocNode:
-    """Return the next version of a period whose children did not change their text."""
+    """Return the next version of a period with new counts, for one whose children did not change their text."""
     return replace(
         node,
         version=node.version + 1,

@@ -41,7 +41,7 @@ def from_bytes(raw: bytes) -> Hashes:
 
 
 def union(parts: Iterable[Hashes]) -> Hashes:
-    """Return the sorted union of some sets: `(n,) uint32`."""
+    """Return the sorted union of some sets: `(n,) uint32`; of a single one that itself, EMPTY for none."""
     several = [p for p in parts if len(p)]
     if len(several) <= 1:
         return several[0] if several else EMPTY
@@ -145,7 +145,7 @@ class TermBook:
         self._stored: set[NodeId] = set()
 
     def forget(self) -> None:
-        """Drop cached state after a build that was not published."""
+        """Drop everything cached, after a build that was not published or changes by others; the store is read again."""
         self._sets.clear()
         self._live.clear()
         self._bytes = 0

@@ -51,7 +51,7 @@ class DeriveWorkers:
         self._children: list[Child] = []
 
     def __enter__(self) -> "DeriveWorkers":
-        """Nothing is started yet."""
+        """Return itself; no child is started yet."""
         return self
 
     def __exit__(self, *_: object) -> None:

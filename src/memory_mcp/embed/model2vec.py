@@ -83,7 +83,11 @@ class Model2Vec:
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
     def _loaded(self) -> _Loaded:
-        """Return the model, loaded once per folder and digest of its files; raises LayerUnavailable if it cannot be loaded."""
+        """Return the model, loaded once per process, folder and digest; shared with other embedders of the folder.
+
+        Raises LayerUnavailable if it cannot be loaded or its files have changed since the fingerprint was
+        read.
+        """
         if self._shared is None:
             expected = self.fingerprint()
             key = (self.folder, str(expected["digest"]))

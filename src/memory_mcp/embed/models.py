@@ -83,7 +83,7 @@ def named(name: str, home: Path | None) -> Model:
 
 
 def hub_name(name: str) -> str:
-    """Return the hub's name of a model from it, or from the last part of a known one; "" for anything else."""
+    """Return the hub's name (OWNER/NAME) of a model from it, or from the last part of a known one in any case; else ""."""
     return name if _HUB_NAME.fullmatch(name) else _BY_BARE_NAME.get(name.lower(), "")
 
 
@@ -115,5 +115,5 @@ def _fetched(folder: Path) -> Model | None:
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether only this program writes into a model's folder, by renaming."""
+    """Return whether only this program writes into a model's folder: the bundled one and downloaded ones."""
     return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None

@@ -108,7 +108,7 @@ class Static:
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's tokens, without the unknown one; none for a text of mostly unknown words."""
+        """Return the numbers of each text's known tokens, identifiers split first; none for a text of mostly unknown words."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
         if self.unknown is None:

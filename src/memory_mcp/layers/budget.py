@@ -165,7 +165,7 @@ class Budget:
 
     @property
     def rpc_calls(self) -> int:
-        """Calls made."""
+        """Number of calls made so far."""
         return self.spent.rpc_calls
 
     @property
@@ -199,7 +199,7 @@ class Budget:
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Return the milliseconds since the search began."""
+        """Return the whole milliseconds since the search began."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
@@ -315,7 +315,7 @@ class Budget:
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
-        """Return the nodes and calls left to the attempts this path is part of; inf if it is part of none."""
+        """Return the nodes and calls left to the attempts this path is part of, in that order; inf if it is part of none."""
         nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_apart else self.parent._own_left()
         if self.own is None or self._is_released():
             return nodes, calls

@@ -34,9 +34,9 @@ def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage:
 
 
 def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
-    """Return the supersessions of the quoted words by grip.
+    """Return the supersessions of the quoted words by grip; grips that hold are left out.
 
-    Words cited by a span count as superseded where a superseded stored grip overlaps them.
+    Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
     """
     over = storage.superseded.of({i for h in hits for i in _grips(h)})
     shown = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}

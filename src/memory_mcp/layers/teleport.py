@@ -89,7 +89,7 @@ class Switch:
     enable_with: str = ""
 
     def status(self, name: LayerName) -> LayerStatus:
-        """Return the status of a layer without an index."""
+        """Return the status of a layer without an index: unhealthy, with the reason and the settings that enable it."""
         return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
 
     def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:

@@ -175,7 +175,7 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
 
 def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet of a node that tells most about a topic and a text; None if no bullet has a grip."""
+    """Return the bullet of a node that tells most about a topic and a text (see `by_telling`); None if no bullet has a grip."""
     return next(iter(by_telling(node, topic, text)), None)
 
 

@@ -90,7 +90,7 @@ class _Scan:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the threads; the caller waits on `woken` until `working()` is empty."""
+        """Start two threads with the caller's context; the caller waits on `woken` until `working()` is empty."""
         context = contextvars.copy_context()
         for number in range(AT_ONCE):
             thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)
@@ -99,11 +99,11 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working(self) -> list[int]:
-        """Return the threads still at work."""
+        """Return the identities of the threads still at work."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:
-        """End the threads that are still at work."""
+        """Cancel the scan and interrupt the threads that are still at work, without waiting for them."""
         self._budget.cancel()
         stop(self.working, self.woken, interrupt)
 

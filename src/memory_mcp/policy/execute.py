@@ -5,7 +5,7 @@ and its reads are interrupted, and it ends when it next checks the budget.
 
 Invariants
 1. A layer that cannot answer, fails or is too slow becomes a line of the explanation, never an error.
-2. When this returns, no layer is still at work.
+2. When this returns, every layer has ended or was told to end, which is repeated in the background until it has.
 """
 
 import contextvars
@@ -112,7 +112,7 @@ class _Path:
 
     @property
     def working(self) -> int:
-        """The thread that is at work; 0 for none."""
+        """The identity of the thread that is at work; 0 for none."""
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
     def ran_out(self) -> bool:
@@ -218,7 +218,11 @@ class Execution:
         return _with_themes(run)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
-        """Return a path for each layer of a plan; the others leave the best layer enough nodes for its own list."""
+        """Return a path, not started, for each layer that runs at once.
+
+        The others leave the best accelerator among them nodes for its own list, at most three quarters of
+        what is left.
+        """
         best = next((n for n in BEST if n in plan.paths), None)
         kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
         others = budget if best is None else budget.beside(kept)

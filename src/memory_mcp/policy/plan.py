@@ -217,9 +217,11 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
 def _routed(
     intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
-    """Return the usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
+    """Return the usable layers of an intent's chain, those passed over with their reasons, and the layer wanted first.
 
-    The chain follows what is live; the tier is a label for people.
+    The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when
+    `browsing` only topics (to explore) and agentic are used. The chain follows what is live; the tier is a
+    label for people.
     """
     known = {s.name: s for s in statuses}
     if browsing:  # themes are what topics are for; the tree lists what happened

@@ -99,7 +99,7 @@ def rank(
 
 
 def identity(hit: Hit) -> str:
-    """Return the id that a hit is shown under."""
+    """Return the id that a hit is shown under: its grip's, else its node's, else its event's."""
     return hit.grip_id or hit.node_id or hit.event_id
 
 
@@ -247,7 +247,10 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
 
 
 def _runs(quote: str) -> frozenset[str]:
-    """Return every run of three words, or of eight characters in scripts without spaces; none for a short quotation."""
+    """Return every run of three words, or of eight characters in scripts without spaces, whatever the case.
+
+    None for a quotation of fewer than two runs' length.
+    """
     words = quote.casefold().split()
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
     pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)

@@ -42,11 +42,14 @@ class Successors(Protocol):
     """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
-        """Return the hits with the statement that holds now before each superseded one."""
+        """Return the hits with the statement that holds now before each superseded one; unchanged where none is."""
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """Return at most `most` of the newest decisions that name these terms, with what supersedes each."""
+        """Return at most `most` of the newest decisions that name these terms, with what supersedes each.
+
+        `project` and `window` None mean all.
+        """
         ...
 
 
@@ -228,7 +231,10 @@ class Search:
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """Return the first literal piece of the question that some hit shows; "" for none."""
+        """Return the first literal piece of the question that the title or quotation of some hit holds; "" for none.
+
+        Case does not matter.
+        """
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 
@@ -251,11 +257,11 @@ class Search:
         return run.hits, scan
 
     def _was_cut(self) -> bool:
-        """Return whether a bound ended a walk that might have found more."""
+        """Return whether the bound of nodes or calls was reached, so that a walk might have found more."""
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
-        """Return the notice that nothing was found, with what was searched."""
+        """Return the notice that nothing was found, with what was searched, and whether that was everything."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
         if not self._is_complete(run):
             return f"no result in the time and bounds given: searched {searched}"
@@ -313,7 +319,10 @@ class Search:
         return first not in answered
 
     def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
-        """Return the explanation of the answer."""
+        """Return the explanation of the answer: the plan, what was tried and skipped, and what was used of the bounds.
+
+        Skipped are only layers of the chain before the last that was tried, and what the run skipped.
+        """
         plan, budget, asked = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:

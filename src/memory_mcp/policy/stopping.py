@@ -74,7 +74,10 @@ class _Stopping:
             going = [one for one in going if one.interrupted()]
 
     def _end(self, thread: threading.Thread) -> None:
-        """End the thread with the process: libraries that are unloaded beside a running thread report leaks."""
+        """End the thread when the process ends, waiting up to 5 seconds.
+
+        Libraries that are unloaded beside a running thread report leaks.
+        """
         self._new.put(None)
         thread.join(_GIVE_UP)
 

@@ -17,7 +17,7 @@ class Tier(IntEnum):
 
     @property
     def label(self) -> str:
-        """The tier's name as people read it."""
+        """The tier's name as people read it, such as "Keyword"."""
         return self.name.capitalize()
 
 

@@ -86,12 +86,12 @@ class _Change:
     reasons: Mapping[str, str]
 
     def plus(self, reason: str, **values: Any) -> "_Change":
-        """Return this change with more arguments; of those inside bounds the names are written with two underscores."""
+        """Return this change with more arguments, all for one reason; those inside bounds are named `bounds__NAME`."""
         named = {k.replace("__", "."): v for k, v in values.items()}
         return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
 
     def without(self, name: str) -> "_Change":
-        """Return this change without one argument."""
+        """Return this change without one argument, which it must have or which is ignored."""
         return _Change({k: v for k, v in self.values.items() if k != name}, self.reasons)
 
     def arguments(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ class _Tries:
         yield from self._fewer(change)
 
     def _fewer(self, change: _Change) -> Generator[_Change, None, _Change]:
-        """Yield changes with ever fewer arguments that still show the target; return the last."""
+        """Yield changes with ever fewer arguments that still show the target, at least one each; return the last."""
         fewer = True
         while fewer:
             fewer = False
@@ -231,7 +231,7 @@ class _Tries:
 
 
 def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the arguments whose numbers should be small, and their numbers without a change."""
+    """Yield the arguments whose numbers should be small, and the number that the call has without a change."""
     yield ("limit",), seen.limit
     for name in ("max_nodes_visited", "max_rpc_calls", "max_depth"):
         yield (f"bounds.{name}",), seen.bounds[name]
@@ -329,6 +329,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
         """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
 
         def apply(change: _Change) -> _Change:
+            """Add to a change what was chosen."""
             if other:
                 change = change.plus("the layers that were asked do not name it, others do", **other)
             change = change.plus(floor, bounds__min_confidence=0) if low else change

@@ -63,7 +63,7 @@ def check(storage: Storage, calendar: Calendar) -> list[Finding]:
 
 
 def _lost(storage: Storage) -> Iterator[Finding]:
-    """Yield a finding if acknowledged events were lost."""
+    """Yield a finding if the store notes that acknowledged events were lost."""
     if storage.loss:
         yield Finding("acknowledged", "events", storage.loss.told)
 
@@ -85,7 +85,7 @@ def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
 def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
     """Yield findings where a derived event is not in exactly one segment, or a segment miscounts or lacks terms of its events.
 
-    Events that a duplicate hides must not be in one; see `_pairs`.
+    Events that a duplicate hides need not be in one; see `_pairs`.
     """
     derived_to = storage.outbox.checkpoint("deriver")
     waiting = _waiting(storage, derived_to)

@@ -92,7 +92,10 @@ NOTHING = Doings()
 
 
 def doings_of(events: Sequence[Event]) -> Doings:
-    """Return what the events of a stretch, in order, say about the work."""
+    """Return what the events of a stretch, in order, say about the work: requests, results of commands, files, open items.
+
+    Reads nothing else; a field is empty where they say nothing.
+    """
     asked = [words for event in events if (words := request_of(event)) is not None]
     telling = [words for words in asked if _tells(words.text)]
     last = asked[-1] if asked else None
@@ -206,7 +209,7 @@ def _closing(events: Sequence[Event]) -> Words | None:
 
 
 def _inside(file: str, directory: str) -> str:
-    """Return a file as it is called from the directory that was worked in; one elsewhere by its last two names."""
+    """Return a file's path relative to `directory`; of one elsewhere, or without a directory, its last two names."""
     base = directory.rstrip("/") + "/"
     return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
 
@@ -254,9 +257,9 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
 
 
 def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
-    """Yield each event with a command and whether that succeeded; "" and False for all but results of known commands.
+    """Yield each event, the command that it answers and whether it succeeded; "" and False for all but results of tools.
 
-    A result of another call has "" and whether it succeeded.
+    The command is "" if the call is not among the events or has none.
     """
     calls: dict[str, str] = {}
     for event in events:

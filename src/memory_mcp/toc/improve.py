@@ -53,7 +53,7 @@ def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar:
     """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own and are left out.
 
     First the segments and days of today and yesterday, then longer periods and older days by their events,
-    then older segments by their size. Due are segments and days an hour after their last event, longer
+    then older segments by their size. Open segments and days are due an hour after their last event, longer
     periods after a day; segments must have 200 tokens, older ones 1000, and periods two children.
     """
     fresh_days = {calendar.day_of(now_ms), calendar.day_of(now_ms - _RESTS_LONG)}
@@ -98,12 +98,12 @@ class Improver:
         return [i for i in found if i not in asked or (i, self._source(i)) not in unusable]
 
     def material(self, node_id: NodeId) -> Material | None:
-        """Return what a node is written from; None if it is gone or holds nothing to cite."""
+        """Return what a node is written from; None if it is gone or holds nothing to cite. Writes nothing."""
         made = self._of_segment(node_id) if level_of(node_id) is TocLevel.SEGMENT else self._of_period(node_id)
         return made if made is not None and made.quotations else None
 
     def rarity(self) -> Rarity:
-        """Return how rare words are in the memory now."""
+        """Return how rare words are in the memory now: their frequencies by project and the number of segments."""
         frequencies = Frequencies(self._storage.toc.frequencies())
         segments = sum(count for _, count in self._storage.toc.segments_by_day())
         return Rarity(lambda term, project: frequencies.of(term_hash(term), project), segments)

@@ -141,7 +141,7 @@ class Projects:
 
 
 def _under(node: TocNode, project: str) -> TocNode:
-    """Return a segment's node as that of another project."""
+    """Return a segment's node, its next version, as that of another project; "" is none."""
     bullets = tuple(replace(b, project=project) for b in node.bullets)
     return replace(node, projects=(project,) if project else (), bullets=bullets, version=node.version + 1)
 

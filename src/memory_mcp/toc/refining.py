@@ -74,7 +74,7 @@ class Refining:
                     yield found
 
     def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
-        """Return how many segments are due that ended after `since_ms` and until `until_ms`; days do not count."""
+        """Return how many segments are due that ended after `since_ms` and not after `until_ms`; due days are not counted."""
         # A segment is filed under the day it began.
         first, last = calendar.day_of(since_ms - _DAY_MS), calendar.day_of(until_ms)
         cuts = self._storage.toc.segments_of_days(first, f"{last}~", self._project)
@@ -108,7 +108,7 @@ def request(storage: Storage, projects: Mapping[str, int]) -> None:
 
 
 def requests(storage: Storage) -> dict[str, int]:
-    """Return the projects whose sessions left a request, each with the latest time (UTC ms)."""
+    """Return the projects whose sessions left a request, each with the latest time (UTC ms), under their names of now."""
     found: dict[str, int] = {}
     for name, value in storage.outbox.marks(_REQUEST).items():
         if value.isdecimal():

@@ -233,7 +233,7 @@ def title_of(title: str) -> str:
 
 
 def by(speaker: str) -> str:
-    """Return a speaker behind a label, in brackets; "" for none."""
+    """Return a speaker in brackets after a space, to stand behind a label; "" for none."""
     return f" ({speaker})" if speaker else ""
 
 

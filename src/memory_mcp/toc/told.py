@@ -46,7 +46,7 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return the speaker of an event; None for tool output and the like. A recap is the agent's."""
+    """Return the speaker of an event: note, user or agent; None for tool output and the like. A recap is the agent's."""
     if event.trust is Trust.AGENT_NOTE:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)

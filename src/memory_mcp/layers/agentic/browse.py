@@ -27,7 +27,7 @@ def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
 
 
 def _whole(tree: Tree, scope: Scope) -> TocNode | None:
-    """Return the node of the period that equals the window; None if none does or nothing happened in it."""
+    """Return the node of the period that equals the scope's window, the finest; None if none does or nothing happened in it."""
     if scope.window is None:
         return None
     inside = TimeWindow(scope.window.start_ms, scope.window.end_ms - 1)

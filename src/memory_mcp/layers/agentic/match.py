@@ -57,7 +57,7 @@ class Weighted:
         return any(probe in lower for probe in self.probes)
 
     def probes_in(self, text: str) -> int:
-        """Return the number of probes a text holds; all of them for a text that is not ASCII."""
+        """Return the number of probes a text holds, whatever the case; all of them for a text that is not ASCII."""
         if not text.isascii():
             return len(self.probes)
         lower = text.lower()
@@ -74,7 +74,7 @@ class Weighted:
         return sum(self.weights.values())
 
     def share(self, found: Iterable[str]) -> float:
-        """Return the share of the query's weight of some of its terms, 0..1."""
+        """Return the share of the query's weight of some of its terms, 0..1. Raises KeyError for other terms."""
         return sum(self.weights[t] for t in found) / self.total if self.total else 0.0
 
 

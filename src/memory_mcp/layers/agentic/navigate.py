@@ -104,7 +104,7 @@ class AgenticLayer:
         self._sift = Sift(storage, tree)
 
     def status(self) -> LayerStatus:
-        """See Layer. Always usable: it needs only the tree."""
+        """Return the status: always usable, as it needs only the tree; its count is that of segments."""
         return LayerStatus(self.name, enabled=True, healthy=True, count=self._tree.tally().segments)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
@@ -116,9 +116,10 @@ class AgenticLayer:
         return self._measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
 
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
-        """Walk from `start`, with time expressions read relative to `now_ms`.
+        """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
-        They become the window unless the query has one; it is widened, with a notice, when nothing lies inside.
+        They become the window unless the query has one; it is widened, with a notice, when nothing lies
+        inside.
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
@@ -180,7 +181,7 @@ class AgenticLayer:
                     return
 
     def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
-        """Return whether the time is up, or only what is needed to quote the finds is left after a step."""
+        """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
         to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * walk.budget.bounds.timeout_ms))
         has_found = bool(walk.found or found)
         return walk.budget.out_of_time() or (has_found and walk.budget.is_short_of(to_quote + step_ms))
@@ -368,7 +369,7 @@ class AgenticLayer:
         return (e for e in found if may_show(e, scope))
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
-        """List what happened in the window, newest first, for a query without words; see `browse`."""
+        """List what happened in the window, newest first, at the cost of a call and a node each; see `browse`."""
         budget.call()
         scope = _scope(query, hint.window)
         nodes = browse.listed(self._tree, query, scope)

@@ -134,7 +134,7 @@ class Reader:
         return kept | read if missing else kept
 
     def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
-        """Return a hit for each message, in order, with its best words exactly as stored and their grip."""
+        """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
         grips = self._storage.grips.of_events({m.event.event_id for _, m in chosen})
         read = {m.event.event_id: m.event for _, m in chosen}
         every = [g for several in grips.values() for g in several]
@@ -266,7 +266,10 @@ def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Ask
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
-    """Return the score of a message's own words, 0..1; tool output counts less unless `literal`."""
+    """Return the score of a message's own words, 0..1; tool output counts .7 of it unless `literal`.
+
+    `counts` are how often each term occurs in it; longer messages score less.
+    """
     length = len(event.text) / _PER_TERM
     if not event.text.isascii() and len(event.text) >= _LONG_WORDS * (event.text.count(" ") + 1):
         length = float(len(event.text))
