@@ -229,7 +229,7 @@ class Execution:
         return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
-        """Return the path of a layer, not started, which may use a share, 0..1, of the time that is left.
+        """Return the path of a layer, not started, which may use a share, 0..1, of the time left after the answer's reserve.
 
         The topics layer has counters of its own.
         """

@@ -339,7 +339,10 @@ class AgenticLayer:
         walk.budget = whole
 
     def _collect(self, walk: _Walk) -> list[Hit]:
-        """Return at most `query.limit` calibrated hits, best first, without the question itself; of events without a node too."""
+        """Return at most `query.limit` calibrated hits, best first, the question itself left out.
+
+        Hits of events without a node are among them, which is a notice. Quoting ends when the time is up.
+        """
         ranked = best_messages(walk.found, walk.query.limit)
         hits: list[Hit] = []
         clock, took = walk.budget.clock, 0.0
