@@ -53,14 +53,15 @@ class Derived:
 
 
 def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
-    """Return every segment of a batch, derived, in order."""
+    """Return every segment of a batch, derived, in order (see `derive_segment`)."""
     return [derive_segment(work, calendar, summarizer) for work in batch]
 
 
 def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> Derived:
-    """Return node, grips and terms of one segment.
+    """Return node, grips and terms of one segment; nothing is stored.
 
-    The text that an agent wrote stays; everything else follows from the events.
+    The words that an agent or a still valid language model wrote stay (see `keep_refinement`); everything
+    else follows from the events. The version is one above that of the node before.
     """
     segment, events = work.segment, work.events
     grips = grips_of(events, segment.key)
@@ -91,20 +92,22 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
-    """Return a segment's title: local date and time, then the gist."""
+    """Return a segment's title: local date and time (YYYY-MM-DD HH:MM), " · ", then the gist."""
     return f"{calendar.local(start_ms):%Y-%m-%d %H:%M} · {gist}"
 
 
 def salience_of(bullets: Sequence[TocBullet]) -> float:
-    """Return the salience of bullets, 0..1: the mean of the two most salient kinds among them."""
+    """Return the salience of bullets, 0..1: the mean of the two most salient kinds among them; 0.3 without bullets."""
     best = sorted((KIND_SALIENCE[b.kind] for b in bullets), reverse=True)[:2]
     return round(sum(best) / len(best), 3) if best else 0.3
 
 
 def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], str]) -> TocNode:
-    """Return `node` with the words that an agent or a language model gave its previous version.
+    """Return `node` with the words that an agent or a language model gave its previous version; else unchanged.
 
-    The words of a language model are kept while `source()`, the digest of what the node is written from, is unchanged.
+    The words of a language model are kept while `source()`, the digest of what the node is written from, is
+    unchanged. An agent's are kept always, with its keywords; bullets of projects that it did not write about
+    are the derived ones.
     """
     if before is None or before.author == EXTRACTIVE:
         return node
@@ -117,14 +120,17 @@ def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], 
 
 
 def with_others(node: TocNode, own: Sequence[TocBullet], derived: Sequence[TocBullet]) -> TocNode:
-    """Return an agent's `own` bullets, and the derived bullets of projects that these do not cover."""
+    """Return `node` with an agent's `own` bullets, then the `derived` bullets of projects that these do not cover.
+
+    The author of an agent's node says how many of the bullets are its own.
+    """
     told = {bullet.project for bullet in own}
     bullets = (*own, *(bullet for bullet in derived if bullet.project not in told))
     return replace(node, bullets=bullets, author=agent_author(len(own), len(bullets)) if by_agent(node.author) else node.author)
 
 
 def with_text_of(told: TocNode, node: TocNode) -> TocNode:
-    """Return `node` with the words of `told` and the fields that follow from them."""
+    """Return `node` with title, summary, bullets, kind, salience and author of `told`; counts, keywords and time stay its own."""
     return replace(
         node,
         title=told.title,
@@ -137,14 +143,15 @@ def with_text_of(told: TocNode, node: TocNode) -> TocNode:
 
 
 def source_of_events(events: Sequence[Event]) -> str:
-    """Return a digest of the events that a segment is written from."""
+    """Return a digest, 12 characters, of the ids of the events that a segment is written from, in order."""
     return _digest("events", *(e.event_id for e in events))
 
 
 def source_of_children(children: Sequence[TocNode]) -> str:
-    """Return a digest of the children that a period is written from, with their agents' words.
+    """Return a digest, 12 characters, of the children that a period is written from, with their agents' words.
 
-    A child that a language model puts into other words leaves its parents as good as they were.
+    Of each its id, number of events and end count. A child that a language model puts into other words leaves
+    its parents as good as they were.
     """
     parts: list[str] = []
     for child in sorted(children, key=lambda n: n.node_id):
@@ -155,11 +162,12 @@ def source_of_children(children: Sequence[TocNode]) -> str:
 
 
 def _digest(*parts: str) -> str:
+    """Return a digest of some texts, 12 characters of five bits each."""
     return encode(digest(*parts, bits=5 * _DIGEST), _DIGEST)
 
 
 def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
-    """Return the grips of a segment's events; results are paired with their calls by tool_use_id."""
+    """Return the grips of a segment's events in order; results are paired with calls among these events by tool_use_id."""
     calls = {e.metadata["tool_use_id"]: e for e in events if e.type is EventType.TOOL_CALL and "tool_use_id" in e.metadata}
     grips: list[Grip] = []
     for event in events:
@@ -174,12 +182,12 @@ def hashes_of(events: Sequence[Event]) -> bytes:
 
 
 def searchable(event: Event) -> str:
-    """Return the text by which an event is found: its words, its speaker, and the branch and file names beside them."""
+    """Return the text by which an event is found: its words, its speaker, and the branch and file names beside them, by lines."""
     return " \n".join(pieces(event))
 
 
 def pieces(event: Event) -> list[str]:
-    """Return the texts that `searchable` joins."""
+    """Return the texts by which an event is found: its speaker if any, its words, then branch and file names."""
     extra = [event.metadata[k] for k in ("branch", "file", "files") if k in event.metadata]
     return [event.speaker, event.text, *extra] if event.speaker else [event.text, *extra]
 
@@ -187,9 +195,10 @@ def pieces(event: Event) -> list[str]:
 def _bullet(
     draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment, elsewhere: Sequence[Event]
 ) -> TocBullet:
-    """Return a bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them.
+    """Return a bullet with up to two grips that prove it; where no stored grip covers its words, one is made for them.
 
-    Events `elsewhere` have their grips in another segment: they are named, and not stored again.
+    That one is added to `grips`. Events `elsewhere` have their grips in another segment: they are named, and
+    not stored again. Raises KeyError for a source that is no event of either.
     """
     chosen: list[GripId] = []
     for source in draft.sources:

@@ -46,16 +46,19 @@ class CloseSegments:
         self.touched: set[str] = set()
 
     def reread(self) -> None:
-        """Drop cached state after another process changed the store."""
+        """Drop cached terms and the cached checkpoint after another process changed the store."""
         self._terms.forget()
         self._done = self._unfolded = None
 
     def pending(self) -> int:
-        """Return the number of events stored and not yet derived. The first call costs a query, later ones nothing."""
+        """Return the number of events stored and not yet derived.
+
+        The first call reads the checkpoint, later ones use the cached one.
+        """
         return self._storage.events.last_seq() - self.reached()
 
     def reached(self) -> int:
-        """Return the number of the last derived event; costs as `pending` does."""
+        """Return the number of the last derived event; read once, then cached."""
         if self._done is None:
             self._done = self._storage.outbox.checkpoint(FOLLOWER)
         return self._done
@@ -69,8 +72,10 @@ class CloseSegments:
     ) -> None:
         """Derive everything pending, or `steps` steps of it, of `size` events each.
 
-        What is stored meanwhile waits for the next run, but for what fits into the last batch.
-        `derive_batch` may spread the pure part over processes; it must give what `derive.build.derive` gives.
+        Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but
+        for what fits into the last batch. `progress` gets the number of events of each step. `derive_batch`
+        may spread the pure part over processes; it must give what `derive.build.derive` gives. Errors are
+        passed on: steps done stay done.
         """
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         changed = False
@@ -91,7 +96,10 @@ class CloseSegments:
             self.fold()
 
     def fold(self) -> None:
-        """Join the term rows of nodes that have many. Skipped if none can have: finding them reads a column of all rows."""
+        """Join the term rows of nodes that have 24 or more, in a transaction of its own.
+
+        Skipped if none can have: finding them reads a column of all rows.
+        """
         if self._unfolded is None or self._unfolded >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
             self._unfolded = 0
@@ -102,7 +110,10 @@ class CloseSegments:
         return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
-        """Derive and publish the changes of one batch; return whether any segment changed."""
+        """Derive and publish the changes of one batch in one transaction; return whether any segment changed.
+
+        An error is passed on, and cached terms are dropped.
+        """
         batch = self._placed(events)
         derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")
@@ -117,7 +128,10 @@ class CloseSegments:
         return bool(derived)
 
     def _placed(self, events: Sequence[Event]) -> "_Placed":
-        """Return the segments that these events change: those they join, and those that lose a duplicate."""
+        """Return the segments that these events change: those they join or open, and those that lose a duplicate.
+
+        With them go those that a new recap tells of anew. Events that a duplicate hides are placed nowhere.
+        """
         pairs = self._storage.events.duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
         outdone = [hidden for hidden, shown in pairs.items() if shown in by_id]
@@ -146,7 +160,10 @@ class CloseSegments:
         return placed
 
     def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
-        """Shrink the segment that holds `event`, which a duplicate now hides."""
+        """Shrink the segment of `cuts` that holds `event`, which a duplicate now hides; changes `cuts` and `placed`.
+
+        An event of the batch itself was not counted yet: its segment is only counted again.
+        """
         for place, cut in enumerate(cuts):
             if cut.start <= event.order <= cut.end:
                 held = event.event_id not in placed.events
@@ -155,7 +172,11 @@ class CloseSegments:
                 placed.recounted.add(cut.key)
 
     def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
-        """Return each changed segment with all its events, from the batch if it holds them all, else from the store."""
+        """Return each changed segment with all its events, from the batch if it holds them all, else from the store.
+
+        With it go its node as published before, and its recap. Its counts are corrected where they differ
+        from its events.
+        """
         members: dict[int, list[Event]] = {}
         for event_id, key in placed.members.items():
             members.setdefault(key, []).append(placed.events[event_id])
@@ -174,6 +195,10 @@ class CloseSegments:
         return work
 
     def _publish(self, derived: Sequence[Derived], derived_to: int) -> None:
+        """Store segments, nodes, grips, terms and the checkpoint in one transaction.
+
+        Where a segment lost terms, those of its periods are written again in further transactions.
+        """
         added = self._terms.add(
             [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
         )
@@ -213,7 +238,10 @@ class _Placed:
 
 
 def _told_anew(cuts: Sequence[Segment], events: Sequence[Event], placed: _Placed) -> None:
-    """Mark the segments between a new recap and the recap before it to be derived again."""
+    """Mark the segments between the last new recap and the recap before the first new one to be derived again.
+
+    `events` are new ones of one stream, `cuts` its segments. Does nothing without a new recap.
+    """
     fresh = sorted(e.order for e in events if is_recap(e))
     if fresh:
         earlier = (r.order for r in placed.recaps if r.stream == events[0].stream and r.order < fresh[0])

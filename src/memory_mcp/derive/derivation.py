@@ -74,7 +74,11 @@ class Publishing:
         self._held: list[AbstractContextManager[bool] | None] = []
 
     def __enter__(self) -> None:
-        """Wait for the lock."""
+        """Wait for the lock, in this process and, unless held already, among processes.
+
+        Calls `reread` with it held if another process has published. Errors of the other lock are passed on,
+        with nothing held.
+        """
         self._lock.acquire()
         try:
             outer = None if self._held else self._exclusive(_PUBLISHING)
@@ -92,7 +96,7 @@ class Publishing:
         return not self._held
 
     def __exit__(self, *told: object) -> None:
-        """Release the lock."""
+        """Release the lock, that among processes with the outermost block."""
         outer = self._held.pop()
         try:
             if outer is not None:
@@ -114,7 +118,11 @@ class Derivation:
         settle: Callable[[], set[str]],
         exclusive: Callable[[str], AbstractContextManager[bool]],
     ) -> None:
-        """`settle` refiles segments under new names and returns the days it changed; see `Storage.exclusive`."""
+        """Create it; nothing runs yet.
+
+        `settle` refiles segments under new names and returns the days it changed; `workers` makes the child
+        processes, given what gives way or None; for `exclusive` see `Storage.exclusive`.
+        """
         self._settle = settle
         self._segments = segments
         self._rollups = rollups
@@ -129,7 +137,7 @@ class Derivation:
         self._segments.reread()
 
     def pending(self) -> int:
-        """Return the number of events stored and not yet derived."""
+        """Return the number of events stored and not yet derived, as far as this process knows."""
         return self._segments.pending()
 
     def reached(self) -> int:
@@ -144,9 +152,10 @@ class Derivation:
         should_stop: Callable[[], bool] = lambda: False,
         more: Callable[[], bool] = lambda: False,
     ) -> Spent:
-        """Derive everything pending and publish every stale period, limited to the levels in `depth`.
+        """Derive everything pending and publish every stale period, limited to the levels in `depth`; return what it took.
 
         What is stored meanwhile is the next run's: beside writers that never rest a run would have no end.
+        Errors are passed on.
 
         Args:
             depth: Levels to bring up to date.
@@ -177,9 +186,14 @@ class Derivation:
             return Spent(periods, halfway - started, self._clock.monotonic() - halfway)
 
     def _derive_aside(self, more: Callable[[], bool]) -> None:
+        """Derive pending segments in child processes, a step of 1000 events at a time, giving way before each.
+
+        Goes on while `more()`; afterwards up to what is stored then.
+        """
         with self._workers(self._give_way) as workers:
 
             def derive(batch: Sequence[Work]) -> list[Derived]:
+                """Derive in the child processes, giving way before and after."""
                 self._give_way()
                 derived = workers.derive(batch)
                 self._give_way()
@@ -205,9 +219,11 @@ class Derivation:
                 self._segments.fold()
 
     def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
+        """Publish stale periods under the lock; return how many. If stopped early, touched days stay noted."""
         stopped = False
 
         def stop() -> bool:
+            """Return whether to stop, giving way first if aside."""
             nonlocal stopped
             if place is Place.ASIDE:
                 self._give_way()
@@ -226,11 +242,14 @@ class Derivation:
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:
-        """Return whether a segment was published on a day without a node: a reader of the tree would miss the day."""
+        """Return whether a segment was published lately on a day without a node: a reader of the tree would miss the day."""
         return self._rollups.lacking(self._segments.touched)
 
     def roll_up_touched(self) -> int:
-        """Roll up the periods of segments that this process published since the last roll-up; return how many."""
+        """Roll up the periods of segments that this process published since the last roll-up; return how many were written.
+
+        An error is passed on, and the days are kept for the next try.
+        """
         with self.publishing:
             days = self._segments.take_touched()
             try:

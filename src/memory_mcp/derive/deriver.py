@@ -39,7 +39,7 @@ class Waiting:
 
     @property
     def due(self) -> float | None:
-        """The time to act on them; None without notices."""
+        """The time to act on them: after `silence` without another, `longest` after the first at most; None without notices."""
         if self.first is None:
             return None
         return min(self.last + self.patience.silence, self.first + self.patience.longest)
@@ -90,29 +90,30 @@ class Deriver:
         return self._running
 
     def notify(self) -> None:
-        """Note that something was written, so that a run is due."""
+        """Note that something was written, so that a run is due as soon as `patience` and the interval allow. Does not wait."""
         with self._changed:
             self._waiting.note(time.monotonic())
             self._wake()
 
     def hurry(self) -> None:
-        """Make the next run due at once."""
+        """Make the next run due without patience, once `interval` seconds since the last one have passed."""
         with self._changed:
             self._hurried = True
             self._wake()
 
     def _wake(self) -> None:
-        """Wake the thread if it would sleep too long; a notice that only extends the silence wakes nothing."""
+        """Wake the thread if it would sleep beyond the next run; a notice that only extends the silence wakes nothing."""
         due = self._due()
         if self._until is None or (due is not None and due < self._until):
             self._changed.notify_all()
 
     def _due(self) -> float | None:
+        """Return when the next run is due (monotonic seconds), not before the interval has passed; None for never."""
         moments = [m for m in (self._waiting.due, self._again, 0.0 if self._hurried else None) if m is not None]
         return max(min(moments), self._rested) if moments else None
 
     def stop(self) -> None:
-        """Stop after the current run."""
+        """Stop after the current run, and wait for that, at most 10 seconds. Waiting notices are dropped."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -120,6 +121,10 @@ class Deriver:
             self._thread.join(timeout=10)
 
     def _loop(self) -> None:
+        """Run `work` whenever it is due until stopped; its errors are logged and kept in `last_error`. The body of the thread.
+
+        After an error it runs again at the next notice only.
+        """
         while self._slept():
             again: float | None = None
             try:
@@ -139,7 +144,7 @@ class Deriver:
                 self._again = None if again is None else now + again
 
     def _slept(self) -> bool:
-        """Sleep until a run is due; return False once stopped."""
+        """Sleep until a run is due and take its notices; return False once stopped."""
         with self._changed:
             while not self._stopped:
                 now, self._until = time.monotonic(), self._due()

@@ -44,7 +44,11 @@ _ERROR = re.compile(
 
 
 def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
-    """Return the grips of one event in order of place; `call` is the tool call that a result answers, if known."""
+    """Return the grips of one event in order of place; `call` is the tool call that a result answers, if known.
+
+    Messages with a word of two characters are cut whole; of calls, commands and changes of files get one
+    grip; results get those of `_of_result`; other events none.
+    """
     if event.type in _MESSAGES:
         spans = spans_of(event.text) if _SUBSTANCE.search(event.text) else []
         return [_single(event, start, end, segment) for start, end in spans]
@@ -58,7 +62,10 @@ def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """Return spans, each of about MAX_EXCERPT characters at most, of the paragraphs that contain words."""
+    """Return up to 200 spans, each of about MAX_EXCERPT characters at most, of the paragraphs that contain words.
+
+    Short paragraphs share a span; long ones are cut at sentences, else words.
+    """
     spans: list[tuple[int, int]] = []
     for start, end in _paragraphs(text):
         if not _SUBSTANCE.search(text, start, end):
@@ -73,6 +80,7 @@ def spans_of(text: str) -> list[tuple[int, int]]:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the parts of a text between empty lines; white space at the end is left out."""
     start = 0
     for gap in _PARAGRAPH.finditer(text):
         yield start, gap.start()
@@ -81,6 +89,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return spans of about MAX_EXCERPT characters at most that cover a paragraph; little more than 200."""
     pieces = []
     while end - start > MAX_EXCERPT:
         cut = _cut_back(text, start, start + MAX_EXCERPT)
@@ -94,7 +103,11 @@ def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _cut_back(text: str, start: int, limit: int) -> int:
-    """Return the end of the last whole sentence, else word, before `limit`; never inside a word unless it fills everything."""
+    """Return the end of the last whole sentence, else word, up to `limit`, white space after it left out.
+
+    A sentence must end beyond a third of an excerpt. Only a word that fills everything is cut, between
+    characters. A text that ends before `limit` is not cut.
+    """
     if len(text) <= limit:
         return len(text.rstrip())
     ends = [m.end() for m in _SENTENCE.finditer(text, start, limit)]
@@ -106,7 +119,10 @@ def _cut_back(text: str, start: int, limit: int) -> int:
 
 
 def _between_characters(text: str, start: int, limit: int) -> int:
-    """Return the last place up to `limit` that parts no accent from its letter and no emoji from its other half."""
+    """Return the last place up to `limit` that parts no accent from its letter and no emoji from its other half.
+
+    `limit` itself if there is none after `start`.
+    """
     at = limit
     while at > start + 1 and (unicodedata.combining(text[at]) or text[at] in _JOINERS or text[at - 1] == "\u200d"):
         at -= 1
@@ -114,6 +130,10 @@ def _between_characters(text: str, start: int, limit: int) -> int:
 
 
 def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]:
+    """Yield the grips of a tool's result: a short command with the head of its output, and up to four lines that name errors.
+
+    The head alone if the call is not such a command and failed. Error lines only of commands and failures.
+    """
     failed = event.metadata.get("is_error") == "true" or event.metadata.get("exit_status", "0") not in ("", "0")
     head = _cut_back(event.text, 0, _HALF) if event.text.strip() else 0
     if call is not None and "command" in call.metadata and len(call.text) <= _HALF:
@@ -136,7 +156,7 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
 
 
 def _error_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of lines that name an error.
+    """Yield start and end of the lines that name an error, in order, each once.
 
     Marks are searched for and their lines found around them: a line of data may be very long.
     """
@@ -149,6 +169,7 @@ def _error_lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _single(event: Event, start: int, end: int, segment: int) -> Grip:
+    """Return the grip of one span of an event, with its id and the hash of its words."""
     return Grip(
         grip_id=make_grip_id(event.timestamp, event.event_id, event.event_id, start, end),
         event_id_start=event.event_id,
@@ -167,7 +188,10 @@ def span_grip(event: Event, start: int, end: int, segment: int) -> Grip:
 
 
 def covering(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[Grip]:
-    """Return the grips (of any events) that quote some of these characters of `event`, best cover first."""
+    """Return the grips that quote some of the characters `start` to `end` of `event`, best cover first.
+
+    Those of other events are left out. Of equal covers the shorter grip comes first.
+    """
     found = []
     for grip in grips:
         if grip.event_id_start != grip.event_id_end:

@@ -50,7 +50,11 @@ class RebuildToc:
         self._rewritten = 0
 
     def run(self, timezone: str | None = None, progress: Callable[[int, int], None] | None = None) -> RebuildReport:
-        """Rebuild; with `timezone`, days are counted in that zone from now on. `progress` gets segments done and all."""
+        """Rebuild the tree and return what was different; each chunk is a transaction of its own.
+
+        With `timezone`, days are counted in that zone from now on. Nodes without segments are dropped.
+        `progress` gets segments done and all.
+        """
         started = time.perf_counter()
         self._storage.reread()
         if timezone:
@@ -76,7 +80,7 @@ class RebuildToc:
         return RebuildReport(checked, self._changed, dropped, self._rewritten, time.perf_counter() - started)
 
     def _move(self, timezone: str) -> None:
-        """File every segment under its day in the new zone."""
+        """Store a new time zone, and file every segment under its day in it."""
         self._storage.set_timezone(timezone)
         self._calendar = Calendar(timezone)
         cuts = list(self._storage.toc.iter_cuts())
@@ -85,7 +89,10 @@ class RebuildToc:
             self._storage.toc.move_segments(moved)
 
     def _recut(self) -> None:
-        """Replace the cuts of streams that an older cutter made, except of streams with a refined or pinned segment."""
+        """Replace the cuts of streams that an older cutter made, except of streams with a refined or pinned segment.
+
+        A former id leads to the segment that holds the time at which the former one began.
+        """
         streams: dict[int, list[Segment]] = {}
         for cut in self._storage.toc.iter_cuts():
             streams.setdefault(cut.stream, []).append(cut)
@@ -108,6 +115,10 @@ class RebuildToc:
             self._storage.toc.recut(fresh, leads)
 
     def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
+        """Derive some segments again, write what differs in one transaction, count it, and return all derived ones.
+
+        Segments without events are left out.
+        """
         events = self._storage.events.in_segments(cuts)
         before = self._storage.toc.nodes([c.node_id for c in cuts])
         recaps = self._storage.events.recaps({c.stream for c in cuts})
@@ -158,7 +169,7 @@ class RebuildToc:
 
 
 def _differs(before: TocNode | None, now: TocNode) -> bool:
-    """Return whether anything but version, build number and pin differs."""
+    """Return whether anything but version, build number and pin differs; True without a former node."""
     if before is None:
         return True
     return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before

@@ -30,7 +30,7 @@ _DAYS_ALONE = 4
 
 
 def plan(freshness: Freshness) -> list[list[NodeId]]:
-    """Return the stale periods, one list per level, finest first. Pure."""
+    """Return the stale periods, one sorted list per level, finest first; all periods above a stale one are stale. Pure."""
     newest: dict[NodeId, int] = {}
     due: set[NodeId] = set()
     for day, built in freshness.segment_days.items():
@@ -58,7 +58,10 @@ class RollUps:
         self._summarizer = summarizer
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Publish every stale period, until `should_stop` returns true between two transactions; return how many."""
+        """Publish every stale period, until `should_stop` returns true between two transactions; return how many were written.
+
+        At most 200 periods make a transaction; finer levels come first.
+        """
         done = 0
         for level in plan(self._storage.toc.freshness()):
             for start in range(0, len(level), _PER_PUBLISH):
@@ -72,9 +75,10 @@ class RollUps:
         return done
 
     def run_days(self, days: Iterable[str]) -> int:
-        """Publish the periods above some days whose segments were published; return how many.
+        """Publish the periods above some days whose segments were published; return how many were written.
 
         All of them in one transaction, and without looking at any other: a live write touches one day.
+        Periods whose children say the same get new counts alone.
         """
         targets = {period for day in days for period in rollup_targets(day)}
         before = self._storage.toc.nodes(targets)
@@ -92,14 +96,17 @@ class RollUps:
         return len(self._storage.toc.nodes(ids)) < len(ids)
 
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
-        """Return whether a child of this period changed its text, or the period's text depends on its counts."""
+        """Return whether a child of this stored period changed its text, or a language model wrote the period.
+
+        `now` are nodes to be published, `before` stored ones.
+        """
         if written_from(before[node_id].author):
             return True
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
         return any(not _says_the_same(before.get(i), now[i]) for i in children)
 
     def _write(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> int:
-        """Publish nodes with new text, and only the counts of the others; return how many in total."""
+        """Publish nodes with new text, and only the counts of the others, in one transaction; return how many in total."""
         fresh = tuple(n for n in nodes if not _says_the_same(before.get(n.node_id), n))
         told = {n.node_id for n in fresh}
         same = tuple(replace(n, version=before[n.node_id].version) for n in nodes if n.node_id not in told)
@@ -110,7 +117,11 @@ class RollUps:
     def compute(
         self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
     ) -> list[TocNode]:
-        """Return these periods' nodes; those without children are left out. `fresh` children are not stored yet."""
+        """Return these periods' nodes, of one level, with their next version; those without children are left out.
+
+        `before` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
+        Nothing is written.
+        """
         below = self._below(ids)
         found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
@@ -135,12 +146,13 @@ class RollUps:
         return below
 
     def _tally(self, node_id: NodeId) -> Tally:
+        """Return the counts of the segments of a period, of all projects."""
         first, after = span_of(node_id)
         return self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
 
 
 def _counted(node: TocNode, tally: Tally) -> TocNode:
-    """Return the next version of a period whose children did not change their text."""
+    """Return the next version of a period with new counts, for one whose children did not change their text."""
     return replace(
         node,
         version=node.version + 1,
@@ -152,7 +164,7 @@ def _counted(node: TocNode, tally: Tally) -> TocNode:
 
 
 def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
-    """Return whether nothing but counts, version, build number and pin differs."""
+    """Return whether nothing but counts, version, build number and pin differs; False without a former node."""
     if before is None:
         return False
     stamped = replace(now, version=before.version, built=before.built, pinned=before.pinned)
@@ -160,7 +172,7 @@ def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
 
 
 def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:
-    """Return the node of a period from its children. Pure."""
+    """Return the node of a period from its children, as the summarizer writes it, with at most 10 bullets. Pure."""
     gist = summarizer.roll_up(children, BULLETS)
     window = calendar.window(node_id)
     kind = max((b.kind for b in gist.bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)

@@ -56,10 +56,11 @@ class Assignment:
 
 
 def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings) -> Assignment:
-    """Place `events` (one stream, any order) among its stored `cuts` (ordered by start).
+    """Place `events` (one stream, any order) among its stored `cuts` (ordered by start); return what changed.
 
-    A late event joins the segment whose time it falls into, even past the size limit; one that falls before the first
-    cut, into a pause longer than the gap, or behind a full segment, opens a cut of its own.
+    A late event joins the segment whose time it falls into, even past the size limit; one that falls before
+    the first cut, into a pause longer than the gap, or behind a full segment, opens a cut of its own. Events
+    must be new ones: those placed before would be counted twice.
     """
     placing = _Placing(list(cuts), calendar, settings)
     for event in sorted(events, key=lambda e: e.order):
@@ -69,18 +70,18 @@ def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar,
 
 
 def size_of(event: Event) -> int:
-    """Return the tokens that an event counts towards the size of its stretch."""
+    """Return the tokens that an event counts towards the size of its stretch: at most 200 for tools and recaps."""
     tokens = estimate_tokens(event.text)
     return min(tokens, _TOOL_TOKENS) if _follows(event) else tokens
 
 
 def _follows(event: Event) -> bool:
-    """Return whether an event belongs to what came before it, however long ago and however large it is."""
+    """Return whether an event belongs to what came before it although it is large or late: a tool's or a recap."""
     return event.type in _TOOLS or is_recap(event)
 
 
 def _ends(event: Event) -> bool:
-    """Return whether nothing that comes after an event belongs to its stretch."""
+    """Return whether an event closes its stretch: the end of a session, or a recap."""
     return event.type is EventType.SESSION_END or is_recap(event)
 
 
@@ -97,6 +98,7 @@ class _Placing:
         self._next_no = max((c.cut_no for c in cuts), default=-1) + 1
 
     def place(self, event: Event) -> None:
+        """Add an event to the cut that begins last before it, if it belongs there, else open one after that."""
         at = bisect_right(self.cuts, event.order, key=lambda c: c.start) - 1
         tokens = size_of(event)
         if at >= 0 and self._belongs(at, event, tokens):
@@ -105,6 +107,11 @@ class _Placing:
             self._open(at + 1, event, tokens)
 
     def _belongs(self, at: int, event: Event, tokens: int) -> bool:
+        """Return whether an event belongs to the cut at an index: within its time, or soon after it and within its size.
+
+        Tool events and recaps may come up to 12 hours later and make it four times as large. The newest cut
+        must be open for others.
+        """
         cut = self.cuts[at]
         if event.order <= cut.end:
             return True
@@ -116,6 +123,7 @@ class _Placing:
         return follows or cut.open or at < len(self.cuts) - 1
 
     def _join(self, at: int, event: Event, tokens: int) -> None:
+        """Add an event to the cut at an index; an event that ends the newest cut closes it."""
         cut = self.cuts[at]
         ends = _ends(event) and at == len(self.cuts) - 1
         self.cuts[at] = replace(
@@ -129,6 +137,7 @@ class _Placing:
         self.members[event.event_id] = cut.key
 
     def _open(self, at: int, event: Event, tokens: int) -> None:
+        """Insert a cut with one event at an index, with the next number; if it is the newest, the one before is closed."""
         newest = at == len(self.cuts)
         if newest and self.cuts and self.cuts[-1].open:
             self.cuts[-1] = replace(self.cuts[-1], open=False)
@@ -163,7 +172,10 @@ def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
 
 
 def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
-    """Return the end of the previous segment that is shown as context before one that starts at `start_ms`, in order."""
+    """Return the end of the previous segment that is shown as context before one that starts at `start_ms`, in order.
+
+    At most the last 5 minutes and 500 tokens.
+    """
     chosen: list[Event] = []
     tokens = 0
     for event in reversed(previous):

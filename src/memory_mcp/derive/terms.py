@@ -36,12 +36,12 @@ class Filed:
 
 
 def from_bytes(raw: bytes) -> Hashes:
-    """Return the set of one stored row: `(n,) uint32`, sorted."""
+    """Return the set of one stored row, a read-only view: `(n,) uint32`, sorted."""
     return np.frombuffer(raw, dtype="<u4")
 
 
 def union(parts: Iterable[Hashes]) -> Hashes:
-    """Return the sorted union of some sets: `(n,) uint32`."""
+    """Return the sorted union of some sets: `(n,) uint32`; of a single one that itself, EMPTY for none."""
     several = [p for p in parts if len(p)]
     if len(several) <= 1:
         return several[0] if several else EMPTY
@@ -62,7 +62,7 @@ def merge(known: Hashes, fresh: Hashes) -> Hashes:
 
 
 def without(some: Hashes, known: Hashes) -> Hashes:
-    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`."""
+    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`, sorted."""
     if not len(known):
         return some
     place = np.minimum(np.searchsorted(known, some), len(known) - 1)
@@ -86,7 +86,7 @@ def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
 
 
 def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
-    """Return the whole set of each node, from its own rows or from its only child's."""
+    """Return the whole set of each node, from its own rows or, without any, from all that is below; EMPTY for nothing."""
     rows = store.term_sets(ids)
     found = {node_id: union(map(from_bytes, parts)) for node_id, parts in rows.items()}
     for node_id in ids:
@@ -97,7 +97,10 @@ def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
 
 
 def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
-    """Rewrite term rows that differ from what is below; takes periods of one level, returns the changed ones."""
+    """Rewrite term rows that differ from what is below; takes periods of one level, returns the changed ones.
+
+    In one transaction. A period with fewer than two children has no rows.
+    """
     stored = store.term_sets(ids)
     rows: list[TermDelta] = []
     wrong: list[NodeId] = []
@@ -113,7 +116,7 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 
 
 def refit_all(store: TocStore, days: Iterable[str]) -> None:
-    """Do as `refit`, for every period above days whose segments have lost terms."""
+    """Do as `refit`, for every period above days whose segments have lost terms, finest level first."""
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
         refit(store, sorted(t for t in targets if level_of(t) is level))
@@ -142,7 +145,7 @@ class TermBook:
         self._stored: set[NodeId] = set()
 
     def forget(self) -> None:
-        """Drop cached state after a build that was not published."""
+        """Drop everything cached, after a build that was not published or changes by others; the store is read again."""
         self._sets.clear()
         self._live.clear()
         self._bytes = 0
@@ -150,9 +153,10 @@ class TermBook:
         self._stored.clear()
 
     def add(self, segments: Sequence[Filed]) -> Added:
-        """Write term rows for segments: the new terms of each, of its periods, and of the root.
+        """Return the term rows to write for segments: the new terms of each, and of its periods; and of frequencies by project.
 
-        A segment that lost terms gets all its rows anew; its periods keep them until `refit_all`.
+        Writes nothing. A segment that lost terms gets all its rows anew; its periods keep them until
+        `refit_all`. After a build that was not published call `forget`.
         """
         targets = dict.fromkeys(t for s in segments for t in rollup_targets(s.day))
         self._prefetch(list(targets))
@@ -184,6 +188,7 @@ class TermBook:
         return Added(deltas, frequencies, reset)
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
+        """Read the sets of periods that are not cached, and at first the number of segments of every day."""
         if self._days is None:
             self._days = {}
             self._counts.clear()
@@ -199,6 +204,7 @@ class TermBook:
             self._keep(node_id, hashes)
 
     def _count(self, day: str) -> None:
+        """Count a new segment for its day, and the day for its periods if it is the day's first."""
         assert self._days is not None
         if day not in self._days:
             self._note_day(day)
@@ -206,7 +212,10 @@ class TermBook:
         self._counts[day_id(day)] = self._days[day]
 
     def _note_day(self, day: str) -> None:
-        """A day with its first segment: one child more for its week and month, and perhaps a month more for its year."""
+        """Count a day with its first segment: one child more for its week and month.
+
+        If the month had none, it is one child more for its year.
+        """
         assert self._days is not None
         _, week, month, year = rollup_targets(day)
         if self._counts[month] == 0:
@@ -215,6 +224,7 @@ class TermBook:
         self._counts[month] += 1
 
     def _upwards(self, by_day: dict[str, Hashes]) -> list[TermDelta]:
+        """Return the rows that new terms by day add to all periods above; then drop the oldest sets above the memory limit."""
         gathered: dict[NodeId, list[Hashes]] = {}
         for day, fresh in by_day.items():
             for target in rollup_targets(day):
@@ -232,6 +242,10 @@ class TermBook:
         return rows
 
     def _grow(self, node_id: NodeId, added: Hashes) -> list[TermDelta]:
+        """Add terms to a period's cached set; return the row to store, none if it has one child or nothing is new.
+
+        The first row of a period that gets its second child has its whole set.
+        """
         before = self._sets.get(node_id, EMPTY)
         fresh = without(added, before)
         whole = merge(before, fresh)
@@ -244,13 +258,17 @@ class TermBook:
         return [TermDelta(node_id, whole.tobytes())]
 
     def _keep(self, node_id: NodeId, hashes: Hashes) -> None:
+        """Cache the set of a period as the latest used."""
         self._bytes += hashes.nbytes - self._sets.get(node_id, EMPTY).nbytes
         self._sets[node_id] = hashes
         self._sets.move_to_end(node_id)
 
 
 def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
-    """Return the root's row for segments of a project from their sets of terms, each `(n,)` uint32; `sign` -1 for lost terms."""
+    """Return the row of frequencies for segments of a project from their sets of terms, each `(n,)` uint32, at least one.
+
+    `sign` is -1 for lost terms, which are subtracted.
+    """
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 
@@ -279,6 +297,7 @@ class Frequencies:
         return known
 
     def _count(self, term_hash: np.uint32, project: str | None) -> int:
+        """Return the sum of all rows for a term, of one project or of all."""
         projects = self._by_project if project is None else {project: self._by_project.get(project, [])}
         total = 0
         for rows in projects.values():

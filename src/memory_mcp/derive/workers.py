@@ -30,7 +30,7 @@ _MOST = 2
 
 
 def begin(hello: tuple[Calendar, Summarizer]) -> Callable[[Sequence[Work]], list[Derived]]:
-    """What a child does with each frame."""
+    """Return the function that derives a batch in the child process."""
     return partial(derive, calendar=hello[0], summarizer=hello[1])
 
 
@@ -51,17 +51,22 @@ class DeriveWorkers:
         self._children: list[Child] = []
 
     def __enter__(self) -> "DeriveWorkers":
-        """Nothing is started yet."""
+        """Return itself; no child is started yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the children."""
+        """End the children at once."""
         for child in self._children:
             child.end()
         self._children.clear()
 
     def derive(self, batch: Sequence[Work]) -> list[Derived]:
-        """As `build.derive`, same order, same values; all in this process if no child can be started."""
+        """Return every segment of a batch, derived, in order, as `build.derive` would.
+
+        Big batches are shared with the children, which are started if need be; small ones, and all if no
+        child can be started, are done in this process. The work of a child that dies is given to others;
+        errors of deriving are passed on.
+        """
         least = _LEAST if not self._aside else 1 if self._children else _LEAST_ASIDE
         if self._wanted == 0 or len(batch) < least:
             return self._here(batch)
@@ -94,7 +99,10 @@ class DeriveWorkers:
         return [derived for number in sorted(made) for derived in made[number]]
 
     def _start(self, most: int) -> None:
-        """Start the children that are wanted, at most `most`: a further one would start for nothing."""
+        """Start the children that are wanted, at most `most`: a further one would start for nothing.
+
+        If one cannot be, no more are.
+        """
         while len(self._children) < min(self._wanted, most):
             try:
                 self._children.append(Child("memory_mcp.derive.workers", self._hello))
@@ -102,10 +110,12 @@ class DeriveWorkers:
                 self._wanted = len(self._children)
 
     def _idle(self) -> Child | None:
+        """Return the running child with least to do, fewer than two frames; None if there is none."""
         begun = [c for c in self._children if c.begun.done() and c.waiting < _AHEAD]
         return min(begun, key=lambda c: c.waiting, default=None)
 
     def _lose(self, child: Child) -> None:
+        """End a child that died, and start none in its place."""
         if child in self._children:
             self._children.remove(child)
             self._wanted -= 1
@@ -113,4 +123,5 @@ class DeriveWorkers:
 
 
 def _tell(told: "SimpleQueue[Any]", child: Child, frame: int | None, answer: "Future[Any]") -> None:
+    """Put a child, its frame and the answer into the queue."""
     told.put((child, frame, answer))

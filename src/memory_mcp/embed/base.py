@@ -23,7 +23,10 @@ class Embedder(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything a vector depends on, and the model's folder; plain JSON. LayerUnavailable if there is no model."""
+        """Return everything a vector depends on, and the model's folder; plain JSON.
+
+        Raises LayerUnavailable if there is no model.
+        """
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -35,9 +35,11 @@ _BY_HAND = "Nothing was changed. Without a network, copy the model's folder here
 
 
 def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
-    """Download a model of the hub into its folder; return its size in bytes.
+    """Download a model of the hub into its folder; return its size in bytes. A folder that is complete already stays.
 
-    Raises LayerUnavailable when the hub cannot be reached, InvalidQuery when it has no such model or one of another kind.
+    Raises LayerUnavailable when the hub cannot be reached or the model cannot be loaded, InvalidQuery when
+    the hub has no such model or one of another kind, or the data directory belongs to something else; OSError
+    when the disk is full or refuses writing.
     """
     if why := paths.foreign(str(model.folder.parent.parent)):
         raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
@@ -65,6 +67,7 @@ def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
 
 
 def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | None) -> None:
+    """Download a model's files into `staged`; raises InvalidQuery, LayerUnavailable and OSError as `fetch`."""
     from huggingface_hub import errors, snapshot_download
 
     try:
@@ -96,9 +99,11 @@ def _progress_class(on_progress: OnProgress | None) -> Any:
 
     class Bar(tqdm):  # type: ignore[misc]  # it has no types
         def __init__(self, *args: Any, **kwargs: Any) -> None:
+            """Create a bar that writes to nowhere."""
             super().__init__(*args, **{**kwargs, "file": io.StringIO()})
 
         def update(self, n: float | None = 1) -> None:
+            """Count `n` more bytes, and report them if the share done has grown."""
             nonlocal most
             super().update(n)
             if on_progress and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:

@@ -54,17 +54,24 @@ class Model2Vec:
 
     @property
     def dimensions(self) -> int:
-        """See Embedder."""
+        """Length of a vector; raises LayerUnavailable if there is no model in the folder."""
         return int(self.fingerprint()["dimensions"])
 
     def fingerprint(self) -> dict[str, Any]:
-        """See Embedder."""
+        """Return name, version, folder, digest of the files, and dimensions; read once, which takes all files.
+
+        Raises LayerUnavailable if files are missing or cannot be read.
+        """
         if self._fingerprint is None:
             self._fingerprint = _fingerprint(self.folder)
         return dict(self._fingerprint)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See Embedder."""
+        """Return `(texts, dimensions)` float32 rows of length 1, zeros for a text of mostly unknown words.
+
+        Loads the model at the first text. Other threads get their turn after every 64 texts. Raises
+        LayerUnavailable if the model cannot be loaded or its files have changed.
+        """
         rows = []
         for start in range(0, len(texts), _TURN):
             # Without lone surrogates, which the tokenizer refuses.
@@ -76,7 +83,11 @@ class Model2Vec:
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
 
     def _loaded(self) -> _Loaded:
-        """Return the model, loaded once per folder and digest of its files; raises LayerUnavailable if it cannot be loaded."""
+        """Return the model, loaded once per process, folder and digest; shared with other embedders of the folder.
+
+        Raises LayerUnavailable if it cannot be loaded or its files have changed since the fingerprint was
+        read.
+        """
         if self._shared is None:
             expected = self.fingerprint()
             key = (self.folder, str(expected["digest"]))
@@ -93,6 +104,7 @@ class Model2Vec:
 
 
 def _load(folder: Path) -> Any:
+    """Return the model of a folder; raises LayerUnavailable, with the reason, when it cannot be loaded."""
     # Must be set before the import: the tokenizer may not start threads.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     from memory_mcp.embed.static import load
@@ -104,6 +116,7 @@ def _load(folder: Path) -> Any:
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
+    """Return the fingerprint of a folder's files; raises LayerUnavailable if they are missing or cannot be read."""
     missing = [n for n in FILES if not (folder / n).is_file()]
     if missing:
         what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"
@@ -123,6 +136,7 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
 
 
 def _unit(rows: Vectors) -> Vectors:
+    """Return rows scaled to length 1, float32; zeros for rows of zeros or of numbers that are not finite."""
     lengths = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1, keepdims=True))
     usable = np.isfinite(lengths) & (lengths > 0)
     return np.where(usable, rows / np.where(usable, lengths, 1.0), 0.0).astype(np.float32)

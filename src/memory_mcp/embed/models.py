@@ -60,9 +60,10 @@ class Model:
 
 
 def named(name: str, home: Path | None) -> Model:
-    """Return the model of a setting; `home` is the data directory, None for a memory without one.
+    """Return the model of a setting; `home` is the data directory, None for a memory without one. Its folder may not exist.
 
-    Raises InvalidQuery for what cannot be a model's name.
+    A name with a slash like OWNER/NAME, and the last part of a known one, is the hub's; other paths are
+    folders. Raises InvalidQuery for what cannot be a model's name.
     """
     given = name.strip()
     if given == BUNDLED:
@@ -82,12 +83,15 @@ def named(name: str, home: Path | None) -> Model:
 
 
 def hub_name(name: str) -> str:
-    """Return the hub's name of a model from it, or from the last part of a known one; "" for anything else."""
+    """Return the hub's name (OWNER/NAME) of a model from it, or from the last part of a known one in any case; else ""."""
     return name if _HUB_NAME.fullmatch(name) else _BY_BARE_NAME.get(name.lower(), "")
 
 
 def located(name: str, home: Path | None) -> Model:
-    """Return the same as `named`; LayerUnavailable, with what to do, if a hub's model is not downloaded."""
+    """Return the model as `named` does; raises LayerUnavailable, with what to do, if a hub's model is not downloaded.
+
+    A bundled one or a folder is not looked at.
+    """
     found = named(name, home)
     if found.kind == "hub" and not found.here:
         own = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
@@ -97,7 +101,7 @@ def located(name: str, home: Path | None) -> Model:
 
 
 def fetched(home: Path) -> Iterator[Model]:
-    """Yield the downloaded models by name."""
+    """Yield the downloaded models by name that are complete."""
     for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
         found = _fetched(folder)
         if found is not None and found.here:
@@ -111,5 +115,5 @@ def _fetched(folder: Path) -> Model | None:
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether only this program writes into a model's folder, by renaming."""
+    """Return whether only this program writes into a model's folder: the bundled one and downloaded ones."""
     return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None

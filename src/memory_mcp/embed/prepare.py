@@ -13,17 +13,21 @@ _NAME = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:{_INSIDE})[A-Za-z0-9]*")
 
 
 def split_identifiers(text: str, known: Container[str] = frozenset()) -> str:
-    """Return e.g. `get HTTP Value of user id` for `getHTTPValue of user_id`.
+    """Return a text with its identifiers split: `get HTTP Value of user id` for `getHTTPValue of user_id`.
 
-    Models fold case and know words: otherwise a camel-case name is one unknown word. What the model knows as a word in lower
-    case stays one (JavaScript, GitHub), because it may be searched that way. The model's tokenizer splits paths, dots and
-    dashes.
+    Models fold case and know words: otherwise a camel-case name is one unknown word. What the model knows as
+    a word in lower case stays one (JavaScript, GitHub), because it may be searched that way; `known` are
+    these. The model's tokenizer splits paths, dots and dashes.
     """
     spaced = text.replace("_", " ")
     return _NAME.sub(lambda found: _words(found[0], known), spaced) if _ANY.search(spaced) else spaced
 
 
 def _words(name: str, known: Container[str]) -> str:
+    """Return an identifier split into words joined by spaces; adjacent parts that are a known word together stay one.
+
+    Unchanged if it is known or too long.
+    """
     if len(name) > MAX_TOKEN or name.lower() in known:
         return name
     first, *rest = name_parts(name)

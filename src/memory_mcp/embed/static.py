@@ -81,7 +81,11 @@ class Static:
         return int(self._rows.shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return `(texts, dimensions)` rows, zeros for a text without tokens."""
+        """Return `(texts, dimensions)` rows, the mean of each text's tokens, of length 1 if the model says so.
+
+        Zeros for a text without tokens or of mostly unknown words. What is beyond the model's longest text is
+        cut off. Of the type of the embeddings, float32 for int8.
+        """
         ids = self.token_ids([text[: self._characters] for text in texts])
         kept = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
         out = np.zeros((len(ids), self.dim), dtype=kept)
@@ -104,7 +108,7 @@ class Static:
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's tokens, without the unknown one; none for a text of mostly unknown words."""
+        """Return the numbers of each text's known tokens, identifiers split first; none for a text of mostly unknown words."""
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
         if self.unknown is None:
@@ -112,9 +116,14 @@ class Static:
         return [self._known(ids, text, self.unknown) for ids, text in zip(encoded, prepared, strict=True)]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of each text's tokens, unknown ones included."""
         return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:
+        """Return the known ones of a text's tokens, none if too many words are unknown.
+
+        Symbols and emoji do not count as unknown.
+        """
         if unknown not in ids:
             return ids
         known = [i for i in ids if i != unknown]
@@ -125,21 +134,29 @@ class Static:
         return known if self._is_known(worded.count(unknown), known) else []
 
     def _is_known(self, missing: int, known: Sequence[int]) -> bool:
-        """Return whether enough words are known, besides `missing` unknown ones."""
+        """Return whether at most half of the words are unknown: `missing` ones, besides those that `known` tokens begin."""
         return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known)))
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
+        """The tokens in lower case, without marks of spaces."""
         return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
 
     @cached_property
     def _begins_word(self) -> list[bool]:
-        """Whether each token begins a word; digits and punctuation do not count."""
+        """Whether each token counts as a word: it begins with a letter and has no mark of an inner piece (##).
+
+        Marks of spaces before the letter are skipped. Inner pieces of other tokenizers, which have no mark,
+        count too.
+        """
         return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
 
 
 def load(folder: Path) -> Static:
-    """Return the model of a folder; ValueError, KeyError or OSError when it cannot be read."""
+    """Return the model of a folder, its matrix mapped if only this program writes there.
+
+    Raises ValueError, KeyError or OSError when it cannot be read, or an error of the tokenizer's library.
+    """
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     return Static(tensors(folder / WEIGHTS, is_ours(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config)
 

@@ -13,7 +13,11 @@ _TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64
 
 
 def head(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the header of a file and the offset of the data; raises ValueError if it is truncated."""
+    """Return the header of a file and the offset of the data, in bytes.
+
+    Raises ValueError if it is truncated or no JSON, struct.error if it has fewer than 8 bytes, OSError if it
+    cannot be read.
+    """
     with path.open("rb") as f:
         size = struct.unpack("<Q", f.read(8))[0]
         if size > path.stat().st_size:

@@ -48,12 +48,12 @@ class Embedding:
 
     @property
     def unknown_share(self) -> float:
-        """The share of all documents that the model knows no word of, 0..1."""
+        """The share of all documents that the model knows no word of, 0..1; 0 without documents."""
         return self.unknown / self.documents if self.documents else 0.0
 
     @property
     def remark(self) -> str:
-        """A sentence on what is unusual about the embedding; "" for nothing."""
+        """What is unusual (still embedding anew; documents of unknown words), in words joined by "; "; "" for nothing."""
         remarks = []
         if self.served_by:
             remarks.append(f"embedding anew with {self.model.name}, the old index serves")
@@ -107,7 +107,7 @@ class Accelerators:
         self._give_way = give_way
 
     def switched_off(self, name: str) -> list[str]:
-        """Return the settings that are false and keep an index off."""
+        """Return the settings that are false and keep an index off, of `teleport.enabled` and `teleport.NAME.enabled`."""
         own = self._settings.bm25 if name == "bm25" else self._settings.vector
         switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": own.enabled}
         return [key for key, on in switches.items() if not on]
@@ -117,14 +117,14 @@ class Accelerators:
         return self._directory is not None and not self.switched_off(name)
 
     def searcher(self, name: str) -> Searcher | None:
-        """Return an index, opened on first use; None when it is off or cannot be used (see `reasons`)."""
+        """Return an index, opened on first use; None when off or unusable (see `reasons`). Opening is tried once, not again."""
         with self._making:
             if name not in self._searchers:
                 self._searchers[name] = self._made(name) if self.enabled(name) else None
             return self._searchers[name]
 
     def _made(self, name: str) -> Searcher | None:
-        """Open an index; None with an entry in `reasons` if that fails."""
+        """Open an index, also read from disk unless `maintain` will; None with an entry in `reasons` if it cannot be used."""
         try:
             found = self._make(name)
         except LayerUnavailable as error:
@@ -139,6 +139,7 @@ class Accelerators:
         return found
 
     def _make(self, name: str) -> Searcher:
+        """Create an index, its maintainer and its searcher; reads no index file. Raises LayerUnavailable without a model."""
         from memory_mcp.indexes.build import Workshop
         from memory_mcp.indexes.keeper import Keeper
         from memory_mcp.indexes.live import LiveIndex
@@ -161,7 +162,7 @@ class Accelerators:
 
     @property
     def keepers(self) -> "dict[str, Keeper]":
-        """The maintainers of all usable indexes, by name."""
+        """The maintainers of all usable indexes, by name; opens those not opened yet."""
         return {n: s.keeper for n in NAMES if (s := self.searcher(n)) is not None}
 
     def keeper(self, name: str) -> "Keeper":
@@ -182,14 +183,14 @@ class Accelerators:
 
     @property
     def embedder(self) -> str:
-        """The name of the embedding model, or of its folder; "none" without a vector index."""
+        """The name of the embedding model, or of its folder if it was given as one; "none" without a usable vector index."""
         if self.searcher("vector") is None:
             return "none"
         model = named(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
     def no_topics(self) -> tuple[bool, str, str]:
-        """Return why there are no topics: whether they are switched on, the reason, and the setting that enables them."""
+        """Return why `topics` gave None: whether they are switched on, the reason, and the setting that enables them or ""."""
         if self._topics.enabled:
             return True, "a memory without a directory keeps no index", ""
         return False, "disabled (topics.enabled = false)", "topics.enabled = true"
@@ -209,7 +210,7 @@ class Accelerators:
             return self._topic_keeper
 
     def labeller(self) -> "Labeller | None":
-        """Return what has a language model name topics; None without topics."""
+        """Return a `Labeller`, which selects topics for a language model and stores its labels; None without topics."""
         keeper = self.topics()
         if keeper is None:
             return None
@@ -218,17 +219,17 @@ class Accelerators:
         return Labeller(keeper, self._storage, self._clock)
 
     def group_topics(self) -> bool:
-        """Start a new grouping when one is due and no index has changes waiting; return whether it was started."""
+        """Begin a grouping if one is due and no opened index has changes to index; return whether it was begun."""
         keeper = None if self.busy else self.topics()
         return keeper is not None and keeper.begin()
 
     def _embedding_model(self) -> "Embedder | None":
-        """Return the model that embeds new documents; None without a vector index."""
+        """Return the model that embeds new documents; None without a usable vector index."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         return None if searcher is None else searcher.embedder
 
     def embedding(self) -> Embedding | None:
-        """Return the embedding model with its numbers; None without a vector index (see `reasons`)."""
+        """Return the configured embedding model with its numbers; None without a usable vector index (see `reasons`)."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         if searcher is None:
             return None
@@ -244,7 +245,7 @@ class Accelerators:
         )
 
     def statuses(self) -> dict[str, IndexStatus]:
-        """Return the state of every usable index, by name."""
+        """Return the state of every usable index, by name; those off or unusable are left out."""
         return {name: keeper.status() for name, keeper in self.keepers.items()}
 
     def load(self) -> None:
@@ -254,7 +255,10 @@ class Accelerators:
         self._warm()
 
     def maintain(self) -> bool:
-        """Do one round of upkeep for each index; return whether more work waits. Only one call at a time follows the store."""
+        """Do one round of upkeep for each index, read from disk if need be; return whether changes wait.
+
+        A second caller waits.
+        """
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
@@ -265,7 +269,10 @@ class Accelerators:
         return any(waiting)
 
     def _warm(self) -> None:
-        """Load the embedding model once a vector index can be searched: a question would wait a third of a second for it."""
+        """Load the model searches use once an index has documents: a question would wait .3 s.
+
+        Failures are logged, not tried again.
+        """
         serving = self._to_warm()
         if serving is None or serving is self._warmed:
             return
@@ -286,7 +293,7 @@ class Accelerators:
     def wait(self, seconds: float) -> float:
         """Wait until the indexes and their model are read from disk, at most `seconds`; return the seconds waited.
 
-        An index that is being built or is damaged is not waited for.
+        An index that is being built or is damaged is not waited for; none is unless `is_maintained`.
         """
         began = time.monotonic()
         for keeper in self.keepers.values() if self._is_maintained else ():
@@ -302,37 +309,37 @@ class Accelerators:
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
 
     def due(self, change: int) -> tuple[int, int] | None:
-        """Return the work until every usable index has indexed a change of the store: units done and in all; None for none.
+        """Return the work until every usable index has indexed a change: units done and in all; None for none.
 
-        `change` is the number of the change in the outbox.
+        `change` is the number of the change in the outbox. Numbers of all indexes are added.
         """
         parts = [found for keeper in self.keepers.values() if (found := keeper.due(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property
     def at_rest(self) -> bool:
-        """Whether every index has indexed and committed everything that is stored."""
+        """Whether every usable index has indexed and committed everything that is stored (see `Keeper.at_rest`)."""
         return all(keeper.at_rest for keeper in self.keepers.values())
 
     def settle(self) -> None:
-        """Bring every index up to date while the caller waits."""
+        """Bring every index up to date, built if necessary, while the caller waits. Raises as `Keeper.settle`."""
         with self._following:
             for keeper in self.keepers.values():
                 keeper.settle()
 
     def purge(self, name: str) -> None:
-        """Remove all bytes of replaced and dropped documents from one index. Raises as `keeper` and `Keeper.purge`."""
+        """Remove all bytes of replaced and dropped documents from one index, and wait. Raises as `keeper` and `Keeper.purge`."""
         keeper = self.keeper(name)
         with self._following:
             keeper.purge()
 
     def commit(self, few: bool = True) -> int:
-        """Write changes to disk; return how many indexes had any. Without `few`, a few recent changes are not written yet."""
+        """Write changes to disk; return how many indexes wrote any. If not `few`, a few recent changes wait. Raises OSError."""
         indexes = [keeper.index for keeper in self.keepers.values()]
         return sum(index.commit() if few else index.commit_due() for index in indexes)
 
     def improve(self) -> bool:
-        """Start a thread that rewrites indexes in a faster form; return False if one is still at work."""
+        """Start a thread that rewrites indexes in a faster form; return whether it was started: not while one is at work."""
         if self._improving is not None and self._improving.is_alive():
             return False
         self._improving = threading.Thread(target=self._improve, name="improving", daemon=True)
@@ -340,6 +347,7 @@ class Accelerators:
         return True
 
     def _improve(self) -> None:
+        """Improve one index after the other until closed or busy; errors are logged. The body of the thread."""
         try:
             for name in NAMES:
                 searcher = self.searcher(name)
@@ -356,7 +364,7 @@ class Accelerators:
         return self.keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
-        """Drop documents that are older than the settings allow; return their number by index and level."""
+        """Drop documents older than the settings allow from each usable index; return their number by index and level, if any."""
         pruned, settings = {}, self._settings.bm25
         for name, keeper in self.keepers.items():
             status = keeper.status()
@@ -374,7 +382,7 @@ class Accelerators:
         return self.keeper(name).index.prune(cutoffs)
 
     def close(self) -> None:
-        """Commit all changes and close the indexes."""
+        """Commit and close the opened indexes and topics; a failed commit is logged, not raised."""
         self._closed = True
         if self._topic_keeper is not None:
             self._topic_keeper.close()

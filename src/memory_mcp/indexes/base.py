@@ -46,12 +46,12 @@ class Filters:
 
     @property
     def wants_nodes(self) -> bool:
-        """Whether nodes can pass."""
+        """Whether nodes can pass: neither grips alone nor a role is asked for."""
         return self.doc_type is not DocType.GRIP and self.role is None
 
     @property
     def wants_grips(self) -> bool:
-        """Whether grips can pass."""
+        """Whether grips can pass: neither nodes alone nor a level is asked for."""
         return self.doc_type is not DocType.NODE and self.level is None
 
 
@@ -115,14 +115,14 @@ class Searcher(Protocol):
     keeper: Any
 
     def search(self, query: IndexQuery) -> Matches:
-        """Return the best documents of a query, filters applied first.
+        """Return the best `query.limit` documents of a query, best first, and the number of all; filters applied first.
 
         Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
     def candidates(self, query: IndexQuery, also: Any) -> Any:
-        """Return the best messages of a query as `Candidates`, and those named in `also`, `(n,)` uint64.
+        """Return the best `query.limit` messages of a query as `Candidates`, and those named in `also`, `(n,)` uint64.
 
         Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
@@ -133,11 +133,14 @@ class Searcher(Protocol):
         ...
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
-        """Return those of some events, which are not indexed yet, that match a text, scored as the index would score them."""
+        """Return those of some events, which are not indexed yet, that match a text, scored as the index would score them.
+
+        Events that match nothing are left out.
+        """
         ...
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
-        """Rewrite parts in a faster form while `goes_on()` is true; return how many. Never required."""
+        """Rewrite parts in a faster form while `goes_on()` is true; return how many were. Never required."""
         ...
 
 

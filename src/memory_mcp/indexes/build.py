@@ -34,8 +34,9 @@ class Workshop:
     ) -> Iterator[list[Built]]:
         """Yield the parts of all units of `frames` as the wanted kind of index; sweeps spare them inside the block.
 
-        `told` gets numbers of documents as they are added. Two children share the work of many `segments`; few are built in
-        this process.
+        `told` gets numbers of documents as they are added. More than 1500 `segments` are shared by two child
+        processes (if there are two processors), at most 100 are built in this process, else by one child.
+        Units older than the index's cutoffs are left out if `keep_cutoffs`. Nothing is added to the index.
         """
         kind, cutoffs = self._index.wanted, self._index.cutoffs if keep_cutoffs else {}
         with ExitStack() as held:
@@ -54,24 +55,35 @@ class Workshop:
 
     @contextmanager
     def following(self) -> Iterator[Child]:
-        """Yield a child that makes parts of changed units (see `built_together`); sweeps spare them inside the block."""
+        """Yield a child that makes parts of changed units, as the current kind and with its cutoffs (see `built_together`).
+
+        Sweeps spare these parts inside the block only; the child ends with it.
+        """
         with self._child(self._index.kind, self._index.cutoffs) as child:
             yield child
 
     @contextmanager
     def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
-        """Yield one part merged from several on disk; sweeps spare it inside the block."""
+        """Yield one part that a child merged from several on disk; sweeps spare it inside the block only.
+
+        `improve` writes it in the faster form. The index does not use it yet.
+        """
         with self._child(self._index.kind, {}) as child:
             yield child.ask(Merge(tuple(entries), improve))
 
     @contextmanager
     def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
+        """Start a child process for a kind of index, ended with the block; `reuse` is a folder whose vectors it may reuse."""
         options = {**self._options, **kind.options(reuse)}
         with self._hello(kind, options, cutoffs) as hello, Child("memory_mcp.indexes.child", hello) as child:
             yield child
 
     @contextmanager
     def _hello(self, kind: Kind[Any], options: Mapping[str, Any], cutoffs: Mapping[str, int]) -> Iterator[Hello]:
+        """Yield what a maker is started with; sweeps spare parts with its new prefix inside the block.
+
+        Creates the folders of the index if missing.
+        """
         home, token = self._index.home, f"b{uuid.uuid4().hex[:12]}"
         home.prepare()
         home.building.add(token)
@@ -82,13 +94,16 @@ class Workshop:
 
 
 def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[Built]]:
-    """Return the parts that each child makes of the same units, which are read and packed once."""
+    """Return the parts that each child makes of the same units, by child; the units are read and packed once.
+
+    Waits until all are done. Errors of a child are passed on.
+    """
     for _ in feed([[child] for child in children], frames):
         pass
     return _finished(children)
 
 
 def _finished(children: Sequence[Child]) -> list[list[Built]]:
-    """Return the parts of each child, which merge theirs side by side."""
+    """Return the parts of each child, in order of `children`. All are asked to finish before the first is waited for."""
     asked = [child.submit(Finish()) for child in children]
     return [parts.result() for parts in asked]

@@ -70,9 +70,10 @@ HYBRID: dict[DocType, Table] = {
 
 
 def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
-    """Return the normalized scores of BM25 scores, both `(n,)` float64, best first.
+    """Return the normalized scores of BM25 scores, both `(n,)` float64, best first; empty for none.
 
-    `possible` is the query's highest possible score. The higher `sharpness`, the more the best stand out.
+    Each is the score's share of the possible one times its share of the odds of the best ten. `possible` is
+    the query's highest possible score. The higher `sharpness`, the more the best stand out.
     """
     if not len(scores):
         return scores
@@ -82,9 +83,10 @@ def normalized_bm25(scores: Array, possible: float, sharpness: float) -> Array:
 
 
 def normalized_similarity(similarities: Array) -> Array:
-    """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first.
+    """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first; empty for none.
 
-    Fewer than ten similarities are treated as if the last were repeated.
+    Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were
+    repeated.
     """
     if not len(similarities):
         return similarities

@@ -38,7 +38,7 @@ class Candidates:
     meaning: Array
 
     def __len__(self) -> int:
-        """Return number of messages."""
+        """Return the number of messages."""
         return len(self.message)
 
     @classmethod
@@ -47,7 +47,8 @@ class Candidates:
     ) -> "Candidates":
         """Return candidates of one part from the rows of their best grips and their units, both `(n,)`.
 
-        `raw` are their scores, `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`; None for zeros.
+        `raw` are their scores, `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`; None for zeros. A grip that
+        is a message of its own is named by the low half of its key.
         """
         grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
         node = units.node_first[unit]
@@ -61,7 +62,7 @@ class Candidates:
 
     @classmethod
     def joined(cls, several: Sequence["Candidates"]) -> "Candidates":
-        """Return all candidates in one, in order."""
+        """Return all candidates in one, in order; equal messages stay. Empty for no candidates."""
         if not several:
             return NONE
         return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
@@ -71,7 +72,10 @@ class Candidates:
         return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
     def best(self, limit: int, also: Array) -> "Candidates":
-        """Return the `limit` highest by `raw`, best first, ties by key, then those named in `also`, `(n,)` uint64."""
+        """Return the `limit` highest by `raw` and any others that are named in `also`, `(n,)` uint64.
+
+        All are best first by `raw`, ties by key.
+        """
         order = np.lexsort((self.lo, self.hi, -self.raw))
         kept = np.isin(self.message[order], also)
         kept[:limit] = True
@@ -79,9 +83,10 @@ class Candidates:
 
 
 def lone(name: int, session: int, start_ms: int, role: str, share: float, similarity: float) -> Candidates:
-    """Return one message that is not indexed yet, as if it were the only one of its segment; it has no grip and no segment.
+    """Return one message that is not indexed yet, as if it were the only one of its segment; keys are 0.
 
-    `share` is its BM25 score as a share of the highest possible one, `similarity` its cosine similarity.
+    `share` is its BM25 score as a share of the highest possible one, `similarity` its cosine similarity. Its
+    `raw` is their sum; its `words` have nothing of neighbours. Raises ValueError for an unknown role.
     """
     zero = np.zeros(1, dtype=np.uint64)
     return Candidates(

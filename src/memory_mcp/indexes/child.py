@@ -6,7 +6,7 @@ from memory_mcp.indexes.maker import Hello, Maker
 
 
 def begin(hello: Hello) -> Callable[[object], object]:
-    """Load the engine of an index; return what answers each message."""
+    """Load the kind of index that `hello` names, with its engine; return the function that answers each message (see `Maker`)."""
     from memory_mcp.indexes.registry import KINDS
 
     return Maker(KINDS[hello.kind](hello.options), hello).answer

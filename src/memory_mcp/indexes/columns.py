@@ -74,12 +74,16 @@ class Columns:
     asks: Array
 
     def __len__(self) -> int:
-        """Return number of documents."""
+        """Return the number of documents."""
         return len(self.hi)
 
     @classmethod
     def of(cls, documents: Sequence[IndexDocument], units: Sequence[int], names: Names) -> "Columns":
-        """Return the columns of documents; `units` are the indices of their units. New strings are added to `names`."""
+        """Return the columns of documents, in order; new strings are added to `names`.
+
+        `units`, as many, are the indices of their units. Raises ValueError for a kind or role that has no
+        stored index.
+        """
         rows = [
             (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), names.code(d.project),
              names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit, d.message, ROLES.index(d.role), d.asks)
@@ -89,9 +93,10 @@ class Columns:
         return cls(*(np.array(c, dtype=t) for c, t in zip(columns, _TYPES.values(), strict=True)))
 
     def taken(self, rows: Array, units: Array, codes: Array) -> "Columns":
-        """Return some rows, `(n,)`, with other unit indices and string codes.
+        """Return some rows, `(n,)`, in that order, with other unit indices and string codes.
 
-        `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new code by the old one.
+        `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new
+        code by the old one.
         """
         picked = {n: getattr(self, n)[rows] for n in NAMES}
         for name in _NAMED:
@@ -100,21 +105,26 @@ class Columns:
         return Columns(**picked)
 
     def named(self, rows: Array) -> Array:
-        """Return the distinct codes of strings in some rows, `(n,)`, sorted."""
+        """Return the distinct codes of strings (project, agents, speakers) in some rows, `(n,)`, sorted."""
         codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _NAMED]))
         return codes
 
     @classmethod
     def joined(cls, tables: Sequence["Columns"]) -> "Columns":
-        """Return all tables in one, in order."""
+        """Return all tables in one, in order; unit indices and string codes are copied unchanged. Needs one table at least."""
         return cls(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in NAMES})
 
     def arrays(self) -> dict[str, Array]:
-        """Return the columns by name, for writing."""
+        """Return the columns by name, in the form they are written."""
         return {n: getattr(self, n) for n in NAMES}
 
     def mask(self, filters: Filters, strings: Sequence[str]) -> Array:
-        """Return which rows pass the filters: `(n,)` bool."""
+        """Return which rows pass the filters: `(n,)` bool. Document type is not looked at; `strings` are those of the codes.
+
+        Without a project, projects' shares of periods are hidden; with one, only its documents pass, and what
+        mixes projects is hidden. Agents match exactly, speakers in any case. Rows must lie in the window, but
+        segments may cross its edges (see `partly`).
+        """
         hidden = Visible.SCOPED if filters.project is None else Visible.UNSCOPED
         mask: Array = self.seen != hidden
         if filters.project is not None:
@@ -161,12 +171,12 @@ class Units:
     session: Array
 
     def __len__(self) -> int:
-        """Return number of units."""
+        """Return the number of units."""
         return len(self.key)
 
     @classmethod
     def of(cls, units: Sequence[Unit]) -> "Units":
-        """Return the columns of units in order."""
+        """Return the columns of units in order; their documents are taken to be adjacent in the tables, in the same order."""
         nodes = np.array([len(u.nodes) for u in units], dtype="<i4")
         grips = np.array([len(u.grips) for u in units], dtype="<i4")
         return cls.counted(
@@ -184,7 +194,7 @@ class Units:
         return cls(key, level, end, _firsts(nodes), nodes, _firsts(grips), grips, session)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the columns that are stored; the others are computed from them."""
+        """Return by name the columns that are stored; first rows are computed from the counts when read."""
         held = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
         return dict(zip(UNIT_NAMES, held, strict=True))
 

@@ -37,7 +37,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> "Texts":
-        """Return texts in order."""
+        """Return texts, each in UTF-8, in order."""
         return cls(b"".join(texts), np.cumsum([len(t) for t in texts], dtype="<i8"))
 
     def at(self, row: int) -> str:
@@ -46,7 +46,7 @@ class Texts:
         return str(self.data[start : int(self.ends[row])], "utf-8", "surrogatepass")
 
     def taken(self, rows: Array) -> "Texts":
-        """Return the texts of some rows, `(n,)`; runs of adjacent rows are copied at once."""
+        """Return the texts of some rows, `(n,)`, in that order, copied; runs of adjacent rows are copied at once."""
         if not len(rows):
             return Texts(b"", np.zeros(0, dtype="<i8"))
         starts = np.concatenate([[0], self.ends])
@@ -78,7 +78,7 @@ class Copies:
 
     @classmethod
     def of(cls, nodes: Sequence[TocNode | None], grips: Sequence[Said | None]) -> "Copies":
-        """Return the copies of what is shown of each row."""
+        """Return the copies of what is shown of each row, nodes by row and grips by row; None gives an empty copy."""
         names = Names([""])
         keys = [event_key(g.event_id) if g else 0 for g in grips]
         codes = [[names.code(getattr(g, name)) for name in _CODED] if g else [0] * len(_CODED) for g in grips]
@@ -93,12 +93,15 @@ class Copies:
         )
 
     def node(self, row: int, whole: bool) -> TocNode | None:
-        """Return the node of a row, with bullets if `whole`; None for an empty copy."""
+        """Return the node of a row, with bullets only if `whole`, never pinned; None for an empty copy."""
         text = self.nodes.at(row)
         return _unpacked(text, whole) if text else None
 
     def said(self, row: int, timestamp: int) -> Said | None:
-        """Return the quotation of a row; None for an empty copy or a wrong hash."""
+        """Return the quotation of a row; None for an empty copy or a wrong hash.
+
+        Its time is `timestamp`, UTC milliseconds, which copies do not store.
+        """
         quote, expected = self.quotes.at(row), int(self.hash[row])
         if not quote or quote_hash(quote) != expected:
             return None
@@ -108,7 +111,10 @@ class Copies:
 
     @classmethod
     def joined(cls, several: "Sequence[Copies]", kept: Sequence[tuple[Array, Array]]) -> "Copies":
-        """Return one from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
+        """Return one from several, as many as `kept`: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order.
+
+        Strings that are no longer used are dropped.
+        """
         names = Names([""])
         codes = []
         for own, (_, rows) in zip(several, kept, strict=True):
@@ -127,7 +133,7 @@ class Copies:
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:
-        """Write the copies as files."""
+        """Write the copies as four files in an existing folder, replacing files of these names; not synced."""
         held = (self.nodes.ends, self.quotes.ends, self.event_hi, self.event_lo, self.hash, self.codes)
         write_arrays(directory / _COLUMNS, dict(zip(_ARRAYS, held, strict=True)))
         (directory / _STRINGS).write_text(json.dumps(self.strings), encoding="utf-8")
@@ -136,7 +142,7 @@ class Copies:
 
     @classmethod
     def read(cls, contents: Contents) -> "Copies":
-        """Return what `write` wrote; the texts are not copied into memory."""
+        """Return what `write` wrote; the texts stay views of `contents`."""
         held = contents.arrays(_COLUMNS, _ARRAYS)
         return cls(
             Texts(contents.bytes_of(_NODES), held["node_ends"]),
@@ -154,7 +160,7 @@ _BULLETS, _PINNED = _NAMES.index("bullets"), _NAMES.index("pinned")
 
 
 def _packed(node: TocNode) -> bytes:
-    """Return a node as JSON, as a list of its fields; pins change without the index, so that none is stored."""
+    """Return a node as UTF-8 JSON, a list of its fields; `pinned` is always false, as pins change without the index."""
     values: list[Any] = [getattr(node, name) for name in _NAMES]
     values[_PINNED] = False
     values[_BULLETS] = [[b.text, b.grip_ids, b.kind, b.project, b.agent] for b in node.bullets]
@@ -162,7 +168,7 @@ def _packed(node: TocNode) -> bytes:
 
 
 def _unpacked(text: str, whole: bool) -> TocNode:
-    """Return the node of `_packed`, with bullets if `whole`."""
+    """Return the node that `_packed` wrote, without bullets unless `whole`."""
     held = dict(zip(_NAMES, json.loads(text), strict=True))
     held["bullets"] = tuple(
         TocBullet(said, tuple(grips), MemoryKind(kind), project, agent)

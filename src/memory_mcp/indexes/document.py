@@ -83,7 +83,11 @@ class Unit:
 
 
 def unit_of(source: Source, with_words: bool = True) -> Unit:
-    """Return the documents of one unit; without `with_words` a segment's has no event texts, which are slow to split."""
+    """Return the documents of one unit; a period has nodes alone: the whole, and one for each project.
+
+    The grips of a segment are by time. Without `with_words` the segment's document lacks the texts of its
+    events, which are slow to split. Raises KeyError when an event that begins a grip is missing.
+    """
     node = source.node
     if source.segment is None:
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(_period(node)), ())
@@ -101,22 +105,22 @@ def subject(node: TocNode) -> str:
 
 
 def _said(node: TocNode) -> tuple[str, ...]:
-    """Return the title, bullets and keywords of a node."""
+    """Return the title without its date, the bullets and the joined keywords of a node; empty ones are left out."""
     return tuple(t for t in (subject(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
 
 
 def gist_of(node: TocNode) -> str:
-    """Return the text of a node for the vector index."""
+    """Return the text of a node for the vector index: title without its date, bullets, keywords, a line each."""
     return " \n".join(_said(node))
 
 
 def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
-    """Return `said` with the keywords twice; without the summary, which repeats the bullets (measured: bench.judged)."""
+    """Return `said` and the node's keywords once more; not the summary, which repeats the bullets (measured: bench.judged)."""
     return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
 
 
 def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: bool) -> IndexDocument:
-    """Return the document of a segment; without `with_words` it has none of its events' texts."""
+    """Return the document of a segment; without `with_words` its words have none of its events' texts."""
     assert source.segment is not None
     spans: dict[EventId, list[tuple[int, int]]] = {}
     for grip in grips:
@@ -143,9 +147,10 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: b
 
 
 def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Yield an event's texts, its own cut at the ends of grips: quoted words are then split into terms once for both.
+    """Yield an event's texts for the index; `event.text` is cut at the ends of `spans`, of grips in ascending order.
 
-    Grips are cut between words, so that no word is lost.
+    Quoted words are then split into terms once for both. Pieces of white space and spans that overlap an
+    earlier one are skipped. Grips are cut between words, so that no word is lost.
     """
     for piece in pieces(event):
         if piece is not event.text:
@@ -161,7 +166,7 @@ def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
 
 
 def _period(node: TocNode) -> Iterable[IndexDocument]:
-    """Yield the document of the whole period, and one per project with what it contributed."""
+    """Yield the document of the whole period, then one per project (sorted) that its bullets name, with these bullets alone."""
     said = _said(node)
     yield _of_period(node, "", Visible.UNSCOPED, said, _words(said, node))
     for project in sorted({b.project for b in node.bullets}):
@@ -170,7 +175,11 @@ def _period(node: TocNode) -> Iterable[IndexDocument]:
 
 
 def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str], words: tuple[str, ...]) -> IndexDocument:
-    """Return the document of a period, or of one project's share of it if `visible` is SCOPED."""
+    """Return the document of a period, or of one project's share of it if `visible` is SCOPED.
+
+    `said` becomes the text for vectors, `words` those for keywords. A share has that project's agents alone,
+    and no copy to show.
+    """
     scoped = visible is Visible.SCOPED
     own = [b for b in node.bullets if b.project == project] if scoped else []
     return IndexDocument(
@@ -191,7 +200,10 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
 
 
 def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str) -> IndexDocument:
-    """Return the document of a grip; `events` are those of its segment, `kind` that of the bullet that cites it."""
+    """Return the document of a grip; `events` are those of its segment, `kind` that of the bullet that cites it, or "".
+
+    Raises KeyError when the event it begins in is missing.
+    """
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)

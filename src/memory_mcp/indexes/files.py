@@ -43,7 +43,7 @@ class Checked:
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays of any shape one after the other in numpy's format, ordered by name; see `Contents.arrays`.
 
-    Raises OSError when the file cannot be written.
+    Replaces the file; not synced. Raises OSError when it cannot be written.
     """
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as f:
         for name in sorted(arrays):
@@ -51,10 +51,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def seal(directory: Path) -> dict[str, Checked]:
-    """Return the checksums of all files below a directory by relative path; large parts are synced.
+    """Return the checksums of all files below a directory by relative path; sync them if they exceed 8 MiB together.
 
-    Small parts are not: syncing a dozen files beside a busy store delayed commits by a second. A killed process loses none of
-    them; what a power failure takes is detected by its checksum, and built again.
+    Small parts are not: syncing a dozen files beside a busy store delayed commits by a second. A killed
+    process loses none of them; what a power failure takes is detected by its checksum, and built again. All
+    files become private to the user (0600). Raises OSError.
     """
     files = sorted(p for p in directory.rglob("*") if p.is_file())
     durable = sum(p.stat().st_size for p in files) > _WAITED_FOR
@@ -79,10 +80,11 @@ class Contents:
     """The files of one directory: verified and copied, or mapped in place if they were verified before."""
 
     def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path, trusted: bool = False) -> None:
-        """Read every file of `files` below `directory`.
+        """Read every file of `files` below `directory`, up to 1 MiB in all into memory, more into an unnamed file.
 
-        Large `trusted` ones are mapped instead: reading 556 MB takes 2 s, which a first answer would wait for. `scratch` is a
-        folder for the unnamed file of copies. Raises IndexUnreadable when a file is missing, of another size or changed.
+        `scratch` is the folder of that. Larger `trusted` files are mapped in place, their digests unchecked:
+        reading 556 MB takes 2 s, which a first answer would wait for. Raises IndexUnreadable when a file is
+        missing, of another size or, unless mapped, changed.
         """
         self._views: dict[str, memoryview] = {}
         #: Files mapped in place; one that was truncated since must not be read (see `cut_short`).
@@ -98,7 +100,10 @@ class Contents:
                 self._copy(directory, files, held)
 
     def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
-        """Copy all files into one file or buffer, verified, and view them there."""
+        """Copy all files into one file or buffer, each at a multiple of 64 bytes, verified, and view them there.
+
+        Raises IndexUnreadable as `_copy` of the module.
+        """
         places: dict[str, tuple[int, int]] = {}
         at = 0
         for name, wanted in files.items():
@@ -112,7 +117,7 @@ class Contents:
         self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
     def bytes_of(self, name: str) -> memoryview:
-        """Return the bytes of one file."""
+        """Return a view of the bytes of one file. Raises KeyError for one that was not read."""
         return self._views[name]
 
     def json_of(self, name: str) -> Any:
@@ -124,14 +129,14 @@ class Contents:
         return self._read(name, 0)[0]
 
     def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
-        """Return what `write_arrays` wrote under these names."""
+        """Return what `write_arrays` wrote, by name, read-only views. `names` must be all that were written, in any order."""
         found, at = {}, 0
         for key in sorted(names):
             found[key], at = self._read(name, at)
         return found
 
     def _read(self, name: str, offset: int) -> tuple[Array, int]:
-        """Return the array that begins at an offset of a file, not copied, and the offset after it."""
+        """Return the array that begins at an offset of a file, a read-only view, and the offset after it."""
         data = self.bytes_of(name)
         head = io.BytesIO(bytes(data[offset : offset + 4096]))
         np.lib.format.read_magic(head)
@@ -143,17 +148,20 @@ class Contents:
 
 
 def cut_short(maps: Iterable[mmap.mmap]) -> bool:
-    """Return whether a mapped file was truncated: reading beyond its end would kill the process."""
+    """Return whether a mapped file is now shorter than its map: reading beyond its end would kill the process."""
     return any(held.size() < len(held) for held in maps)
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file for reading; raises OSError for a symbolic link."""
+    """Open a file for reading, not following a symbolic link; raises OSError for one, and as `open`."""
     return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
-    """Map a file of a known size; raises IndexUnreadable if that fails or the size differs."""
+    """Map a file of a known size, read-only; raises IndexUnreadable if that fails or the size differs.
+
+    Its digest is not checked.
+    """
     try:
         with _opened(path) as f:
             held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -165,7 +173,7 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
 
 
 def _scratch_file(scratch: Path) -> Any:
-    """Return an unnamed file; a buffer in memory if the directory is read-only."""
+    """Return an unnamed file in the folder `scratch`; a buffer in memory if none can be made there."""
     try:
         return tempfile.TemporaryFile(dir=scratch)
     except OSError:
@@ -173,7 +181,11 @@ def _scratch_file(scratch: Path) -> Any:
 
 
 def _copy(path: Path, wanted: Checked, sink: Any) -> int:
-    """Copy a file into `sink` and return its size; raises IndexUnreadable if it is missing or differs from `wanted`."""
+    """Copy a file into `sink` and return its size in bytes.
+
+    Raises IndexUnreadable if it is missing, cannot be read, or differs from `wanted`; then a part may have
+    been copied.
+    """
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
         with _opened(path) as f:

@@ -41,7 +41,11 @@ class Pending:
 
 
 def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
-    """Return at most `most` changes after a position."""
+    """Return at most `most` changes after a position: the nodes they name, each once, and the position after them.
+
+    The position's number of events is raised to the deriver's checkpoint only if these are the last changes.
+    If there are exactly `most`, more are taken to follow.
+    """
     # Read first: everything the deriver published up to then is in the outbox read next.
     derived = storage.outbox.checkpoint(_DERIVER)
     changes = storage.outbox.after(position.outbox, most)
@@ -54,7 +58,7 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
 
 
 def named(storage: Storage, change: int) -> str:
-    """Return the subject of an outbox entry; "" if there is no such entry."""
+    """Return the subject of the outbox entry numbered `change`; "" if there is no such entry, or for 0."""
     found = storage.outbox.after(change - 1, 1) if change else []
     return found[0].subject if found and found[0].seq == change else ""
 
@@ -70,7 +74,12 @@ class Member:
 
 
 def follow(storage: Storage, member: Member, give_way: Callable[[], None] = lambda: None) -> bool:
-    """Index one batch of changes; return whether there may be more."""
+    """Index one batch of at most 2000 changes; return whether there may be more.
+
+    With more than 100 changed segments in it, child processes index up to 12,000 changes instead
+    (`follow_aside`). The result can be searched, but is not committed here. Nothing is indexed if another
+    generation has replaced the index meanwhile.
+    """
     index = member.index
     since = index.position
     due = pending(storage, since)
@@ -85,15 +94,17 @@ def follow(storage: Storage, member: Member, give_way: Callable[[], None] = lamb
 
 
 def follow_aside(storage: Storage, members: Sequence[Member], give_way: Callable[[], None] = lambda: None) -> bool:
-    """Index many changes in child processes, one per index; return whether there may be more.
+    """Index up to 12,000 changes in child processes, one per index; return whether there may be more.
 
-    The indexes have the same position, so that changes are read once. If killed, the work is repeated.
+    The indexes must have the same position, so that changes are read once. The parts are committed. If
+    killed, the work is repeated. `give_way` is called before each frame of units.
     """
     since = members[0].index.position
     due = pending(storage, since, BULK_BATCH)
     gone: list[int] = []
 
     def frames() -> Iterator[list[Source]]:
+        """Yield the changed units in small frames, adding keys of those missing in the store to `gone`, and report progress."""
         for start in range(0, len(due.nodes), units.READ):
             found, missing = units.read(storage, due.nodes[start : start + units.READ])
             gone.extend(missing)
@@ -122,13 +133,18 @@ def rebuild(
     give_way: Callable[[], None] = lambda: None,
     keep_cutoffs: bool = True,
 ) -> int:
-    """Build a new generation from the store and put it in place of the current one; return its documents."""
+    """Build a new generation from the store, put it in place of the current one, committed; return its number of documents.
+
+    `on_progress` gets the documents so far; `give_way` is called each time. Without `keep_cutoffs`, documents
+    that retention dropped come back.
+    """
     derived = storage.outbox.checkpoint(_DERIVER)
     last = storage.toc.version()
     position = Position(last, derived, named(storage, last))
     counted, done = threading.Lock(), 0
 
     def count(added: int) -> None:
+        """Add to the documents done and report them; several children call this."""
         nonlocal done
         with counted:
             done += added

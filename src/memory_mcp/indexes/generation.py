@@ -71,7 +71,8 @@ class Manifest:
 def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Callable[[int], str]) -> None:
     """Raise IndexUnreadable if a generation was made from another store, or another history of this one.
 
-    `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown.
+    `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown, which is
+    accepted.
     """
     if manifest.store_id != store_id:
         raise IndexUnreadable("it belongs to another store")
@@ -94,7 +95,7 @@ class Home:
     def prepare(self) -> None:
         """Create the folder, its parent and the folder of parts if missing; a file in place of the latter is removed.
 
-        A missing data directory is not created.
+        The parent of the parent (the data directory) must exist. Raises OSError.
         """
         if self.parts.is_file():
             self.parts.unlink()
@@ -102,7 +103,10 @@ class Home:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def current(self) -> Manifest | None:
-        """Return the current manifest, None if there is none; raises IndexUnreadable when it cannot be used."""
+        """Return the manifest that CURRENT names, None without CURRENT.
+
+        Raises IndexUnreadable when a file cannot be read or is damaged. The files of parts are not checked.
+        """
         try:
             name = (self.directory / _CURRENT).read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -118,7 +122,10 @@ class Home:
         return _parsed(text, name)
 
     def put(self, manifest: Manifest) -> None:
-        """Make a manifest the current one; durable on return."""
+        """Write a manifest and make it the current one; durable on return. Raises OSError.
+
+        A folder in the place of CURRENT is renamed first.
+        """
         self.prepare()
         machine.put(self.directory / f"{manifest.name}.json", _serialized(manifest).encode("utf-8"))
         failpoint("index.manifest_written")
@@ -129,12 +136,15 @@ class Home:
         failpoint("index.swapped")
 
     def next_number(self) -> int:
-        """Return a number above those of all manifests here."""
+        """Return a number above those of all manifests in the folder; 1 without any."""
         numbers = [int(m[1]) for p in self.directory.glob("gen-*.json") if (m := _NAME.match(p.stem))]
         return max(numbers, default=0) + 1
 
     def sweep(self, manifest: Manifest | None) -> None:
-        """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds."""
+        """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds.
+
+        None removes all. Parts whose prefix is in `building` are spared; parts that cannot be removed stay.
+        """
         wanted = {p.name for p in manifest.parts} if manifest else set()
         for path in sorted(self.parts.iterdir()) if self.parts.is_dir() else ():
             if path.name not in wanted and path.name.partition("-")[0] not in self.building:
@@ -146,7 +156,10 @@ class Home:
         failpoint("index.swept")
 
     def stamps(self, manifest: Manifest) -> dict[str, tuple[int, ...]] | None:
-        """Return for each file of a generation values that change with the file; None if one is missing."""
+        """Return for each file of a generation, by path: size, times of modification and of change (ns), inode.
+
+        None if one is missing.
+        """
         names = [_CURRENT, f"{manifest.name}.json"]
         names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.parts for f in p.files]
         found: dict[str, tuple[int, ...]] = {}
@@ -159,7 +172,7 @@ class Home:
         return found
 
     def remember(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
-        """Store the stamps of verified files. Without them all files are verified again."""
+        """Store the stamps of verified files, replacing the former; errors are ignored: all files are then verified again."""
         aside = self.directory / f"{_STAMPS}.new"
         with suppress(OSError):
             aside.touch(0o600)
@@ -167,7 +180,7 @@ class Home:
             aside.replace(self.directory / _STAMPS)
 
     def trusted(self, manifest: Manifest, stamps: Mapping[str, tuple[int, ...]] | None) -> frozenset[str]:
-        """Return the names of parts whose files have not changed since they were verified or written.
+        """Return the names of parts all of whose files have the stamps that `remember` stored; none without stored stamps.
 
         Every change of a file changes its stamp, because the change time cannot be set.
         """
@@ -180,11 +193,12 @@ class Home:
         return frozenset(p.name for p in manifest.parts if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
 
     def size_bytes(self) -> int:
-        """Return the size of all files in the folder."""
+        """Return the size of all files in the folder, subfolders included. Raises OSError if one disappears meanwhile."""
         return sum(p.stat().st_size for p in self.directory.rglob("*") if p.is_file())
 
 
 def _serialized(manifest: Manifest) -> str:
+    """Return a manifest as JSON with its checksum."""
     value = {
         "number": manifest.number,
         "store_id": manifest.store_id,
@@ -203,6 +217,10 @@ def _serialized(manifest: Manifest) -> str:
 
 
 def _parsed(text: str, name: str) -> Manifest:
+    """Return the manifest in `text`; `name` is that of its file.
+
+    Raises IndexUnreadable when it is damaged, names files of other folders, or is of another generation.
+    """
     try:
         whole = json.loads(text)
         value = whole["manifest"]
@@ -231,5 +249,6 @@ def _parsed(text: str, name: str) -> Manifest:
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
+    """Return the BLAKE2b digest, 32 hexadecimal digits, of a value as JSON with sorted keys."""
     data = json.dumps(value, sort_keys=True).encode()
     return hashlib.blake2b(data, digest_size=16).hexdigest()

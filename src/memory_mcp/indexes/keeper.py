@@ -61,12 +61,15 @@ class Keeper:
         self._member = Member(index, workshop, self._note_progress)
 
     def status(self) -> IndexStatus:
-        """Return the state of the index. Never raises."""
+        """Return the state of the index with the number of changes waiting (0 unless healthy) and the documents built so far."""
         behind = max(self._storage.toc.version() - self.index.position.outbox, 0)
         return self.index.status(behind if self.index.health is Health.HEALTHY else 0, self._built)
 
     def load(self) -> None:
-        """Read the index from disk; a failure becomes its status."""
+        """Read the index from disk; an error becomes its status (unhealthy) and is logged, not raised.
+
+        A missing one is `BUILDING`.
+        """
         try:
             self.index.load(self._storage.toc.version(), lambda change: named(self._storage, change))
         except Exception as error:
@@ -74,12 +77,16 @@ class Keeper:
             self.index.give_up(f"it cannot be loaded: {error}")
 
     def load_once(self) -> None:
-        """Load the index from disk if it is not loaded yet."""
+        """Load the index from disk if it was not yet and the keeper is not closed."""
         if self.index.health is Health.LOADING and not self._ended:
             self.load()
 
     def maintain(self) -> bool:
-        """Do one round: detect damage, index changes, commit, merge; return whether more is waiting."""
+        """Do one round: detect damage, index changes, commit, merge; return whether more is waiting.
+
+        An error is logged, noted as the last error, and False returned; until a delay (1 s, doubled each
+        time, at most 60 s) has passed, and after `close`, nothing is done.
+        """
         if self._ended or time.monotonic() < self._wait_until:
             return False
         try:
@@ -94,6 +101,12 @@ class Keeper:
             return False
 
     def _round(self) -> bool:
+        """Do the work of `maintain`, its errors passed on.
+
+        An index that cannot be searched is built again in the background instead; one of another kind than
+        wanted is built again and followed meanwhile. Commits only a full write buffer, or after a failed
+        commit.
+        """
         self.load_once()
         if not self.index.verify():
             self.heal()
@@ -113,17 +126,21 @@ class Keeper:
         return self.index.merge(thoroughly) or more
 
     def _note_progress(self, done: int, total: int) -> None:
+        """Note the units done and in all by a child process, and that changes came in bulk."""
         self._following, self._came_in_bulk = (done, total), True
 
     @property
     def far_behind(self) -> bool:
-        """Whether so many changes wait that a child process indexes them."""
+        """Whether over 100 changes wait, and a healthy index, not being built or waiting after an error, can take them."""
         ready = not self._ended and time.monotonic() >= self._wait_until and self.index.health is Health.HEALTHY
         behind = self._storage.toc.version() - self.index.position.outbox
         return ready and behind > BULK and self._built is None and not self.index.outdated and self.index.verify()
 
     def follow_beside(self, others: "Sequence[Keeper]") -> None:
-        """Index many changes together with other indexes of the same position."""
+        """Index up to 12,000 changes in child processes, together with those of `others` at the same position.
+
+        An error is logged and noted, not raised.
+        """
         together = [self, *(k for k in others if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
@@ -136,7 +153,10 @@ class Keeper:
                 keeper._following = None
 
     def due(self, change: int) -> tuple[int, int] | None:
-        """Return the work before a change is indexed, done and total; None for none, or when it fails."""
+        """Return the work before a change is indexed, done and in all; None for none, after a failure, or when closed.
+
+        It counts units while a child process follows, documents during a build, else waiting changes.
+        """
         if self._ended or self._failures or self._failed_builds:
             return None
         behind = change - self.index.position.outbox
@@ -149,7 +169,7 @@ class Keeper:
         return 0, behind
 
     def heal(self) -> None:
-        """Start a rebuild in the background, unless one is running or has just failed."""
+        """Start a rebuild in a thread, unless one is running or one failed less than its delay (1 to 60 s) ago."""
         if time.monotonic() < self._build_from:
             return
         if self.builder is None or not self.builder.is_alive():
@@ -157,6 +177,7 @@ class Keeper:
             self.builder.start()
 
     def _heal(self) -> None:
+        """Rebuild; an error is logged and noted, and delays the next `heal`. The body of the thread."""
         try:
             self.rebuild()
             self._failed_builds = 0
@@ -170,7 +191,9 @@ class Keeper:
     def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
         """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
 
-        Raises IndexNotReady if a build is running already.
+        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come
+        back. Waits for builds of other indexes. Raises IndexNotReady if a build of this one is running
+        already; other errors are passed on.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)
@@ -179,6 +202,7 @@ class Keeper:
             self._built = 0
 
             def count(done: int) -> None:
+                """Note the documents so far, and report them."""
                 self._built = done
                 on_progress(done)
 
@@ -191,9 +215,10 @@ class Keeper:
             self._building.release()
 
     def purge(self) -> None:
-        """Index every change and remove all bytes of replaced and dropped documents; rebuild if that fails.
+        """Index every change and remove all bytes of replaced and dropped documents; rebuild if the index cannot be used.
 
-        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile.
+        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are
+        passed on.
         """
         if not self._building.acquire(blocking=False):
             raise _being_built(self.index.kind.name)
@@ -212,17 +237,23 @@ class Keeper:
 
     @property
     def busy(self) -> bool:
-        """Whether it is being built or has changes to index."""
+        """Whether it is being built, or is healthy and has changes to index."""
         return self._built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
 
     @property
     def at_rest(self) -> bool:
-        """Whether there is nothing to do until something is stored or files are changed from outside."""
+        """Whether there is nothing to do until something is stored or files are changed from outside; true once closed.
+
+        False while anything fails, is damaged or being built.
+        """
         healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.outdated
         return self._ended or (healthy and not self.busy and not self._failures and not self._came_in_bulk)
 
     def settle(self) -> None:
-        """Bring the index up to date while the caller waits: load or build it, index every change."""
+        """Bring the index up to date while the caller waits: load or build it, index every change; commits only bulk work.
+
+        Raises IndexNotReady if it must be built and a build is running; other errors are passed on.
+        """
         if self.index.health is not Health.HEALTHY:
             self.load()
         if not self.index.verify() or self.index.outdated:
@@ -232,7 +263,7 @@ class Keeper:
         self._following = None
 
     def close(self) -> None:
-        """Commit what is not on disk. Safe to call twice."""
+        """Commit what is not on disk; a failure is logged. Upkeep does nothing afterwards. Safe to call twice."""
         if self._ended:
             return
         self._ended = True
@@ -243,9 +274,10 @@ class Keeper:
 
 
 def _being_built(name: str) -> IndexNotReady:
+    """Return the error that an index is being built already."""
     return IndexNotReady(f"the {name} index is being built already", "It is built in the background: retry in a few seconds.")
 
 
 def _wait(failures: int) -> float:
-    """Return the seconds until the next try after `failures` failures in a row."""
+    """Return the seconds until the next try after `failures` failures in a row: 1, doubled each time, at most 60."""
     return min(_FIRST * 2.0 ** min(failures - 1, 20), _LONGEST)

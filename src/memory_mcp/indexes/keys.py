@@ -23,7 +23,10 @@ def grip_doc(grip_id: GripId) -> tuple[int, int]:
 
 
 def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
-    """Return the high and low 64 bits of a node's key, or of one project's share of a period."""
+    """Return the high and low 64 bits of a node's key, or of one project's share of a period.
+
+    The low half is the segment's key, 0 for a period; a project goes in as a 31-bit digest.
+    """
     level = level_of(node_id)
     share = 0 if project is None else 1 + digest("share", project, bits=31)
     key = ids.segment_key_of(node_id)
@@ -33,7 +36,7 @@ def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
 
 
 def node_of(high: int, low: int) -> NodeId:
-    """Return the node id of a key."""
+    """Return the node id of a key; of the whole period for a project's share."""
     level = LEVELS[(high >> _LEVEL_AT) & 7]
     day = dt.date.fromordinal((high >> _PLACE_AT) & _PLACE)
     if level is TocLevel.SEGMENT:
@@ -56,5 +59,5 @@ def message_name(event_id: EventId) -> int:
 
 
 def session_name(session_id: str) -> int:
-    """Return the 64-bit name of a session."""
+    """Return the 63-bit name of a session, a digest of its id."""
     return digest("session", session_id, bits=63)

@@ -77,7 +77,10 @@ class LiveIndex(Merging[B]):
 
     @property
     def snapshot(self) -> Snapshot[B]:
-        """The parts that can be searched now. Raises IndexUnreadable with the reason when there are none."""
+        """The parts that can be searched now.
+
+        Raises IndexUnreadable with the reason when there are none, or a mapped file was cut short.
+        """
         found = self._snapshot
         if found is None or cut_short(m for live in found for m in live.part.maps):
             raise IndexUnreadable("files of the index were cut short from outside" if found else self._reason)
@@ -85,7 +88,7 @@ class LiveIndex(Merging[B]):
 
     @property
     def position(self) -> Position:
-        """How far the index has followed the store."""
+        """How far the index has followed the store; zeros when it cannot be searched."""
         found = self._snapshot
         return found.position if found else Position()
 
@@ -95,7 +98,7 @@ class LiveIndex(Merging[B]):
         return sum(u.size for u, _ in self._tail.values())
 
     def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
-        """Return the state of the index; `behind` is the number of changes that wait."""
+        """Return the state of the index; `behind` is the number of changes that wait, `building` the documents built so far."""
         found, manifest = self._snapshot, self._manifest
         counts = found.counts if found else dict.fromkeys(TABLES, 0)
         return IndexStatus(
@@ -118,9 +121,10 @@ class LiveIndex(Merging[B]):
         self._loaded.wait(seconds)
 
     def load(self, last_change: int, named: Callable[[int], str] = lambda _: "") -> None:
-        """Read the index from disk; a failure becomes its status.
+        """Read the current generation from disk, verified; one that is unusable or missing becomes the status.
 
-        `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown.
+        `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown. Errors
+        other than IndexUnreadable are passed on. Callers of `wait` go on in any case.
         """
         try:
             self._load(last_change, named)
@@ -128,6 +132,10 @@ class LiveIndex(Merging[B]):
             self._loaded.set()
 
     def _load(self, last_change: int, named: Callable[[int], str]) -> None:
+        """Do the work of `load`: check origin and fingerprint, read the parts, replace what is held, sweep leftovers.
+
+        A generation of the wanted kind's predecessor is accepted and is then `outdated`.
+        """
         with self._lock:
             try:
                 manifest = self.home.current()
@@ -161,17 +169,20 @@ class LiveIndex(Merging[B]):
         return self._snapshot is not None and self.kind is not self.wanted
 
     def _lose(self, health: Health, reason: str) -> None:
-        """Stop searching the index, for a reason."""
+        """Set the state and its reason, and make the index unsearchable; UNHEALTHY is logged."""
         if health is Health.UNHEALTHY:
             log.warning("%s index: %s; it is built again", self.kind.name, reason)
         self._health, self._reason, self._snapshot = health, reason, None
 
     def give_up(self, reason: str) -> None:
-        """Mark the index as unhealthy for a reason outside its files."""
+        """Mark the index as unhealthy for a reason outside its files; it cannot be searched until loaded or built again."""
         self._lose(Health.UNHEALTHY, reason)
 
     def _publish(self, position: Position) -> None:
-        """Make the parts on disk and the write buffer what is searched from now on."""
+        """Make the parts on disk and the write buffer what is searched from now on, and the state healthy.
+
+        Empty parts are left out.
+        """
         parts = list(self._disk)
         if self._tail:
             parts.append(LivePart(self._tail_part()))
@@ -179,11 +190,15 @@ class LiveIndex(Merging[B]):
         self._health, self._reason = Health.HEALTHY, ""
 
     def _tail_part(self) -> Part[B]:
+        """Return the write buffer as a part in memory."""
         held = list(self._tail.values())
         return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
 
     def verify(self) -> bool:
-        """Return whether the files are unchanged since they were read or written; otherwise it is unhealthy."""
+        """Return whether it is healthy and its files have the stamps they were read or written with.
+
+        Otherwise it becomes unhealthy. True for a healthy index that is not committed yet.
+        """
         with self._lock:
             if self._health is not Health.HEALTHY or self._manifest is None:
                 return self._health is Health.HEALTHY
@@ -198,9 +213,11 @@ class LiveIndex(Merging[B]):
             return False
 
     def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
-        """Replace units by key and drop others; searchable on return.
+        """Replace units by key and drop those in `gone`; searchable on return, on disk with the next commit.
 
-        Does nothing if the position is no longer `since`: another generation has replaced it.
+        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or
+        the position is no longer `since` (None: any): another generation has replaced it. Moves to `position`
+        even if nothing changes.
         """
         with self._lock:
             if self._snapshot is None or self._closed or (since or self._snapshot.position) != self._snapshot.position:
@@ -222,7 +239,10 @@ class LiveIndex(Merging[B]):
         failpoint("index.followed")
 
     def _drop(self, keys: Iterable[int]) -> None:
-        """Take units out of the write buffer and mark them as dead in the parts on disk."""
+        """Take units out of the write buffer and mark them as dead in the parts on disk; unknown keys are ignored.
+
+        Not published.
+        """
         wanted = list(keys)
         for key in wanted:
             self._tail.pop(key, None)
@@ -232,9 +252,11 @@ class LiveIndex(Merging[B]):
     def adopt(
         self, built: Sequence[Built], position: Position, since: Position | None = None, cutoffs: Mapping[str, int] | None = None
     ) -> None:
-        """Take parts that a child made: in place of everything, or of their units while the position is `since`.
+        """Take parts that a child made: in place of everything (`since` None), or of their units; committed on return.
 
-        `cutoffs` are those that everything was made with; without them, what was pruned meanwhile stays out.
+        Does nothing when closed or, with `since`, the position is another by now. `cutoffs` are those that
+        everything was made with; without them, what was pruned meanwhile stays out. Raises IndexUnreadable
+        for unusable parts, OSError when it cannot be written.
         """
         with self._lock:
             if self._closed:
@@ -259,7 +281,10 @@ class LiveIndex(Merging[B]):
             self._commit(verified=whole)
 
     def commit(self) -> bool:
-        """Write the write buffer; return whether there was anything. Raises OSError on failure, which loses nothing."""
+        """Write all changes to disk; return False when closed, unsearchable or without changes.
+
+        Nothing is written if files were changed from outside. Raises OSError on failure, which loses nothing.
+        """
         with self._lock:
             if self._snapshot is None or self._closed or not self._dirty:
                 return False
@@ -267,16 +292,20 @@ class LiveIndex(Merging[B]):
             return True
 
     def commit_due(self) -> bool:
-        """Commit, unless there are only a few documents and they are recent (`FEW`, `FEW_MS`).
+        """Commit, unless under 200 documents wait and the oldest for less than an hour; return whether there was anything.
 
         A commit writes two dozen small files whatever the number of documents; following again costs less.
+        Raises as `commit`.
         """
         with self._lock:
             waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
             return not waits and self.commit()
 
     def close(self) -> None:
-        """Commit, and accept no more changes; it can still be searched. Raises OSError when it cannot be written."""
+        """Commit, and accept no more changes even if that fails; it can still be searched.
+
+        Raises OSError when it cannot be written.
+        """
         with self._lock:
             try:
                 self.commit()
@@ -284,7 +313,10 @@ class LiveIndex(Merging[B]):
                 self._closed = True
 
     def _commit(self, verified: bool = False) -> None:
-        """Write the write buffer as a part, and a manifest; nothing if files were changed from outside, unless `verified`."""
+        """Write the write buffer as a part, and a manifest; nothing if files were changed from outside, unless `verified`.
+
+        Errors are noted as the last error and passed on.
+        """
         if not verified and self._manifest is not None and not self.verify():
             return
         try:
@@ -302,7 +334,10 @@ class LiveIndex(Merging[B]):
         self.last_error, self.commit_failed = "", False
 
     def _put(self, position: Position) -> None:
-        """Write a manifest of the parts on disk, make it the current one, and remove what it does not name."""
+        """Write a manifest of the parts on disk at `position`, make it the current one, and remove what it does not name.
+
+        The parts are what is searched from now on, and their stamps are remembered as verified.
+        """
         entries = tuple(map(entry_of, self._disk))
         manifest = Manifest(
             number=self.home.next_number(),
@@ -322,9 +357,10 @@ class LiveIndex(Merging[B]):
         self._publish(position)
 
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
-        """Leave out units of these levels that ended before their time; return dropped documents by level.
+        """Leave out units of these levels that ended before their time, now and later; return dropped documents by level.
 
-        `cutoffs` are UTC milliseconds by level. Raises IndexUnreadable when the index cannot be used, OSError when it cannot be
+        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Committed and
+        merged on return. Raises IndexUnreadable when the index cannot be used, OSError when it cannot be
         written.
         """
         with self._lock:
@@ -348,7 +384,7 @@ class LiveIndex(Merging[B]):
         return gone
 
     def _count(self, added: int, deleted: int) -> None:
-        """Add to the metrics of added and deleted documents."""
+        """Add to the metrics of added and deleted documents; nothing for 0."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

@@ -64,7 +64,12 @@ class Maker:
         self._count = 0
 
     def answer(self, request: object) -> object:
-        """Handle a message: units to add, `Merge` or `Finish`."""
+        """Handle a message and return its result.
+
+        `Finish` gives the list of `Built` parts, `Merge` one `Built`, a list of sources the number of
+        documents added. Raises IndexUnreadable for a part that changed on disk, OSError when one cannot be
+        written.
+        """
         if isinstance(request, Finish):
             return self._finish()
         if isinstance(request, Merge):
@@ -72,6 +77,10 @@ class Maker:
         return self._add(cast("Sequence[Source]", request))
 
     def _add(self, sources: Sequence[Source]) -> int:
+        """Collect units, except those older than their level's cutoff; return their number of documents.
+
+        Writes a part once the collected texts exceed a quarter of the memory allowed, counted in characters.
+        """
         units = [unit_of(s, self._kind.reads_words) for s in sources]
         units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
         self._units += units
@@ -82,16 +91,19 @@ class Maker:
         return sum(u.size for u in units)
 
     def _flush(self) -> None:
+        """Write the collected units as a part and start anew; nothing without units."""
         if self._units:
             self._write(part_of(self._kind, self._units, self._prepared))
             self._units, self._prepared, self._characters = [], [], 0
 
     def _write(self, part: Part[Any]) -> None:
+        """Write a part under the next name of this maker and note its entry."""
         self._count += 1
         name = f"{self._token}-{self._count}"
         self._made.append(PartEntry(name, write_part(self._kind, part, self._parts / name)))
 
     def _finish(self) -> list[Built]:
+        """Write what is collected, merge the parts while a merge is due, and return them; their sources are removed."""
         self._flush()
         parts = [self._read(e) for e in self._made]
         while groups := merges.plan([merges.Size(p.size, p.part.size) for p in parts]):
@@ -104,6 +116,7 @@ class Maker:
         return [Built(p.part.name, p.part.files or {}) for p in parts]
 
     def _merge(self, request: Merge) -> Built:
+        """Write one part merged from several on disk, in the faster form if wanted and there is one; the sources stay."""
         whole = merged(self._kind, [self._read(e) for e in request.entries])
         better = self._kind.improved(whole.body) if request.improve else None
         self._write(whole if better is None else replace(whole, body=better))
@@ -111,5 +124,6 @@ class Maker:
         return Built(made.name, made.files)
 
     def _read(self, entry: PartEntry) -> LivePart[Any]:
+        """Return a part from disk, verified, without its dead units. Raises IndexUnreadable."""
         part = read_part(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
         return LivePart(part).without(np.array(entry.dead, dtype=np.int64))

@@ -26,12 +26,16 @@ class Size:
     stored: int
 
     def is_stale(self, many: int = _STALE_MANY) -> bool:
-        """Return whether half of its documents, and at least `many`, were replaced, so that it is rewritten."""
+        """Return whether half of its documents, and at least `many`, were replaced or dropped, so that it is rewritten."""
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 
 def plan(sizes: Sequence[Size]) -> list[list[int]]:
-    """Return groups of indices to merge into one part each; no index twice, empty when nothing is due."""
+    """Return groups of indices to merge into one part each; no index twice, empty when nothing is due.
+
+    Four parts of a tier are due, and any that is stale (`Size.is_stale`), alone. Parts above `MOST` documents
+    are not joined.
+    """
     groups = []
     tiers: dict[int, list[int]] = {}
     for place, size in enumerate(sizes):
@@ -53,9 +57,10 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
 
 
 def whole(sizes: Sequence[Size]) -> list[list[int]]:
-    """Return groups that give as few parts as possible, for after a bulk change.
+    """Return groups of indices that give as few parts as possible, for after a bulk change; no index twice.
 
-    Leaves out the largest parts, and a lone large one if little was added, unless half of it was replaced.
+    Leaves out parts above `MOST` documents, and a lone large one if less than an eighth was added, unless
+    half of it was replaced.
     """
     large = sum(_LARGE < s.living <= MOST for s in sizes)
     little = sum(s.living for s in sizes if s.living <= _LARGE) * _WORTH < _LARGE
@@ -66,7 +71,7 @@ def whole(sizes: Sequence[Size]) -> list[list[int]]:
 
 
 def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
-    """Return groups of at least two, in order, none of which makes too large a part."""
+    """Return groups of at least two places, in order, none of more than `2 * MOST` documents; single places are left out."""
     groups: list[list[int]] = [[]]
     total = 0
     for place in places:

@@ -36,19 +36,21 @@ class Merging(ABC, Generic[B]):
 
     @abstractmethod
     def verify(self) -> bool:
-        """See LiveIndex."""
+        """Return whether it is healthy and its files are unchanged; see LiveIndex."""
 
     @abstractmethod
     def commit(self) -> bool:
-        """See LiveIndex."""
+        """Write all changes to disk; return whether there were any; see LiveIndex."""
 
     @abstractmethod
     def _commit(self, verified: bool = False) -> None: ...
 
     def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
-        """Merge one group of parts if due, or with `thoroughly` wherever possible; return whether any was merged.
+        """Merge one group of parts if due, or with `thoroughly` wherever possible; return whether there was a group.
 
-        Changes continue meanwhile. With `improve`, instead rewrite one part in a child process in its faster form.
+        Changes continue meanwhile; waits for another merge. With `improve`, instead rewrite one part in a
+        child process in its faster form. False also when closed or unsearchable. The result is committed, or
+        dropped if its parts are no longer in use. Errors of reading and writing are passed on.
         """
         with self._merging:
             with self._lock:
@@ -67,7 +69,8 @@ class Merging(ABC, Generic[B]):
     def scrub(self) -> int:
         """Commit, and rewrite every part with replaced or dropped documents, of which no byte is left then.
 
-        Changes continue meanwhile. Returns the number of rewritten parts.
+        Changes continue meanwhile. Returns the number of such parts; 0, with nothing done, when closed or
+        unsearchable.
         """
         with self._merging:
             with self._lock:
@@ -80,13 +83,16 @@ class Merging(ABC, Generic[B]):
         return len(chosen)
 
     def _make_one(self, chosen: Sequence[LivePart[B]], improve: bool = False) -> None:
-        """Merge some parts into one and put it in their place; with `improve`, in the faster form."""
+        """Merge some parts into one and put it in their place, committed; with `improve`, in the faster form."""
         with span("index_merge"), self._merged(chosen, improve) as whole:
             self._replace(chosen, LivePart(whole))
 
     @contextmanager
     def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
-        """Yield one part merged from several on disk; sweeps spare it inside the block."""
+        """Yield one part merged from several on disk; sweeps spare it inside the block.
+
+        A child process makes it if `improve`, or from 20,000 living documents on.
+        """
         if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
             with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
                 yield self._shelf.read(self.kind, built.name, built.files)
@@ -95,7 +101,11 @@ class Merging(ABC, Generic[B]):
             yield self._shelf.write(self.kind, merged(self.kind, chosen), name)
 
     def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
-        """Replace parts by the merged one, without units dropped from them meanwhile."""
+        """Replace parts by the merged one, without units dropped from them meanwhile, and commit.
+
+        Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in
+        use.
+        """
         with self._lock:
             now = {p.part.name: p for p in self._disk}
             if self._snapshot is None or self._closed or not self.verify() or any(p.part.name not in now for p in chosen):

@@ -23,11 +23,11 @@ class Messages:
     unit: Array
 
     def __len__(self) -> int:
-        """Return number of messages."""
+        """Return the number of messages."""
         return len(self.first)
 
     def count(self, rows: Array) -> int:
-        """Return the number of messages of some rows of grips, `(n,)`, ascending."""
+        """Return the number of distinct messages that some rows of grips, `(n,)`, ascending, belong to."""
         of_row = self.of_row[rows]
         return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
 
@@ -39,7 +39,10 @@ class Messages:
 
     @classmethod
     def of(cls, grips: Columns) -> "Messages":
-        """Group the rows of a table of grips."""
+        """Group the rows of a table of grips: adjacent ones of one unit with the same message name.
+
+        Without a name (0) each alone.
+        """
         if not len(grips):
             none = np.zeros(0, dtype=np.int64)
             return cls(none.astype(np.int32), none, none)
@@ -53,7 +56,8 @@ class Messages:
 def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
     """Return the messages of some rows of grips: their indices, int64, highest values, float64, and the rows of these.
 
-    `rows`, ascending, and `value` are `(n,)`; what is returned is `(messages,)`.
+    `rows`, ascending, and `value` are `(n,)`; what is returned is `(messages,)`, ascending. Of equal values
+    the first row counts.
     """
     if not len(rows):
         none = np.zeros(0, dtype=np.int64)

@@ -104,12 +104,12 @@ class Part(Generic[B]):
 
     @property
     def size_bytes(self) -> int:
-        """Size on disk."""
+        """Size on disk in bytes; 0 for a part in memory."""
         return sum(f.size for f in (self.files or {}).values())
 
 
 def part_of(kind: Kind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Part[B]:
-    """Return a part of some units, in memory."""
+    """Return a part of some units, in memory, without name or files; `prepared` is what `kind.prepared` gave for each."""
     names = Names()
     nodes = [(d, i) for i, u in enumerate(units) for d in u.nodes]
     grips = [(d, i) for i, u in enumerate(units) for d in u.grips]
@@ -118,7 +118,7 @@ def part_of(kind: Kind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Pa
 
 
 def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Checked]:
-    """Write a part into a new directory; return its checksums (see `seal`)."""
+    """Write a part into a new directory; return its checksums (see `seal`). Raises OSError, also if the directory exists."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _NODES, part.nodes.arrays())
     write_arrays(directory / _GRIPS, part.grips.arrays())
@@ -129,7 +129,11 @@ def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Check
 
 
 def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path, trusted: bool = False) -> Part[B]:
-    """Return a part from its files, verified unless trusted; raises IndexUnreadable when they have changed."""
+    """Return a part from its files, verified unless trusted; its arrays are read-only views of them.
+
+    `scratch` is a folder for a private copy (see `Contents`). Raises IndexUnreadable when files are missing
+    or have changed.
+    """
     contents = Contents(directory, files, scratch, trusted)
     held = contents.arrays(_UNITS, UNIT_NAMES)
     return Part(
@@ -189,7 +193,7 @@ class LivePart(Generic[B]):
         return self._messages
 
     def messages_named(self, names: Array) -> Array:
-        """Return the indices of the living messages with these names, `(n,)` uint64; ascending."""
+        """Return the indices of the living messages with these names, `(n,)` uint64; ascending. Unknown names are left out."""
         if not len(self.part.grips) or not len(names):
             return np.zeros(0, dtype=np.int64)
         if self._by_message is None:
@@ -230,7 +234,10 @@ class LivePart(Generic[B]):
         return sum(self.counts.values())
 
     def places(self, keys: Array) -> Array:
-        """Return the indices of living units with these keys, `(n,)` uint64; `(m,)` int64 in the order of the keys."""
+        """Return the indices of living units with these keys, `(n,)` uint64; `(m,)` int64 in the order of the keys.
+
+        Others left out.
+        """
         order, own = self._order, self.part.units.key
         if not len(own) or not len(keys):
             return np.zeros(0, dtype=np.int64)
@@ -240,7 +247,7 @@ class LivePart(Generic[B]):
         return found if self.alive is None else found[self.alive[found]]
 
     def without(self, places: Array) -> "LivePart[B]":
-        """Return the same part without the units at some indices, `(n,)` int64."""
+        """Return the same part without the units at some indices, `(n,)` int64; itself for none. What is computed is shared."""
         if not len(places):
             return self
         alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
@@ -257,16 +264,16 @@ class LivePart(Generic[B]):
         return lost
 
     def dead(self) -> list[int]:
-        """Return the indices of dead units, for a manifest."""
+        """Return the indices of dead units, ascending, for a manifest."""
         return [] if self.alive is None else np.flatnonzero(~self.alive).tolist()
 
     def living(self) -> list[int]:
-        """Return the indices of living units."""
+        """Return the indices of living units, ascending."""
         return list(range(len(self.part.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
 
 
 def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
-    """Return one part of the living units of several, in order."""
+    """Return one part of the living units of several, in order, in memory. A key that several parts have is not deduplicated."""
     names = Names()
     units: list[tuple[Array, ...]] = []
     tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
@@ -298,7 +305,11 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
 
 
 def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
-    """Return the indices of living units that ended before their level's cutoff; add their documents to `counts`."""
+    """Return the indices, `(n,)` int64, of living units that ended before their level's cutoff.
+
+    `cutoffs` are UTC milliseconds by level; a level without one has none outdated. Adds their documents by
+    level to `counts`.
+    """
     units = live.part.units
     limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
     places = np.array(live.living(), dtype=np.int64)

@@ -45,7 +45,10 @@ class Ranked(Generic[S]):
     at: int
 
     def match(self, raw: float, best_grip: GripId | None, parts: tuple[tuple[str, float], ...]) -> Match:
-        """Return the document as a match with this raw score; `best_grip` and `parts` are as in `Match`."""
+        """Return the document as a match with this raw score; `best_grip` and `parts` are as in `Match`.
+
+        Its node is that of the document itself, or the segment of a grip; its score is the calibrated one.
+        """
         part, row, table = self.best.live.part, int(self.best.rows[self.at]), self.best.table
         is_node = table is DocType.NODE
         columns = part.table(table)
@@ -86,5 +89,5 @@ def ranked(
 
 
 def merged(tables: Iterable[Sequence[Ranked[S]]]) -> list[Ranked[S]]:
-    """Return the best documents of several tables as one list, by calibrated score, then raw score, then key."""
+    """Return all documents of several tables as one list, by calibrated score, then raw score, descending, then key."""
     return sorted((r for table in tables for r in table), key=lambda r: (-r.value, -r.raw, r.high, r.low))

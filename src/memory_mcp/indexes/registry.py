@@ -9,24 +9,28 @@ from memory_mcp.indexes.part import Kind
 
 
 def _bm25(_: Mapping[str, Any]) -> Kind[Any]:
+    """Return the keyword kind, importing its engine; takes no options."""
     from memory_mcp.indexes.bm25.kind import Bm25
 
     return Bm25()
 
 
 def _vector(options: Mapping[str, Any]) -> Kind[Any]:
+    """Return the vector kind with the model at `options["model"]`. Raises LayerUnavailable when there is no such model."""
     from memory_mcp.indexes.vector.kind import opened
 
     return opened(options)
 
 
 def _bm25_searcher(keeper: Keeper) -> Searcher:
+    """Return the searcher of a keyword index."""
     from memory_mcp.indexes.bm25.index import Bm25Index
 
     return Bm25Index(keeper)
 
 
 def _vector_searcher(keeper: Keeper) -> Searcher:
+    """Return the searcher of a vector index."""
     from memory_mcp.indexes.vector.index import VectorIndex
 
     return VectorIndex(keeper)

@@ -14,7 +14,10 @@ PRUNABLE = ("segment", "day", "week")
 
 
 def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping[str, int]:
-    """Return the time by level before which units are dropped; none with at most `least` documents."""
+    """Return by level the time, UTC milliseconds, before which units are dropped; {} with at most `least` documents.
+
+    Levels whose number of days is 0 are left out.
+    """
     if documents <= least:
         return {}
     kept = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
@@ -22,7 +25,11 @@ def due(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping
 
 
 def by_hand(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:
-    """Return the same for a requested prune of one level, or "all"; raises InvalidQuery for an unknown level or no age."""
+    """Return by level the time, UTC milliseconds, before which a requested prune drops units.
+
+    `level` is segment, day, week or "all" of these. Raises InvalidQuery for another, or for an age below one
+    day.
+    """
     if age_days < 1:
         raise InvalidQuery("age-days must be at least 1")
     if level not in (*PRUNABLE, "all"):

@@ -46,17 +46,20 @@ class Shelf:
         return live.without(np.array(entry.dead, dtype=np.int64))
 
     def write(self, kind: Kind[B], part: Part[B], name: str) -> Part[B]:
-        """Write a part and return it as read back, so that it does not stay in this process's memory."""
+        """Write a part and return it as read back, so that it does not stay in this process's memory.
+
+        Raises OSError when it cannot be written.
+        """
         return self.read(kind, name, write_part(kind, part, self._home.parts / name))
 
     def new_name(self, prefix: str) -> str:
-        """Return an unused name of a part."""
+        """Return an unused name of a part: the prefix, the time and a number."""
         self._made += 1
         return f"{prefix}{time.time_ns():x}-{self._made}"
 
     @contextmanager
     def making(self, prefix: str) -> Iterator[str]:
-        """Yield a new name that sweeps spare inside the block."""
+        """Yield a new name of a part, which sweeps spare inside the block only. Creates nothing."""
         name = self.new_name(prefix)
         token = name.partition("-")[0]
         self._home.building.add(token)

@@ -52,12 +52,16 @@ class Shown:
         self._last_event = last_event
 
     def is_whole(self) -> bool:
-        """Return whether the index can be searched and dropped nothing by age."""
+        """Return whether the keyword index is on, can be searched, and leaves out nothing by age."""
         searcher = self._index()
         return searcher is not None and searcher.keeper.index.health is Health.HEALTHY and not searcher.keeper.index.cutoffs
 
     def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
-        """Return the segments of a project (None: of all) that hold every term; None if it cannot tell."""
+        """Return the segments of a project (None: of all) that hold every term, and the last indexed event.
+
+        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events
+        not indexed yet.
+        """
         searcher = cast("Bm25Index | None", self._index())
         if searcher is None or not terms or not self.is_whole():
             return None
@@ -70,7 +74,11 @@ class Shown:
             return None
 
     def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
-        """Return nodes as in the store, with bullets if `whole`; `pinned` is not set."""
+        """Return nodes as in the store by id, with bullets if `whole`; `pinned` is not set.
+
+        Left out are nodes that changed since they were indexed or are not indexed, all of them if no index
+        can be read.
+        """
         now = self._now()
         found: dict[NodeId, TocNode] = {}
         for node_id in dict.fromkeys(ids) if now else ():
@@ -80,7 +88,11 @@ class Shown:
         return found
 
     def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
-        """Return quotations with facts about their events."""
+        """Return quotations with facts about their events, by grip id.
+
+        Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash; all if
+        no index can be read.
+        """
         now, left = self._now(), list(dict.fromkeys(ids))
         found: dict[GripId, Said] = {}
         if now is None or not left:
@@ -98,7 +110,7 @@ class Shown:
         return found
 
     def _now(self) -> _Now | None:
-        """Return None if there is no such index, or it is too far behind to tell what changed."""
+        """Return the snapshot and what changed since; None without a readable index, or if it is too far behind to tell."""
         searcher = self._index()
         if searcher is None:
             return None
@@ -111,6 +123,7 @@ class Shown:
 
 
 def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode | None:
+    """Return the copy of a node, with bullets if `whole`; None if no part has a living one."""
     key = np.array([node_key(node_id)], dtype=np.uint64)
     for live in snapshot:
         for place in live.places(key).tolist():

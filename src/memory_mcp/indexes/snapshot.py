@@ -39,7 +39,10 @@ class Snapshot(Generic[B]):
 
 
 def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | None:
-    """Return which rows of a table are alive and pass the filters, `(rows,)` bool; None for all."""
+    """Return which rows of a table are alive and pass the filters, `(rows,)` bool; None for all.
+
+    Document type is not looked at. The result is cached for the last 24 filters: do not change it.
+    """
     if not live.part.strings:
         return live.alive_rows(table)
     key = (table, filters)
@@ -61,6 +64,6 @@ def sorted_keys(keys: list[int]) -> Array:
 
 
 def segment_of(part: Part[B], grip_row: int) -> NodeId:
-    """Return the segment of a grip."""
+    """Return the node id of a grip's segment; `grip_row` is a row in the part's table of grips."""
     row = int(part.units.node_first[part.grips.unit[grip_row]])
     return node_of(int(part.nodes.hi[row]), int(part.nodes.lo[row]))

@@ -18,7 +18,7 @@ class Turns:
 
     @contextmanager
     def turn(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Wait for a turn and keep it until the block ends.
+        """Wait for a turn and keep it until the block ends. `is_over` is called every .2 seconds while it waits.
 
         Raises:
             LayerUnavailable: `is_over()` became true before there was a turn.

@@ -14,7 +14,11 @@ FRAME = 24
 
 
 def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
-    """Return the units of some nodes as they are now, and the keys of those that no longer exist."""
+    """Return the units of some nodes as they are now, in order without repeats, and the keys of those that no longer exist.
+
+    A segment comes with its events and with the grips that lie wholly in them; one without a record of its
+    segment comes alone.
+    """
     nodes = storage.toc.nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}
     wanted = list(dict.fromkeys(node_key(i) for i in ids))
@@ -39,7 +43,7 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
 
 
 def everything(storage: Storage) -> Iterator[list[Source]]:
-    """Yield all units, in frames."""
+    """Yield all units in frames of at most 24: segments first, then periods. What is deleted meanwhile is left out."""
     periods = [i for level in PERIODS for i in storage.toc.ids_at(level)]
     segments = storage.toc.ids_at(TocLevel.SEGMENT)
     for ids in (segments, periods):
@@ -47,7 +51,7 @@ def everything(storage: Storage) -> Iterator[list[Source]]:
 
 
 def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
-    """Yield the units of some nodes in frames; nodes that no longer exist are left out."""
+    """Yield the units of some nodes in frames of at most 24; nodes that no longer exist are left out."""
     for start in range(0, len(ids), READ):
         found, _ = read(storage, ids[start : start + READ])
         for first in range(0, len(found), FRAME):

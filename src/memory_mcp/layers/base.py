@@ -124,7 +124,7 @@ class Hit:
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
-    """Return a hit for an event that has no node yet; `grip` cites `quote`."""
+    """Return a hit for an event that has no node yet: its node id is ""; `grip` cites `quote`, `score` is 0..1."""
     return Hit(
         node_id=NodeId(""),
         title="not yet filed in the tree",
@@ -210,11 +210,11 @@ class Words(Protocol):
     """Frequencies of a query's words from the tree; needs no index."""
 
     def weigh(self, text: str, project: str | None) -> Weighed:
-        """Return the terms of a text with their weights; no terms for a text without words."""
+        """Return the terms of a text with their weights in a project (None: all); no terms for a text without words."""
         ...
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """Return the query terms that each node's whole text holds."""
+        """Return the query terms that each node's whole text, its segments' events included, holds."""
         ...
 
 
@@ -249,7 +249,8 @@ class Scanner(Protocol):
     def named(self, query: Query, words: Sequence[str]) -> Slice | None:
         """Return what `read` would from the few segments known to hold the words; None if all must be read.
 
-        A literal text may occur inside words, so finding some of its segments is enough.
+        A literal text may occur inside words, so finding some of its segments is enough. Needs an index that
+        knows the words.
         """
         ...
 
@@ -258,9 +259,9 @@ class Scanner(Protocol):
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
-        """Return the events of the query's window and scope that hold all of `words`, newest first.
+        """Return the events of the query's window and scope that hold all of `words`, newest first, at most `query.limit`.
 
-        Case and white space do not matter.
+        Case and white space do not matter. The number of compared events comes with them.
         """
         ...
 
@@ -275,5 +276,8 @@ class Layer(Protocol):
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return hits within the budget, fewer when it runs out; raises LayerUnavailable when the layer cannot be used."""
+        """Return hits within the budget, best first, at most `query.limit`, fewer when the budget runs out.
+
+        Raises LayerUnavailable when the layer cannot be used.
+        """
         ...

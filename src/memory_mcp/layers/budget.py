@@ -27,7 +27,10 @@ SINCE: ContextVar[float | None] = ContextVar("since", default=None)
 
 
 def leave_out(seconds: float) -> None:
-    """Exclude `seconds` since the call arrived from its time limit."""
+    """Exclude `seconds` since the call arrived from its time limit; does nothing if the arrival time is not known.
+
+    Budgets that exist already are not changed.
+    """
     since = SINCE.get()
     if since is not None:
         SINCE.set(since + seconds)
@@ -55,7 +58,7 @@ class StopConditions:
             raise ConfigError("beam_width must be at most 5")
 
     def with_(self, **changes: int | None) -> "StopConditions":
-        """Return a copy with the bounds that are not None replaced."""
+        """Return a copy with the bounds that are not None replaced; raises ConfigError if the result is out of range."""
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
 
 
@@ -116,7 +119,7 @@ class Budget:
     _gone: threading.Event | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start the time of this path, and that of the search unless it is given."""
+        """Start the time of this path, and that of the search unless it is given: when the call arrived, if known, else now."""
         self._begun = self.clock.monotonic()
         self._gone = GONE.get()
         if self.started < 0:
@@ -126,7 +129,10 @@ class Budget:
             self.started = since if since is not None and arrived else self._begun
 
     def branch(self, own_ms: int | None = None) -> "Budget":
-        """Return a budget for one of several parallel paths: shared counters, a time limit and cancellation of its own."""
+        """Return a budget for one of several parallel paths: shared counters, and a cancellation of its own.
+
+        `own_ms` is its own time limit from now on, milliseconds; None for that of the search.
+        """
         return replace(self, own_ms=own_ms, own=None, parent=self)
 
     def share(self, fraction: float, until_found: bool = False) -> "Budget":
@@ -148,7 +154,7 @@ class Budget:
         return replace(self, own_ms=own_ms, own=None, parent=self, spent=Spent(), is_apart=True)
 
     def beside(self, nodes: int) -> "Budget":
-        """Return a budget for parallel paths that leaves `nodes` nodes and one call to another path."""
+        """Return a budget for parallel paths that leaves `nodes` nodes and one call to another path; counters are shared."""
         own = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
         return replace(self, own=own, parent=self)
 
@@ -159,7 +165,7 @@ class Budget:
 
     @property
     def rpc_calls(self) -> int:
-        """Calls made."""
+        """Number of calls made so far."""
         return self.spent.rpc_calls
 
     @property
@@ -193,7 +199,7 @@ class Budget:
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Return the milliseconds since the search began."""
+        """Return the whole milliseconds since the search began."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
@@ -211,12 +217,16 @@ class Budget:
         return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
-        """Return the current value of a bound by its name; half more for the one that was exceeded."""
+        """Return the current value of a bound by its name; for the one that was exceeded half more, rounded down."""
         bound: int = getattr(self.bounds, name)
         return bound + bound // 2 if self.spent.exceeded == name else bound
 
     def _stopped(self, name: str, used: int, more: int) -> bool:
-        """Return whether `more` would exceed a bound; records the bound that stops it or is exceeded."""
+        """Return whether `more` on top of `used` would exceed a bound.
+
+        If so, the bound is recorded as reached; a soft one may instead be exceeded by half, once and while
+        nothing was found.
+        """
         with self.spent.lock:
             if used + more <= self.limit(name):
                 return False
@@ -236,7 +246,7 @@ class Budget:
                 self.hit.append(name)
 
     def out_of_time(self) -> bool:
-        """Return whether this path must end: its time is up, or it was cancelled."""
+        """Return whether this path must end: its time is up, which is recorded as a bound reached, or it was cancelled."""
         if self.is_cancelled():
             return True
         if self._own_ms_left(self.clock.monotonic()) < 0:
@@ -266,7 +276,10 @@ class Budget:
             return True
 
     def visit(self, count: int) -> int:
-        """Count up to `count` nodes; return how many may be compared."""
+        """Count up to `count` nodes; return how many may be compared, 0 or more.
+
+        Fewer than `count` are recorded as the bound reached.
+        """
         with self.spent.lock:
             within = min(count, self._own_left()[0])
             if within < count:
@@ -279,7 +292,10 @@ class Budget:
             return allowed
 
     def visit_named(self, names: Sequence[str]) -> int:
-        """Count nodes by name, each once in a whole search; return how many of the first may be used."""
+        """Count nodes by name, each once in a whole search; return how many names from the start may be used.
+
+        Names that were counted before cost nothing; the first one that does not fit ends it.
+        """
         with self.spent.lock:
             left = self.visit(sum(name not in self.spent.named for name in names))
             for used, name in enumerate(names):
@@ -295,11 +311,11 @@ class Budget:
         return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:
-        """Calls that may still be made."""
+        """Return the number of calls that may still be made."""
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
-        """Return the nodes and calls left to the attempts this path is part of; inf if it is part of none."""
+        """Return the nodes and calls left to the attempts this path is part of, in that order; inf if it is part of none."""
         nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_apart else self.parent._own_left()
         if self.own is None or self._is_released():
             return nodes, calls
@@ -314,7 +330,7 @@ class Budget:
             self.parent._use(nodes, calls)
 
     def go_down(self, depth: int) -> bool:
-        """Return whether a search may enter this depth (years are 1); record the deepest."""
+        """Return whether a search may enter this depth (years are 1); record the deepest, or the bound that forbids it."""
         with self.spent.lock:
             if self._stopped("max_depth", depth, 0):
                 return False

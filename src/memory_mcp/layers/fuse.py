@@ -49,7 +49,11 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
 
 
 def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled]) -> list[Unfiled]:
-    """Fuse events that are not indexed yet; one found by meaning alone needs a score of at least `_SURE`."""
+    """Return the events of both sides that are not indexed yet, each once with a fused score.
+
+    One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were
+    found.
+    """
     given: dict[str, dict[str, float]] = {}
     events: dict[str, Unfiled] = {}
     for name, side in (("bm25", keyword), ("vector", similar)):
@@ -64,7 +68,7 @@ def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled]) -> list
 
 
 def _pooled(given: Mapping[str, float], doc_type: DocType) -> float:
-    """Return the fused score, 0..1, of a document's scores by side."""
+    """Return the fused score, 0..1, of a document's scores by side; a missing side counts as its table's lowest."""
     odds = 0.0
     for name, share in _SHARES.items():
         score = given.get(name, _nothing(name, doc_type))
@@ -73,14 +77,16 @@ def _pooled(given: Mapping[str, float], doc_type: DocType) -> float:
 
 
 def _within(score: float, side: str, doc_type: DocType) -> float:
+    """Return a score bounded to what counts for a side: its table's lowest to `_SUREST`."""
     return min(max(score, _nothing(side, doc_type)), _SUREST)
 
 
 def _nothing(side: str, doc_type: DocType) -> float:
-    """Return the lowest score of a side's table."""
+    """Return the lowest score of a side's table, which a document has that the side did not return."""
     return _TABLES[side][doc_type][0][1]
 
 
 def _parts(given: Mapping[str, float], score: float) -> tuple[tuple[str, float], ...]:
+    """Return the share of `score` that each side contributes, by name; they add up to it."""
     total = sum(value * _SHARES[name] for name, value in given.items())
     return tuple((name, round(score * value * _SHARES[name] / total, 6)) for name, value in given.items())

@@ -30,7 +30,10 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Return the status: healthy only if both sides are, otherwise with the side that is not as the reason."""
+        """Return the status: healthy only if both sides are usable, else with the first that is not as the reason.
+
+        Its count is the smaller one.
+        """
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
@@ -38,9 +41,10 @@ class HybridLayer:
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
 
     def teleport(self, query: IndexQuery) -> Teleported:
-        """Return the best documents of both sides, or of the only one available.
+        """Return the best documents of both sides, or of the only one available, marked as partial then.
 
-        Raises InvalidQuery for an empty text and LayerUnavailable when neither side can answer.
+        Filters that exclude nodes give messages (see `messages`). Raises InvalidQuery for an empty text and
+        LayerUnavailable when neither side can answer.
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -64,9 +68,10 @@ class HybridLayer:
         return replace(shown, partial=bool(missing))
 
     def messages(self, query: IndexQuery) -> Teleported:
-        """Return the best messages of both sides; raises LayerUnavailable when neither can answer.
+        """Return the best `query.limit` messages of both sides, or of the only one available, marked as partial then.
 
         Each side also rates what the other found, so that every message has both numbers whatever its rank.
+        Raises LayerUnavailable when neither can answer.
         """
         with span("hybrid_search"):
             began = time.perf_counter()
@@ -93,7 +98,10 @@ class HybridLayer:
         return replace(found, took_ms=took, notices=notices, partial=bool(missing))
 
     def _fused(self, sides: dict[LayerName, Found], limit: int) -> Found:
-        """Return one list; if only one side answered, its own in its order and with its scores."""
+        """Return one list of at most `limit`; if only one side answered, its own in its order and with its scores.
+
+        The total is the keyword side's, or the number of distinct documents if that is more.
+        """
         if len(sides) == 1:
             (only,) = sides.values()
             return replace(only, matches=only.matches[:limit])
@@ -104,9 +112,13 @@ class HybridLayer:
         return Found(tuple(matches), tuple(unfiled), total, 0.0, bm25.notices or vector.notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """See Layer."""
+        """Return the best messages of both sides, or of one, at the cost of one call.
+
+        Raises LayerUnavailable if neither can answer.
+        """
         return as_layer(query, budget, self.messages)
 
 
 def _partial(missing: dict[LayerName, LayerUnavailable]) -> list[str]:
+    """Return a notice for each side that could not answer, with the reason."""
     return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

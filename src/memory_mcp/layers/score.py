@@ -46,7 +46,10 @@ class Ranking:
 
 
 def joined(keyword: Candidates, similar: Candidates) -> Candidates:
-    """Return the messages of both sides, each once, with the grip of the side that scores it higher."""
+    """Return the messages of both sides, each once, by name, with the grip of the side that scores it higher.
+
+    Features are the higher of both; `raw` is the log odds, or the own score if only one side has messages.
+    """
     both = Candidates.joined([keyword, similar])
     names, first, inverse = np.unique(both.message, return_index=True, return_inverse=True)
     words, meaning = np.zeros((len(names), 4)), np.zeros((len(names), 2))
@@ -65,7 +68,11 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
 
 
 def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ranking:
-    """Return at most `limit` candidates, best first; those with neither a query term nor any similarity are left out."""
+    """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
+
+    Those with neither a query term nor any similarity are left out. Messages of one session are spread over
+    the first five places; tool output is lowered unless `literal`.
+    """
     counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0)
     places = np.flatnonzero(counts)
     if not len(places):
@@ -82,7 +89,7 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ra
 
 
 def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
-    """Return the log odds of `(n, 4)` words and `(n, 2)` meaning: `(n,)`."""
+    """Return the log odds, `(n,)`, of `(n, 4)` words and `(n, 2)` meaning; the message's own similarity is squared."""
     similarity = meaning.copy()
     similarity[:, SIMILARITY] **= 2
     odds: Array = words @ np.array(weights.words) + similarity @ np.array(weights.meaning)
@@ -90,7 +97,7 @@ def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
 
 
 def _mass(odds: Array, group: Array) -> Array:
-    """Return the log of the summed odds of each group: `(groups,)`."""
+    """Return the log of the summed odds of each group, `(groups,)`, from log odds; `group` is that of each, both `(n,)`."""
     highest = odds.max()
     total = np.zeros(int(group.max()) + 1)
     np.add.at(total, group, np.exp(odds - highest))
@@ -99,7 +106,10 @@ def _mass(odds: Array, group: Array) -> Array:
 
 
 def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
-    """Return an order whose first places are spread over sessions, and the values in that order."""
+    """Return an order whose first five places are spread over sessions, and the values in that order, which never rise.
+
+    `order` is that by `odds`, best first; `session` is each one's, all `(n,)`.
+    """
     value, group = odds[order], session[order]
     seen = np.zeros(int(group.max()) + 1)
     chosen = np.zeros(min(len(order), _SPREAD), dtype=np.int64)

@@ -33,7 +33,11 @@ class Showing:
         self._shown = shown
 
     def hits(self, matches: Sequence[Match], filters: Filters, wanted: frozenset[str]) -> list[Hit]:
-        """Return a hit, in order, for each match the store still holds for this caller; `wanted` are the query's terms."""
+        """Return a hit, in order, for each match the store still holds for this caller; `wanted` are the query's terms.
+
+        A node shows its best grip, else the bullet with most of the terms. Quotations of other projects than
+        the filter's are left out.
+        """
         nodes = self._nodes(matches, filters.project)
         bullets: dict[NodeId, TocBullet] = {}
         for node_id, node in nodes.items():
@@ -55,7 +59,10 @@ class Showing:
         return with_standing(seen, nodes, self._storage)
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
-        """Return the nodes of matches, with bullets only where a bullet is what is shown."""
+        """Return the nodes of matches, with bullets only where a bullet is what is shown.
+
+        With a project, periods are reduced to that project's share.
+        """
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
         whole = self._shown.nodes(with_bullets)
@@ -66,7 +73,7 @@ class Showing:
         return heads | self._storage.toc.heads([i for i in ids - with_bullets if i not in heads]) | whole
 
     def said(self, ids: Collection[GripId]) -> dict[GripId, Said]:
-        """Return the quotations of grips with facts about their events; unknown ids are left out."""
+        """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
         copied = self._shown.said(ids)
         grips = self._storage.grips.get_many([i for i in ids if i not in copied])
         events = self._storage.events.get_many({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
@@ -76,6 +83,10 @@ class Showing:
     def _hit(
         self, match: Match, named: GripId | None, node: TocNode | None, said: Said | None, bullet: TocBullet | None
     ) -> Hit | None:
+        """Return the hit of a match; None without its node, or for a grip without its quotation.
+
+        `named` is the grip quoted, `bullet` the node's best for the query. A hit names at most three grips.
+        """
         if node is None or (match.doc_type is DocType.GRIP and said is None):
             return None
         own = match.doc_type is DocType.NODE
@@ -106,7 +117,7 @@ class Showing:
         )
 
     def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
-        """Return a hit for each event that is not indexed yet; `wanted` are the query's terms."""
+        """Return a hit for each event that is not indexed yet, quoting up to 400 characters with most of the terms `wanted`."""
         hits = []
         for one in found:
             event = one.event

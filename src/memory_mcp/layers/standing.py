@@ -24,16 +24,19 @@ _KINDS = frozenset(k.value for k in MemoryKind)
 
 
 def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
-    """Return `hits` with kind, salience, pin and successor; `nodes` are the nodes of the hits, as far as known."""
+    """Return `hits` with kind, salience, pin and successor; `nodes` are the nodes of the hits, as far as known.
+
+    Salience is 0 for a hit whose node is not given.
+    """
     pins = storage.toc.pins()
     over = {} if storage.superseded.is_empty() else _over(hits, storage)
     return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
 
 def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
-    """Return the supersessions of the quoted words by grip.
+    """Return the supersessions of the quoted words by grip; grips that hold are left out.
 
-    Words cited by a span count as superseded where a superseded stored grip overlaps them.
+    Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
     """
     over = storage.superseded.of({i for h in hits for i in _grips(h)})
     shown = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
@@ -48,7 +51,10 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
 
 
 def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:
-    """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions."""
+    """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions.
+
+    A supersession counts only if it concerns the quoted words. Of an observation's node the kind is not read.
+    """
     grips = _grips(hit)
     ended = over.get(grips[0]) if grips else None
     if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean(hit.quote))):
@@ -73,13 +79,16 @@ def _events_in(pins: frozenset[str]) -> frozenset[str]:
 
 
 def _grips(hit: Hit) -> tuple[GripId, ...]:
-    """Return the grips of a hit, that of the quoted words first."""
+    """Return the grips of a hit, that of the quoted words first; it may be named twice."""
     return (GripId(hit.grip_id), *hit.grip_ids) if hit.grip_id else hit.grip_ids
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def kind_said(words: str, told: str = "") -> str:
-    """Return the most durable kind among the sentences of `words`, or the author's `told`; "" for an observation."""
+    """Return the most durable kind among the sentences of `words`, or the author's `told`; "" for an observation.
+
+    `told` counts only if it is a kind. The first 1200 characters are read.
+    """
     if told in _KINDS:
         return told if told != MemoryKind.OBSERVATION else ""
     text = words[:_READ]

@@ -29,9 +29,10 @@ class Successors:
         self._storage = storage
 
     def put_before(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Return `hits` with the statement that holds now before each superseded one. Costs nothing where none is superseded.
+        """Return `hits` with the statement that holds now before each superseded one, once, if no hit shows it.
 
-        That statement scores at least as much as the best one it replaced.
+        That statement scores at least as much as the best one it replaced. Retracted ones, and successors
+        that were forgotten or are of another project, get none. Costs nothing where none is superseded.
         """
         hits = list(hits)
         worth: dict[str, float] = {}
@@ -52,7 +53,11 @@ class Successors:
         return made
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
-        """Return the newest `most` decisions that hold the terms `named`, with successors. Reads every decision."""
+        """Return the newest `most` decisions that hold the terms `named`, oldest first, each successor before what it replaced.
+
+        A decision must hold half of the terms, and 60% of what the best one holds. Reads every decision.
+        `project` None means all.
+        """
         found: list[tuple[float, int, GripId, str]] = []
         for one in self._storage.superseded.stated([MemoryKind.DECISION.value], _NOTHING):
             share = len(named & term_set(one.text)) / len(named) if named else 1.0
@@ -65,7 +70,7 @@ class Successors:
         return self.put_before(hits)
 
     def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
-        """Return the statement as a hit; none if it was forgotten or belongs to another project."""
+        """Return the statement as a list of one hit with this score; empty if it was forgotten or belongs to another project."""
         try:
             found = Evidence(self._storage).expand(grip_id, 0, 0)
         except NotFound:

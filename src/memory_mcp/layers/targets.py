@@ -19,7 +19,8 @@ _WORDS = 12
 def target(storage: Storage, tree: Tree, missing: str, project: str | None = None) -> Target:
     """Return the target of a node's, a grip's or an event's id.
 
-    Raises NotFound for an unknown id, and for one of another project than `project` (None: any).
+    Raises NotFound for an unknown id, and for one of another project than `project` (None: any). Malformed
+    node ids raise as `parse_node_id`.
     """
     if missing.startswith("toc:"):
         return _node(storage, tree, missing, project)
@@ -30,7 +31,10 @@ def target(storage: Storage, tree: Tree, missing: str, project: str | None = Non
 
 
 def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
-    """Return the target of a grip's or an event's id; None if there is no such event."""
+    """Return the target of a grip's or an event's id; None if there is no such grip or event.
+
+    The ids of a longer duplicate stand for an event as well, and for a whole event those of all its grips.
+    """
     span = parse_span_grip(missing)
     grip = storage.grips.find(missing) if span is None and missing.startswith("grip:") else None
     if grip is not None:
@@ -51,13 +55,16 @@ def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
 
 
 def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
-    """Return the target of a text of an event; `ids` are those that stand for it in results."""
+    """Return the target of a text of an event; `ids` are those that stand for it in results, `missing` the one asked for."""
     telling = _telling(tree, text)
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
 
 
 def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
-    """Return the target of a node's id. Raises NotFound for one that this project does not have."""
+    """Return the target of a node's id. Raises NotFound for one that this project does not have.
+
+    A period has the words of its keywords and bullets, a segment those of its events.
+    """
     node = tree.node(parse_node_id(missing), project)
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:
@@ -72,7 +79,7 @@ def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Ta
 
 
 def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
-    """Return the time of a period's parents, nearest first, and its own."""
+    """Return the times of the periods above a period, nearest first, and then its own."""
     above: list[NodeId] = list(parents(node_id))
     for other in above:
         above += [n for n in parents(other) if n not in above]
@@ -80,7 +87,7 @@ def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
 
 
 def _telling(tree: Tree, text: str) -> tuple[str, ...]:
-    """Return the rarest words of a text by segment frequency, as written."""
+    """Return the up to 12 rarest words of a text by segment frequency, as written but in lower case."""
     frequencies = tree.frequencies()
     counts = Counter(w.strip(".,;:!?()[]{}<>\"'`").lower() for w in text.split())
     ranked: list[tuple[int, int, str]] = []

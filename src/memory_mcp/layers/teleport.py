@@ -89,11 +89,11 @@ class Switch:
     enable_with: str = ""
 
     def status(self, name: LayerName) -> LayerStatus:
-        """Return the status of a layer without an index."""
+        """Return the status of a layer without an index: unhealthy, with the reason and the settings that enable it."""
         return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
 
     def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
-        """Return the error of a layer without an index, with the tool to use instead."""
+        """Return the error of a layer without an index, with what enables it and the tool of `others` to use instead."""
         how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
         return LayerUnavailable(message, f"{how}; use {best_tool(others)} meanwhile.", self.reason)
 
@@ -131,7 +131,7 @@ class TeleportLayer:
         self._showing = Showing(storage, tree, shown)
 
     def status(self) -> LayerStatus:
-        """See Layer."""
+        """Return the status of the layer: why there is no index, or the index's health and number of documents."""
         found = self._find()
         if isinstance(found, Switch):
             return found.status(self.name)
@@ -150,7 +150,7 @@ class TeleportLayer:
         return found
 
     def teleport(self, query: IndexQuery) -> Teleported:
-        """Return the best documents for a text.
+        """Return the best documents for a text, events not indexed yet included.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """
@@ -160,7 +160,10 @@ class TeleportLayer:
             return self.show(query, self.find(query))
 
     def find(self, query: IndexQuery) -> Found:
-        """Return matching documents and events not indexed yet; raises LayerUnavailable when the index cannot answer."""
+        """Return matching documents and events not indexed yet, without their words.
+
+        Waits up to 2 seconds for an index being loaded; raises LayerUnavailable when it cannot answer.
+        """
         # Loading an index takes a second after a start: waiting is better than an error.
         self.searcher.keeper.index.wait(_LOADING)
         began = time.perf_counter()
@@ -173,7 +176,10 @@ class TeleportLayer:
         return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
 
     def show(self, query: IndexQuery, found: Found) -> Teleported:
-        """Return the hits of what was found, with their words."""
+        """Return the hits of what was found, with their words, best first, at most `query.limit`.
+
+        Events not indexed yet that a hit shows already are left out.
+        """
         with span("collect_results"):
             wanted = frozenset(query_terms(query.text))
             hits = self._showing.hits(found.matches, query.filters, wanted)
@@ -187,7 +193,7 @@ class TeleportLayer:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turn IndexUnreadable into IndexNotReady with the tool to use instead."""
+        """Turn IndexUnreadable of the block into IndexNotReady with the tool to use instead."""
         try:
             yield
         except IndexUnreadable as error:
@@ -195,7 +201,11 @@ class TeleportLayer:
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
     def _beside(self, query: IndexQuery, done: int) -> tuple[list[Unfiled], list[str]]:
-        """Return matches among events after sequence number `done`, which are not indexed yet, and notices."""
+        """Return matches among events after sequence number `done`, which are not indexed yet, and notices.
+
+        Nothing if the filters exclude grips or name a kind. Of more than 2000 events the newest 500 and the
+        live ones are compared, and a notice tells; by meaning only the newest 64.
+        """
         filters = query.filters
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
@@ -218,8 +228,8 @@ class TeleportLayer:
     def side(self, query: IndexQuery, also: Array) -> "Side":
         """Return message candidates of the index and events not indexed yet.
 
-        `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Raises LayerUnavailable when the index
-        cannot answer.
+        `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Waits up to 2 seconds
+        for an index being loaded; raises LayerUnavailable when it cannot answer.
         """
         self.searcher.keeper.index.wait(_LOADING)
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
@@ -233,13 +243,17 @@ class TeleportLayer:
         return Side(found, tuple(beside), shares, tuple(notices))
 
     def rated(self, query: IndexQuery, names: Array) -> Candidates:
-        """Return candidates for the named messages only: `names` is `(n,)` uint64."""
+        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out. Raises IndexNotReady."""
         with self._explaining():
             found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
         return found
 
     def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, query: IndexQuery) -> Teleported:
-        """Return one ranked list of messages from one or both sides, each with the words quoted of it."""
+        """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
+
+        The total is the number of candidates. Messages that the store no longer holds are left out. `took_ms`
+        is 0.
+        """
         found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
         unfiled = {u.event.event_id: u for side in sides.values() for u in side.unfiled}
         names = {keys.message_name(i): u for i, u in unfiled.items()}
@@ -261,10 +275,11 @@ class TeleportLayer:
         return Teleported(tuple(hits), len(everything), 0.0, notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """See Layer."""
+        """Return the best messages of this index at the cost of one call; raises LayerUnavailable when it cannot answer."""
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
         def jump(asked: IndexQuery) -> Teleported:
+            """Search the index for messages and rank them by its side alone."""
             none = np.zeros(0, dtype=np.uint64)
             with span(_SPANS[self.name]):
                 return self.listed({self.name: self.side(replace(asked, limit=DEPTH), none)}, weights, asked)
@@ -283,7 +298,10 @@ class Side:
 
 
 def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled], known: set[int]) -> Candidates:
-    """Return events not indexed yet as candidates, each as if it were its segment's only message."""
+    """Return events not indexed yet as candidates, each as if it were its segment's only message.
+
+    Those whose message is in `known` are left out.
+    """
     made: list[Candidates] = []
     for event_id, one in unfiled.items():
         name = keys.message_name(event_id)
@@ -325,7 +343,11 @@ def best_tool(statuses: Sequence[LayerStatus]) -> str:
 
 
 def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
-    """Run `jump` as a layer search: one call, each message one hit, each hit one node visited."""
+    """Run `jump` as a layer search: one call, each message one hit, each hit one node visited.
+
+    No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node
+    bound has no room for are cut. Errors of `jump` are passed on.
+    """
     if query.window is not None and not terms(query.text):
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
     if not budget.call():

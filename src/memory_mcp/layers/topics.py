@@ -67,7 +67,7 @@ class TopicsLayer:
         self._others = others
 
     def status(self) -> LayerStatus:
-        """See Layer."""
+        """Return the status of the layer: why there are no topics, or the graph's health and number of topics."""
         found = self._find()
         if isinstance(found, Switch):
             return found.status(self.name)
@@ -75,7 +75,7 @@ class TopicsLayer:
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
     def detail(self) -> TopicsStatus:
-        """Return the status of the topic graph, also when it is off."""
+        """Return the status of the topic graph; when it is off, one with the reason as message."""
         found = self._find()
         if isinstance(found, Switch):
             return TopicsStatus(found.enabled, healthy=False, message=found.reason)
@@ -106,18 +106,18 @@ class TopicsLayer:
         return View(self._clock.now_ms(), project)
 
     def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
-        """Set a topic's label for viewers of a project, or of all for None; "" removes it.
+        """Store a topic's label for viewers of a project, or of all for None; "" removes it. Return the topic as it is then.
 
-        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic and LayerUnavailable when the layer is off.
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, and as `graph`.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
         return self.graph().topic(found.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
-        """Pin or unpin a topic; a pinned one is listed first and however old it is.
+        """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
 
-        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic and LayerUnavailable when the layer is off.
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, and as `graph`.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self._storage.toc.set_pin(found.topic_id, on, by)
@@ -125,11 +125,18 @@ class TopicsLayer:
         return self.graph().topic(found.topic_id, self.view(project))
 
     def rebuild(self) -> "Rebuilt":
-        """Rebuild the topic graph and wait for it. Raises LayerUnavailable when the layer is off."""
+        """Rebuild the topic graph and wait for it.
+
+        Raises LayerUnavailable when the layer is off, IndexNotReady while one is running.
+        """
         return self.keeper.rebuild()
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return themes and no hits; nothing for a query by role or speaker, which topics do not know."""
+        """Return at most ten themes and no hits, at the cost of one call and the nodes read.
+
+        Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises as
+        `graph`.
+        """
         graph = self.graph()
         if query.role is not None or query.speaker is not None or not budget.call():
             return LayerAnswer((), window=query.window)
@@ -143,13 +150,16 @@ class TopicsLayer:
         return LayerAnswer((), window=query.window, themes=tuple(themes))
 
     def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
-        """Return segments with their bullets."""
+        """Return segments with their bullets, from the index's copies or the store; unknown ones are left out."""
         found = self._shown.nodes(ids)
         return found | self._tree.nodes([i for i in ids if i not in found])
 
 
 def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
-    """Return a topic as a theme with the statement of one of its segments that tells most about it and the text."""
+    """Return a topic as a theme with the statement that tells most about it and the text, of the first segment that has one.
+
+    `nodes` are the segments read; without a statement its quote is "".
+    """
     shown = (nodes[link.node_id] for link in links if link.node_id in nodes)
     bullet = next((found for node in shown if (found := telling(node, topic, text)) is not None), None)
     return Theme(
@@ -165,17 +175,21 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
 
 def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet of a node that tells most about a topic and a text; None if no bullet has a grip."""
+    """Return the bullet of a node that tells most about a topic and a text (see `by_telling`); None if no bullet has a grip."""
     return next(iter(by_telling(node, topic, text)), None)
 
 
 def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
-    """Return the bullets that have a grip, those first that share most terms with the text and the topic."""
+    """Return the bullets that have a grip, those first that share most terms with the text and the topic, by weight.
+
+    Terms of the text count twice.
+    """
     from memory_mcp.indexes.topics.documents import terms_of
 
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
+        """Return the summed weight of a bullet's terms."""
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
     return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -21,7 +21,7 @@ MADE_OF: Mapping[LayerName, frozenset[LayerName]] = {LayerName.HYBRID: frozenset
 
 
 def chain_of(intent: Intent) -> tuple[LayerName, ...]:
-    """Return the layers of an intent in order; the best accelerator stands for all of them."""
+    """Return the layers of an intent in the order they are tried; "the best accelerator" becomes all of them, best first."""
     return tuple(n for name in CHAINS[intent] for n in ((name,) if name is not None else BEST))
 
 

@@ -61,26 +61,31 @@ class Engine:
         self._pages = Pages()
 
     def statuses(self) -> list[LayerStatus]:
-        """Return the status of every layer; one that fails to report counts as unhealthy."""
+        """Return the status of every layer, asked now and remembered; one that fails to report counts as unhealthy."""
         found = [_status(layer) for layer in self._parts.layers.values()]
         with self._lock:
             self._known = (time.monotonic(), found)
         return found
 
     def _lately(self) -> list[LayerStatus]:
-        """Return the statuses of the layers, at most `_STATUS_AGE` seconds old."""
+        """Return the statuses of the layers, at most `_STATUS_AGE` seconds old: the remembered ones, or asked again."""
         with self._lock:
             at, known = self._known
         return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
-        """Return the plan of a question without running it; `bounds` are those of the settings."""
+        """Return the plan of a question without running it; `bounds` are those of the settings. Raises InvalidQuery if empty."""
         parts = self._parts
         known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, known)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
-        """Answer a question; works without any index, since agentic search always runs."""
+        """Answer a question with a page of `query.limit` hits; works without any index, since agentic search always runs.
+
+        A further page is cut from the list of the first, if that is cached and long enough. May wait 3
+        seconds for indexes after a start. Raises InvalidQuery for an empty or impossible question,
+        StorageError when the store cannot be read; layers that fail are only explained.
+        """
         with span("intelligent_search"):
             plan = self._ready_plan(query, bounds, how)
             named = frozenset(name for name, value in how.bounds.items() if value is not None)
@@ -114,9 +119,10 @@ class Engine:
         self._pages.forget()
 
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
-        """Make the plan once the indexes are read that a start has not read yet.
+        """Return the plan, made once indexes that a start has not read yet are read, or after 3 seconds.
 
-        What a start has to read, the first plan's tables included, does not count against the question's own time.
+        What a start has to read, the first plan's tables included, does not count against the question's own
+        time.
         """
         began = time.monotonic()
         waited = self._parts.wait(_LOADING)
@@ -130,7 +136,7 @@ class Engine:
 
 
 def _status(layer: Layer) -> LayerStatus:
-    """Return the status of a layer; one that raises counts as unhealthy."""
+    """Return the status of a layer; one that raises counts as enabled and unhealthy, with the error as reason."""
     try:
         return layer.status()
     except Exception as error:
@@ -138,7 +144,10 @@ def _status(layer: Layer) -> LayerStatus:
 
 
 def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
-    """Return one page of a list, within the token budget."""
+    """Return one page of a list, at most `limit` hits from `offset` on and as many as the token budget has room for.
+
+    Themes come with the first page only.
+    """
     good = listed.hits[offset:]
     kept = within(good[:limit], budget)
     more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
@@ -148,7 +157,7 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return the first hits that the token budget has room for; hits are never cut."""
+    """Return the first hits that the token budget has room for, counting their tokens; the first that does not fit ends it."""
     kept = []
     for hit in hits:
         if not budget.spend(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):

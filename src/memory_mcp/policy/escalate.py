@@ -37,7 +37,10 @@ _LOOK = 0.01
 
 
 def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
-    """Return what an event must contain: the question's literal pieces, else its words if they are few; else nothing."""
+    """Return what an event must contain: the literal pieces `exact` if there are any, else the words of `text`, else nothing.
+
+    Words are in lower case, without stop words and single characters; of more than six none is searched for.
+    """
     if exact:
         return tuple(exact)
     words = [w.strip(".,;:!?()[]{}\"'`").lower() for w in text.split()]
@@ -46,16 +49,20 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
 
 
 def phrase_of(text: str) -> str:
-    """Return a question as a text that may be stored word for word; "" where it is too short or too long for one."""
+    """Return a question as a text that may be stored word for word; "" unless it has 10 to 200 characters.
+
+    Quotation marks around it are removed, white space becomes single spaces.
+    """
     phrase = " ".join(text.strip().strip('"“”`').split())
     return phrase if _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE else ""
 
 
 def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
-    """Return what scans have to find, one after the other until one does.
+    """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
 
-    Where a walk alone was asked and did not see everything, the question itself, word for word; then the texts that
-    nothing found.
+    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word,
+    unless the best hit holds it; then the words that nothing found, or literal pieces that were not found
+    surely.
     """
     alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
     phrase = phrase_of(question) if alone and (was_cut or not is_enough) else ""
@@ -83,7 +90,7 @@ class _Scan:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the threads; the caller waits on `woken` until `working()` is empty."""
+        """Start two threads with the caller's context; the caller waits on `woken` until `working()` is empty."""
         context = contextvars.copy_context()
         for number in range(AT_ONCE):
             thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)
@@ -92,16 +99,19 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working(self) -> list[int]:
-        """Return the threads still at work."""
+        """Return the identities of the threads still at work."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:
-        """End the threads that are still at work."""
+        """Cancel the scan and interrupt the threads that are still at work, without waiting for them."""
         self._budget.cancel()
         stop(self.working, self.woken, interrupt)
 
     def _work(self) -> None:
-        """Read slices until none is left, there is enough, or a bound says so."""
+        """Read slices until none is left, there is enough, or a bound says so. The body of a thread.
+
+        An error is kept in `error`.
+        """
         error: BaseException | None = None
         try:
             while (got := self._next()) is not None:
@@ -117,6 +127,11 @@ class _Scan:
             self.woken.notify_all()
 
     def _next(self) -> tuple[int, TimeWindow | None] | None:
+        """Return the number and window of the next slice, counted as one call; None if none is left or may be read.
+
+        The first call finds out the slices. Enough hits, an error of any thread and a cancelled budget end
+        the scan.
+        """
         with self._handing_out:
             if self._left is None:
                 self._left = iter(enumerate(self._begin()))
@@ -127,7 +142,7 @@ class _Scan:
             return got if got is not None and self._budget.call() else None
 
     def _begin(self) -> list[TimeWindow]:
-        """Return the slices to read: none where it is known without reading all."""
+        """Return the slices to read: none where an index names the segments, which are read at once, for one call."""
         named = self._scanner.named(self._query, self._words) if self._budget.call() else None
         if named is not None:
             self.slices, self.read[0] = 1, named
@@ -151,7 +166,7 @@ def escalate(
         interrupt: Stops the reads of a thread.
 
     Raises:
-        StorageError: The store cannot be read.
+        StorageError: The store cannot be read. Other errors end the scan and are logged.
 
     """
     began = budget.clock.monotonic()

@@ -5,7 +5,7 @@ and its reads are interrupted, and it ends when it next checks the budget.
 
 Invariants
 1. A layer that cannot answer, fails or is too slow becomes a line of the explanation, never an error.
-2. When this returns, no layer is still at work.
+2. When this returns, every layer has ended or was told to end, which is repeated in the background until it has.
 """
 
 import contextvars
@@ -92,12 +92,14 @@ class _Path:
     thread: threading.Thread | None = None
 
     def start(self) -> "_Path":
+        """Start the search in a thread of its own, with the caller's context; return itself."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
         self.thread.start()
         return self
 
     def _work(self) -> None:
+        """Search, keep the answer or the error and the time taken, and wake who waits. The body of the thread."""
         began = self.budget.clock.monotonic()
         try:
             answer, error = self.layer.search(self.query, self.budget), None
@@ -110,11 +112,14 @@ class _Path:
 
     @property
     def working(self) -> int:
-        """The thread that is at work; 0 for none."""
+        """The identity of the thread that is at work; 0 for none."""
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
     def ran_out(self) -> bool:
-        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer."""
+        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer.
+
+        If it used up the time of the whole search, or of a strict one, the time limit is recorded as reached.
+        """
         if self.answer is None or self.answer.hits or (self.budget.left_ms() > 0 and not self.budget.is_cancelled()):
             return False
         whole = self.budget.strict or self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms
@@ -131,13 +136,20 @@ class Execution:
         self._interrupt = interrupt
 
     def run(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run the plan's layers as its mode says."""
+        """Run the plan's layers as its mode says: one by one, or side by side.
+
+        A layer that cannot answer is a line of the result. Raises InvalidQuery, NotFound or StorageError that
+        a layer raised. No layer is at work any more on return, or it has been told to end.
+        """
         if plan.mode is Mode.SEQUENTIAL:
             return self._one_by_one(plan, query, budget, judge)
         return self._side_by_side(plan, query, budget, judge)
 
     def _one_by_one(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run the plan's layers in order until one has enough evidence, and merge their hits."""
+        """Run the plan's layers in order until one has enough evidence, and merge the hits of all that had any.
+
+        Skipped are parts of a layer that has answered, and all but the first when no time is left.
+        """
         run = Run()
         kept: dict[LayerName, tuple[Hit, ...]] = {}
         for place, name in enumerate(plan.order):
@@ -165,13 +177,14 @@ class Execution:
         return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run all paths at once and merge their hits; one with enough evidence cancels the slow ones."""
+        """Run all paths at once and merge their hits in plan order; one with enough evidence cancels the slow ones."""
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 
         strong: list[_Path] = []
 
         def enough(paths: Sequence[_Path], fresh: Sequence[_Path]) -> bool:
+            """Judge the paths that have just ended; return whether one suffices and the others need not be waited for."""
             for path in fresh:
                 verdict = self._judged(path, judge, run)
                 if verdict is not None:
@@ -205,20 +218,30 @@ class Execution:
         return _with_themes(run)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
-        """Return a path for each layer of a plan; the others leave the best layer enough nodes for its own list."""
+        """Return a path, not started, for each layer that runs at once.
+
+        The others leave the best accelerator among them nodes for its own list, at most three quarters of
+        what is left.
+        """
         best = next((n for n in BEST if n in plan.paths), None)
         kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
         others = budget if best is None else budget.beside(kept)
         return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
-        """Return the path of a layer, which may use a share, 0..1, of the time that is left."""
+        """Return the path of a layer, not started, which may use a share, 0..1, of the time left after the answer's reserve.
+
+        The topics layer has counters of its own.
+        """
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
         made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
         return _Path(name, self._layers[name], query, made, threading.Condition())
 
     def _wait(self, paths: list[_Path], budget: Budget, enough: Enough) -> list[_Path]:
-        """Start paths and wait until all have ended, one is enough, or the time is up; those still at work are stopped."""
+        """Start paths and wait until all have ended, `enough` says so, the time is up, or the budget is cancelled.
+
+        Those still at work are stopped, without waiting for their end. Returns the paths given.
+        """
         woken = paths[0].woken
         for path in paths:
             path.woken = woken
@@ -246,7 +269,7 @@ class Execution:
         return paths
 
     def _stop(self, paths: Sequence[_Path], woken: threading.Condition) -> None:
-        """Stop the paths still at work, by their budgets and by interrupting their reads."""
+        """Stop the paths still at work, by cancelling their budgets and interrupting their reads; does not wait."""
         late = [p for p in paths if not p.done]
         for path in late:
             path.budget.cancel()
@@ -254,7 +277,10 @@ class Execution:
             stop(lambda: [p.working for p in late if p.working], woken, self._interrupt)
 
     def _judged(self, path: _Path, judge: Judge, run: Run) -> Verdict | None:
-        """Record the outcome of a path in `run` and return its verdict; None if it has no answer."""
+        """Record the outcome of a path in `run` and return its verdict; None if it has no answer, or themes in place of hits.
+
+        Raises the path's error if that ends the search (`_PASSED_UP`).
+        """
         if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
             raise path.error
         if path.answer is None or path.ran_out():
@@ -282,7 +308,7 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the run with the themes that layers found; those layers count as used."""
+    """Return the run, changed, with the themes that layers found; those layers count as used, before others."""
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
@@ -301,7 +327,10 @@ def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
 
 
 def _ended(path: _Path, winner: LayerName | None) -> Tried:
-    """Return the record of a path that has no answer."""
+    """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
+
+    Without an error it was cancelled if there is a `winner`, else timed out.
+    """
     match path.error:
         case None:
             outcome = Outcome.CANCELLED if winner else Outcome.TIMED_OUT
@@ -317,7 +346,10 @@ def _ended(path: _Path, winner: LayerName | None) -> Tried:
 
 
 def _method(plan: Plan, kept: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """Return the name of the layer that answered, of the one that is made of those that did, or all names."""
+    """Return the name of the layer that answered, of the one that is made of those that did, or all names joined by "+".
+
+    Without hits the agentic layer if it was a path, else the last path.
+    """
     if not kept:
         return LayerName.AGENTIC if LayerName.AGENTIC in plan.paths else plan.paths[-1]
     if len(kept) == 1:

@@ -18,16 +18,16 @@ def identity(hit: Hit) -> str:
 
 
 def ahead(first: Sequence[Hit], rest: Sequence[Hit]) -> list[Hit]:
-    """Return some hits, and behind them the others of `rest`, each hit once."""
+    """Return `first` as it is, and behind it those of `rest` whose identity is not in it."""
     known = {identity(h) for h in first}
     return [*first, *(h for h in rest if identity(h) not in known)]
 
 
 def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
-    """Return the best layer's list as it is, and behind it what other layers found besides.
+    """Return the best layer's list as it is, and behind it what other layers found besides, each hit once.
 
-    An answer is never worse than the best layer's: nothing takes the place of its results. Parts of a layer that has
-    answered add nothing, as it has heard them.
+    An answer is never worse than the best layer's: nothing takes the place of its results. Further hits get
+    scores below those before them. Parts of a layer that has answered add nothing, as it has heard them.
     """
     lists = {name: hits for name, hits in found.items() if hits}
     order = [n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists]
@@ -46,7 +46,7 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
 
 
 def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """Return a sentence on how the hits of several layers were merged; "" for fewer than two."""
+    """Return a sentence on how the hits of several layers were merged; "" for fewer than two with hits."""
     lists = {name: hits for name, hits in found.items() if hits}
     if len(lists) < 2:
         return ""
@@ -58,9 +58,10 @@ def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
 
 
 def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Return the hits inside the time that a question names, and those outside it.
+    """Return the hits inside the time that a question names, and those outside it, both in order.
 
-    What holds now in the place of one inside goes with that one, whenever it was said.
+    Those outside are marked so. What holds now in the place of one inside goes with that one, whenever it was
+    said.
     """
     successors = {h.superseded_by for h in ranked if not h.outside} - {""}
     inside = [h for h in ranked if not h.outside or not successors.isdisjoint((h.grip_id, *h.grip_ids))]
@@ -69,10 +70,11 @@ def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
 
 
 def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
-    """Return hits with those inside a time first: three of five, and the best two from outside, marked.
+    """Return hits with those inside a time first: three of the first five, four of each further five.
 
-    What happened in a time is often told outside it: with three and two the right session was among five for 134 of 156
-    questions that name a time, inside alone for 122.
+    The others are from outside. Those outside are marked and are taken from `everywhere`; where either runs
+    out the other fills up. Scores never rise. What happened in a time is often told outside it: with three
+    and two the right session was among five for 134 of 156 questions that name a time, inside alone for 122.
     """
     held = list(inside)
     outside = [replace(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
@@ -89,7 +91,7 @@ def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWind
 
 
 def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return hits in their order with scores that never rise."""
+    """Return hits in their order with scores that never rise: one above the score before it gets less than that."""
     shown: list[Hit] = []
     for hit in hits:
         score = min(hit.score, shown[-1].score * BEHIND) if shown else hit.score

@@ -34,14 +34,17 @@ class Pages:
         self._lock = threading.Lock()
 
     def find(self, query: Query, how: How) -> Listed | None:
-        """Return the list that a further page continues; None for a first page, or one whose list is gone."""
+        """Return the list that a further page continues; None for a first page, or one whose list is gone.
+
+        It may be too short.
+        """
         if not how.offset:
             return None
         with self._lock:
             return self._lists.get(_key(query, how))
 
     def keep(self, query: Query, how: How, listed: Listed) -> None:
-        """Keep a list for further pages; that of the same question is replaced."""
+        """Keep a list for further pages, in place of that of the same question; the oldest of more than 64 are dropped."""
         with self._lock:
             key = _key(query, how)
             self._lists[key] = listed
@@ -56,6 +59,9 @@ class Pages:
 
 
 def _key(query: Query, how: How) -> object:
-    """Return everything of a request but the page: requests with equal keys share a list."""
+    """Return everything of a request but the page: requests with equal keys share a list.
+
+    Limits of time and tokens are left out.
+    """
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

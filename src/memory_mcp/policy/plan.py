@@ -132,7 +132,7 @@ class Known:
 
 
 def make_plan(query: Query, how: How, known: Known) -> Plan:
-    """Return the plan of a question, made before any layer runs; raises InvalidQuery for an empty question."""
+    """Return the plan of a question, made before any layer runs; `how` wins over what the question says. Raises InvalidQuery."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -174,7 +174,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 
 
 def pool_of(limit: int, offset: int) -> int:
-    """Return the number of hits to ask a layer for: more than are shown, for folding and further pages."""
+    """Return the number of hits to ask a layer for: at least 14, and more than are shown, for folding and further pages."""
     wanted = limit + offset + 1
     return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
 
@@ -192,6 +192,7 @@ def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
 
 
 def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
+    """Return the status of a layer, disabled with a reason if it, or one that it is made of, is left out."""
     if status.name in left_out:
         return replace(status, enabled=False, reason=_LEFT_OUT)
     missing = sorted(MADE_OF.get(status.name, frozenset()) & left_out)
@@ -199,7 +200,11 @@ def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus
 
 
 def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
-    """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason."""
+    """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason.
+
+    That is: those that usually take more than 60% of `timeout_ms`. Those that have not run yet count as
+    quick.
+    """
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
     return {
@@ -212,9 +217,11 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
 def _routed(
     intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
-    """Return the usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
+    """Return the usable layers of an intent's chain, those passed over with their reasons, and the layer wanted first.
 
-    The chain follows what is live; the tier is a label for people.
+    The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when
+    `browsing` only topics (to explore) and agentic are used. The chain follows what is live; the tier is a
+    label for people.
     """
     known = {s.name: s for s in statuses}
     if browsing:  # themes are what topics are for; the tree lists what happened
@@ -242,6 +249,10 @@ def _routed(
 
 
 def _mode(how: How, seen: Question) -> tuple[Mode, str]:
+    """Return how the layers are run, and why: the caller's mode, parallel for a beam above 1, hybrid for an unsure intent.
+
+    Sequential otherwise.
+    """
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
         return how.mode, "named by the caller"
@@ -260,7 +271,12 @@ def _bounds(
     deadline_ms: int | None,
     wanted: int,
 ) -> StopConditions:
-    """Return the bounds of the settings, changed by those of the intent and then by the caller's."""
+    """Return the bounds of the settings, changed by those of the intent and then by the caller's.
+
+    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least
+    `wanted`, unless set. A deadline lowers the time limit; side by side the beam is at least 2. Raises
+    ConfigError for a bound out of range.
+    """
     usual = StopConditions()
     own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
     changes = {name: value for name, value in rules.bounds.items() if name not in own}

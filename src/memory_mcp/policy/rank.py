@@ -99,12 +99,12 @@ def rank(
 
 
 def identity(hit: Hit) -> str:
-    """Return the id that a hit is shown under."""
+    """Return the id that a hit is shown under: its grip's, else its node's, else its event's."""
     return hit.grip_id or hit.node_id or hit.event_id
 
 
 def salience(hit: Hit) -> float:
-    """Return the salience of a hit, 0..1: 1 if it is pinned, else the mean of its kind's and its node's."""
+    """Return the salience of a hit, 0..1: 1 if it is pinned, else the mean of its kind's and its node's, or its kind's alone."""
     if hit.pinned:
         return 1.0
     own = KIND_SALIENCE[MemoryKind(hit.kind)] if hit.kind else KIND_SALIENCE[MemoryKind.OBSERVATION]
@@ -128,7 +128,10 @@ def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripI
 def _valued(
     hit: Hit, weights: Mapping[str, float], settings: RankingSettings, now_ms: int, usage: Mapping[GripId, Used]
 ) -> tuple[float, Hit]:
-    """Return a hit's final value, 0..1, and the hit with its signals in `parts`."""
+    """Return a hit's final value, 0..1, and the hit with its weighted signals and that value ("rank") in `parts`.
+
+    Relevance is the score on a logarithmic scale.
+    """
     days = settings.half_life_days
     signals = {
         "salience": salience(hit),
@@ -157,6 +160,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
     named: set[int] = set()
 
     def name(at: int) -> None:
+        """Place a hit, and then all that waited for it."""
         done.append(at)
         named.add(at)
         for later in waiting.pop(at, ()):
@@ -174,7 +178,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
-    """Return hits in the same order, with superseded ones scored below those that they stand behind."""
+    """Return hits in the same order, with superseded ones scored below those that supersede them, retracted ones below all."""
     if not any(hit.superseded_by for hit in placed):
         return list(placed)
     holding = [hit.score for hit in placed if hit.superseded_by != RETRACTED]
@@ -190,7 +194,10 @@ def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
 
 
 def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
-    """Return hits without repetitions: each is folded into a better hit, which takes its grips and counts it."""
+    """Return hits without repetitions: each is folded into the first better hit that says the same.
+
+    That one takes its grips, three in all, and counts it in `parts` as "folded".
+    """
     kept: list[Hit] = []
     runs: list[frozenset[str]] = []
     folded: dict[int, int] = {}
@@ -210,9 +217,10 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
-    """Return the hits that add something to those of earlier pages, in order.
+    """Return the hits that add something to those of earlier pages, in order; all if results are not collapsed.
 
-    Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
+    Among more hits another of those that say the same may come first, so that folding alone does not keep it
+    from a page.
     """
     if not (earlier and settings.collapse):
         return list(hits)
@@ -222,7 +230,10 @@ def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettin
 
 
 def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset[str]) -> bool:
-    """Return whether `hit` adds nothing to `better`: the same quotation, the same node, or nearly the same words."""
+    """Return whether `hit` adds nothing to `better`: the same first grip, the same event, or nearly the same words.
+
+    Not if only `better` is superseded. `theirs` and `own` are the runs of words of both.
+    """
     if better.superseded_by and not hit.superseded_by:
         # What still holds is not hidden behind what does not.
         return False
@@ -236,7 +247,10 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
 
 
 def _runs(quote: str) -> frozenset[str]:
-    """Return every run of three words, or of eight characters in scripts without spaces; none for a short quotation."""
+    """Return every run of three words, or of eight characters in scripts without spaces, whatever the case.
+
+    None for a quotation of fewer than two runs' length.
+    """
     words = quote.casefold().split()
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
     pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)

@@ -50,7 +50,10 @@ class Evidence:
 
 
 def evidence(weighed: Weighed, hits: Sequence[Hit], covered: Mapping[NodeId, Collection[str]], literal: bool) -> Evidence:
-    """Return what the first hits show; `covered` names the terms that a hit's whole segment holds."""
+    """Return what the first five hits show; `covered` names the terms that a hit's whole segment holds, as far as known.
+
+    `literal` is whether a hit holds what the question names literally.
+    """
     first = hits[:COMPARED]
     own = [term_set(f"{h.quote} {h.speaker}") for h in first]
     return Evidence(
@@ -62,7 +65,10 @@ def evidence(weighed: Weighed, hits: Sequence[Hit], covered: Mapping[NodeId, Col
 
 
 def sureness(found: Evidence) -> float:
-    """Return how likely such evidence is that of a right answer rather than of a question nothing answers, 0..1."""
+    """Return how likely such evidence is that of a right answer rather than of a question nothing answers, 0..1.
+
+    0 without hits, 1 for a literal find.
+    """
     if not found.hits:
         return 0.0
     if found.literal:
@@ -73,7 +79,7 @@ def sureness(found: Evidence) -> float:
 
 
 def confidence(found: Evidence) -> Confidence:
-    """Return what an answer with such evidence is worth; none only where nothing of the question was found at all."""
+    """Return STRONG from a sureness of `STRONG` on, WEAK below, and NONE only without hits."""
     if not found.hits:
         return Confidence.NONE
     return Confidence.STRONG if sureness(found) >= STRONG else Confidence.WEAK

@@ -42,11 +42,14 @@ class Successors(Protocol):
     """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
-        """Return the hits with the statement that holds now before each superseded one."""
+        """Return the hits with the statement that holds now before each superseded one; unchanged where none is."""
         ...
 
     def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """Return at most `most` of the newest decisions that name these terms, with what supersedes each."""
+        """Return at most `most` of the newest decisions that name these terms, with what supersedes each.
+
+        `project` and `window` None mean all.
+        """
         ...
 
 
@@ -95,7 +98,11 @@ class Search:
         return self._weighed
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
-        """Return the full list of results; `before` is what earlier pages of the same question listed."""
+        """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
+
+        Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it
+        once. Raises as `Execution.run`.
+        """
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
         if plan.judged != plan.text and not any(self._weigh().counts.values()):
@@ -129,14 +136,17 @@ class Search:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
-        """Run the plan for a query and collect the layers' notices."""
+        """Run the plan for a query and collect the layers' notices, each once."""
         run = self._execution.run(self._plan, query, budget, self._judge)
         for answer in run.answers.values():
             self._notices += [n for n in answer.notices if n not in self._notices]
         return run
 
     def _run_in_time(self) -> Run:
-        """Run the plan, inside the time given with the question, or with the time that it names preferred."""
+        """Run the plan, inside the time given with the question, or with the time that it names preferred.
+
+        The latter runs it twice, over all time and inside; only over all time with less than .3 s left.
+        """
         plan, window = self._plan, self._plan.window
         if window is None or plan.browses or not plan.window_words:
             run = self._run(replace(self._asked, window=window), self._budget)
@@ -154,7 +164,10 @@ class Search:
         return replace(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
 
     def _outside(self, run: Run, window: TimeWindow) -> Run:
-        """Say that a window is empty; of a list of what happened, show what came before it, marked."""
+        """Return what to show for an empty window, with a notice: the run as it is, or what came before the window, marked.
+
+        The latter only for a time named in the question, and if there is time left.
+        """
         if not self._plan.window_words:
             if self._is_complete(run):
                 self._notices.append("nothing found between since and until; leave them out to search all time")
@@ -170,7 +183,11 @@ class Search:
         return run
 
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
-        """Return whether one layer's hits are enough; records of the question itself do not count."""
+        """Return whether one layer's hits are enough, and note how sure the surest layer is.
+
+        Records of the question itself do not count. Without words, or with a least score given, any hit is
+        enough.
+        """
         hits = [h for h in hits if not self._repeats_the_question(h)]
         if not hits:
             return Verdict(False, 0.0, "found nothing")
@@ -197,7 +214,8 @@ class Search:
     def _evidence(self, first: Sequence[Hit], is_literal: bool) -> tuple[Weighed, relevance.Evidence]:
         """Return the weighted question and what the first hits show of it.
 
-        The whole segments of the hits are read only if the words shown do not decide: reading them takes 3 ms.
+        The whole segments of the hits are read only if the words shown are not enough: reading them takes 3
+        ms.
         """
         weighed = self._weigh()
         found = relevance.evidence(weighed, first, self._covered, is_literal)
@@ -209,18 +227,22 @@ class Search:
         return weighed, found
 
     def _is_enough(self, found: relevance.Evidence) -> bool:
-        """Return whether evidence makes a strong answer, as sure as the plan wants it."""
+        """Return whether evidence makes a strong answer, and one as sure as the plan wants it."""
         return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _literally(self, hits: Sequence[Hit]) -> str:
-        """Return the first literal piece of the question that some hit shows; "" for none."""
+        """Return the first literal piece of the question that the title or quotation of some hit holds; "" for none.
+
+        Case does not matter.
+        """
         shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
 
     def _escalated(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
-        """Return the hits with those of a scan, and what the scan cost.
+        """Return the hits with those of a scan before them, and what the scan cost.
 
-        A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; it costs None if none ran.
+        A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; the cost is None
+        if none ran.
         """
         plan, budget, parts = self._plan, self._budget, self._parts
         asked = replace(self._asked, window=None if plan.window_words else plan.window)
@@ -235,18 +257,22 @@ class Search:
         return run.hits, scan
 
     def _was_cut(self) -> bool:
-        """Return whether a bound ended a walk that might have found more."""
+        """Return whether the bound of nodes or calls was reached, so that a walk might have found more."""
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
-        """Return the notice that nothing was found, with what was searched."""
+        """Return the notice that nothing was found, with what was searched, and whether that was everything."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
         if not self._is_complete(run):
             return f"no result in the time and bounds given: searched {searched}"
         return f"nothing found: searched {searched}"
 
     def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return the hits by relevance and the other signals; a list of what happened keeps its order."""
+        """Return the hits by relevance and the other signals; a list of what happened keeps its order.
+
+        Successors of superseded statements are added. The latest decisions come first if they are asked for;
+        else hits inside a time that the question names are preferred, or literal finds put first.
+        """
         plan, parts = self._plan, self._parts
         if plan.browses:
             return hits
@@ -262,14 +288,17 @@ class Search:
         return preferred(*by_time(ranked), plan.window)
 
     def _decided(self, of: str) -> Sequence[Hit]:
-        """Return the decisions about this, valid ones first, newest first."""
+        """Return the decisions about a subject, valid ones first, newest first, at most as many as hits are wanted."""
         asked, window = self._asked, self._plan.window
         named = term_set(particular(of))
         found = self._parts.successors.decided(asked.project, named, window, asked.limit)
         return sorted(found, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp))
 
     def _literal_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return the hits with those first that hold the question's literal piece, unless one of the first holds it already."""
+        """Return the hits with those first that hold a literal piece of the question, scored as the best at least.
+
+        Unchanged unless the plan wants a first match, or if one of the first five holds a piece already.
+        """
         if not self._plan.first_match or self._literally(hits[: relevance.COMPARED]):
             return hits
         literal = [replace(h, score=max(h.score, hits[0].score)) for h in hits if self._literally([h])]
@@ -290,7 +319,10 @@ class Search:
         return first not in answered
 
     def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
-        """Return the explanation of the answer."""
+        """Return the explanation of the answer: the plan, what was tried and skipped, and what was used of the bounds.
+
+        Skipped are only layers of the chain before the last that was tried, and what the run skipped.
+        """
         plan, budget, asked = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:
@@ -327,7 +359,7 @@ class Search:
 
 
 def _method(run: Run, scan: Scanned | None) -> str:
-    """Return what answered: the layers, the scan, or both."""
+    """Return what answered: the layers' method, "scan", or "scan+" and that."""
     if scan is None or not scan.found:
         return run.method
     return f"scan+{run.method}" if run.hits else "scan"

@@ -20,7 +20,7 @@ _TO_ANSWER, _OF_LIMIT = 4.0, 0.25
 
 
 def reserve_ms(budget: Budget) -> float:
-    """Return the milliseconds reserved for putting the answer together; 0 for a soft limit."""
+    """Return the milliseconds reserved for putting the answer together: 4, at most a quarter of the limit; 0 for a soft one."""
     return min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
 
 
@@ -34,7 +34,7 @@ class _Abandoned:
     until: float
 
     def interrupted(self) -> bool:
-        """Interrupt the threads once; return False if none is left, or after `_GIVE_UP` seconds."""
+        """Interrupt the threads once; return False if none was left, or after `_GIVE_UP` seconds."""
         with self.woken:
             threads = self.working()
             for thread in threads:
@@ -51,7 +51,7 @@ class _Stopping:
         self._thread: threading.Thread | None = None
 
     def add(self, abandoned: _Abandoned) -> None:
-        """Begin to end some threads."""
+        """Begin to end some threads, in the one thread for that, which is started if it is not running."""
         self._new.put(abandoned)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -60,7 +60,10 @@ class _Stopping:
                 atexit.register(self._end, self._thread)
 
     def _run(self) -> None:
-        """Interrupt the threads that were added until they have ended."""
+        """Interrupt the threads that were added every 5 ms until they have ended, for at most 5 seconds.
+
+        The body of the thread.
+        """
         going: list[_Abandoned] = []
         while True:
             with contextlib.suppress(queue.Empty):
@@ -71,7 +74,10 @@ class _Stopping:
             going = [one for one in going if one.interrupted()]
 
     def _end(self, thread: threading.Thread) -> None:
-        """End the thread with the process: libraries that are unloaded beside a running thread report leaks."""
+        """End the thread when the process ends, waiting up to 5 seconds.
+
+        Libraries that are unloaded beside a running thread report leaks.
+        """
         self._new.put(None)
         thread.join(_GIVE_UP)
 
@@ -88,8 +94,9 @@ def at_work() -> int:
 
 
 def stop(working: Callable[[], Sequence[int]], woken: threading.Condition, interrupt: Interrupt) -> None:
-    """End the threads that `working` names, without waiting for them.
+    """End the threads that `working` names, in the background, by interrupting their reads again and again for up to 5 seconds.
 
-    A thread says under `woken` that it has ended, so that while this holds it no other thread can have its identity.
+    A thread says under `woken` that it has ended, so that while this holds it no other thread can have its
+    identity.
     """
     _stopping.add(_Abandoned(working, woken, interrupt, time.monotonic() + _GIVE_UP))

@@ -17,12 +17,12 @@ class Tier(IntEnum):
 
     @property
     def label(self) -> str:
-        """The tier's name as people read it."""
+        """The tier's name as people read it, such as "Keyword"."""
         return self.name.capitalize()
 
 
 def detect(statuses: Sequence[LayerStatus]) -> Tier:
-    """Return the tier that follows from which layers are enabled and healthy."""
+    """Return the tier that follows from which layers are usable: topics count only where keyword and vector index are both."""
     usable = {s.name for s in statuses if s.usable}
     topics, vector, bm25 = (n in usable for n in (LayerName.TOPICS, LayerName.VECTOR, LayerName.BM25))
     if vector and bm25:

@@ -67,11 +67,14 @@ class Door(Protocol):
     """Runs calls as the caller would see their results."""
 
     def look(self, arguments: Arguments) -> Seen:
-        """Return how a call is understood."""
+        """Return how a call is understood, without running it. Raises InvalidQuery for a call that cannot be."""
         ...
 
     def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
-        """Return the ids that each result of a call shows; raise DeadlineExceeded when the time is over."""
+        """Run a call and return the ids that each of its results shows, in order.
+
+        Raises DeadlineExceeded when the time is over, InvalidQuery for a call that is refused.
+        """
         ...
 
 
@@ -83,22 +86,22 @@ class _Change:
     reasons: Mapping[str, str]
 
     def plus(self, reason: str, **values: Any) -> "_Change":
-        """Return this change with more arguments; of those inside bounds the names are written with two underscores."""
+        """Return this change with more arguments, all for one reason; those inside bounds are named `bounds__NAME`."""
         named = {k.replace("__", "."): v for k, v in values.items()}
         return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
 
     def without(self, name: str) -> "_Change":
-        """Return this change without one argument."""
+        """Return this change without one argument, which it must have or which is ignored."""
         return _Change({k: v for k, v in self.values.items() if k != name}, self.reasons)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the change as arguments of a call."""
+        """Return the change as arguments of a call; those named `bounds.<name>` are in one mapping `bounds`."""
         told = {k: v for k, v in self.values.items() if "." not in k}
         inner = {k.partition(".")[2]: v for k, v in self.values.items() if "." in k}
         return {**told, "bounds": inner} if inner else told
 
     def why(self) -> str:
-        """Return the reasons of the changes as one sentence."""
+        """Return the reasons of the changes joined by "; ", each once."""
         return "; ".join(dict.fromkeys(self.reasons[k] for k in self.values if self.reasons[k]))
 
 
@@ -106,13 +109,16 @@ _NOTHING = _Change({}, {})
 
 
 def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
-    """Return a call's arguments after a change; a change of bounds leaves those it does not name."""
+    """Return a call's arguments after a change, as a copy; a change of bounds leaves those it does not name."""
     bounds = {**given.get("bounds", {}), **change.get("bounds", {})}
     return {**given, **change, **({"bounds": bounds} if bounds else {})}
 
 
 def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
-    """Return which result shows the target, counted from 0."""
+    """Return which result shows the target, counted from 0: the first that shows one of its ids, or a span of its event.
+
+    None if none does.
+    """
     for place, ids in enumerate(shown):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
@@ -121,7 +127,12 @@ def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
 
 
 def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
-    """Return why a target is not among the results of a call, and a change of the call that shows it."""
+    """Return why a target is not among the results of a call, and a change of the call that shows it.
+
+    Runs many calls. If it is among the results, its place is told; if no change was found, or the time was
+    over before, the change is empty, or asks all projects for a target of another one. Raises InvalidQuery if
+    the call itself is refused.
+    """
     tries = _Tries(target, given, door)
     found: _Change | None = None
     try:
@@ -156,7 +167,10 @@ class _Tries:
         self._known: dict[str, int | None] = {}
 
     def place(self, change: _Change) -> int | None:
-        """Return which result shows the target, None where none does or the call is refused."""
+        """Return which result shows the target, None where none does or the call is refused; equal calls run once.
+
+        Raises DeadlineExceeded when the time is over.
+        """
         arguments = applied(self._given, change.arguments())
         key = json.dumps(arguments, sort_keys=True)
         if key not in self._known:
@@ -167,7 +181,7 @@ class _Tries:
         return self._known[key]
 
     def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
-        """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers."""
+        """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers, then fewer again."""
         change = yield from self._fewer(change)
         for names, low in _numbers(seen):
             own = tuple(n for n in names if n in change.values)
@@ -178,7 +192,7 @@ class _Tries:
         yield from self._fewer(change)
 
     def _fewer(self, change: _Change) -> Generator[_Change, None, _Change]:
-        """Yield changes with ever fewer arguments that still show the target; return the last."""
+        """Yield changes with ever fewer arguments that still show the target, at least one each; return the last."""
         fewer = True
         while fewer:
             fewer = False
@@ -193,6 +207,7 @@ class _Tries:
         """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
 
         def having(number: int) -> _Change:
+            """Return the change with a number for these arguments."""
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
 
         place = self.place(change)
@@ -216,7 +231,7 @@ class _Tries:
 
 
 def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the arguments whose numbers should be small, and their numbers without a change."""
+    """Yield the arguments whose numbers should be small, and the number that the call has without a change."""
     yield ("limit",), seen.limit
     for name in ("max_nodes_visited", "max_rpc_calls", "max_depth"):
         yield (f"bounds.{name}",), seen.bounds[name]
@@ -224,7 +239,11 @@ def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
-    """Yield changes to try, the smallest first; each may change more than is needed."""
+    """Yield changes to try, the smallest first; each may change more than is needed.
+
+    In turn: no filters, another page, more results, more tokens, for a period overviews of its time; then
+    other layers and bounds; then added words.
+    """
     change = _unfiltered(target, given, door)
     yield change
     if "cursor" in given:
@@ -254,7 +273,10 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
 
 
 def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
-    """Return the change that undoes every filter that excludes the target."""
+    """Return the change that undoes every filter that excludes the target: project, agent, role, speaker, time, cursor.
+
+    Role and speaker are undone whenever they are given. May look at the call twice.
+    """
     change = _NOTHING
     seen = door.look(given)
     if seen.project is not None and (target.is_period or target.project != seen.project):
@@ -286,7 +308,10 @@ def _is_outside(target: Target, window: TimeWindow | None) -> bool:
 
 
 def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]]:
-    """Yield functions that add another layer, mode or bound to a change, the smallest addition first."""
+    """Yield functions that add another layer, mode or bound to a change, the smallest addition first.
+
+    They vary the intent and mode, the floor, and wide bounds, in all combinations but none.
+    """
     floored = seen.floor == 0
     floor = "what there is was taken for irrelevant" if seen.floor is None else f"it scored less than {seen.floor}"
     bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
@@ -301,7 +326,10 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
     ]
 
     def way(other: Mapping[str, Any], low: bool, wide: bool) -> Callable[[_Change], _Change]:
+        """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
+
         def apply(change: _Change) -> _Change:
+            """Add to a change what was chosen."""
             if other:
                 change = change.plus("the layers that were asked do not name it, others do", **other)
             change = change.plus(floor, bounds__min_confidence=0) if low else change
@@ -315,7 +343,7 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
 
 
 def _listed(target: Target, change: _Change) -> Iterator[_Change]:
-    """Yield overviews of the times whose list may contain a period."""
+    """Yield overviews of the times whose list may contain a period, each with several numbers of results."""
     for window, limit in itertools.product(target.listed_in, _LISTED):
         since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
         reason = "a period is listed by an overview of its time"

@@ -81,9 +81,11 @@ def briefing(
     head: str = HEAD,
     unsummarised: int = 0,
 ) -> str:
-    """Return a text of at most `budget` tokens, newest first; "" if there is no content.
+    """Return a text of at most `budget` tokens, newest first; "" if nothing fits or there is no content.
 
-    `unsummarised`: how many stretches an agent was asked to retell.
+    Pinned memories come first, with up to 55% of the budget if there are stretches. Statements are told once.
+    `unsummarised` is how many stretches an agent was asked to retell; below 120 tokens it is not told.
+    `factor` multiplies estimated tokens, `head` is the first line.
     """
     told = sorted(stretches, key=lambda s: -s.at_ms)
     kept = sorted(pinned, key=lambda p: (-p.at_ms, p.pinned_id))
@@ -103,7 +105,10 @@ def briefing(
 def account(
     stretches: Sequence[Stretch], earlier: Iterable[Stretch], calendar: Calendar, budget: int, factor: float, head: str
 ) -> str:
-    """Return one session in order of time: goal, done and decided, open, files and branch; then earlier work."""
+    """Return one session in order of time: goal, done and decided, open, files and branch; then earlier work.
+
+    At most `budget` tokens; "" if nothing fits. `stretches` are the session's, in order.
+    """
     page = _Page(budget, factor, [], head)
     doings = together([stretch.doings for stretch in stretches])
     newest = stretches[::-1]
@@ -129,7 +134,11 @@ def account(
 
 
 def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list[_Block]:
-    """Return the parts of an account: each statement once, and room for the first of every part before any's second."""
+    """Return the parts of an account, each given as heading, labelled statements and words of ours; empty ones are left out.
+
+    Each statement is told once, at most 8 of a part, and there is room for the first of every part before
+    any's second.
+    """
     seen: set[str] = set()
     blocks = []
     for heading, statements, words in parts:
@@ -146,9 +155,10 @@ def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list
 
 
 def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor: float, head: str) -> str:
-    """Return a period day by day, oldest first, in at most `budget` tokens.
+    """Return a period day by day, oldest first, in at most `budget` tokens; "" if nothing fits.
 
-    The most telling statements of each day come before its others.
+    The most telling statements of each day are chosen before its others, of all days alike; each is told once
+    a day.
     """
     days: dict[str, list[_Line]] = {}
     ordered = sorted(stretches, key=lambda s: s.at_ms)
@@ -191,7 +201,7 @@ class _Line:
 
 
 def _told_once(lines: Iterable[_Line]) -> list[_Line]:
-    """Return a day's lines without repetitions: the first of each stretch, then the second, and so on."""
+    """Return a day's lines by rank, without repetitions: the first of each stretch, then the second, and so on."""
     seen: dict[str, _Line] = {}
     for line in sorted(lines, key=lambda one: (one.rank, one.number)):
         seen.setdefault(line.says, line)
@@ -199,6 +209,7 @@ def _told_once(lines: Iterable[_Line]) -> list[_Line]:
 
 
 def _of_days(kept: Mapping[str, Iterable[_Line]]) -> list[str]:
+    """Return the texts of days in order: each day, then its lines in order of time, with their titles."""
     return [
         text
         for day in sorted(kept)
@@ -217,18 +228,21 @@ class _Page:
         self._lines: list[str] = []
 
     def cost(self, *more: str) -> int:
-        """Return the tokens of the whole text with further lines."""
+        """Return the tokens of the whole text, fence included, with further lines."""
         return estimate_tokens(self._whole([*self._lines, *more]), self._factor)
 
     def add(self, *lines: str, within: float | None = None) -> bool:
-        """Add lines, all or none; whether they fit."""
+        """Add lines, all or none; return whether they fit into the budget, and into `within` tokens if given."""
         if self.cost(*lines) > min(self._budget, self._budget if within is None else within):
             return False
         self._lines += lines
         return True
 
     def fill(self, blocks: Sequence[_Block], heading: str) -> None:
-        """Add the blocks' lines that fit, lowest ranks of all blocks first."""
+        """Add the blocks' lines that fit, lowest ranks of all blocks first, in the order of the blocks, under `heading` if any.
+
+        Lines whose block's own heading did not fit are left out.
+        """
         offered = [(rank, number, place) for number, b in enumerate(blocks) for place, (rank, _) in enumerate(b.lines)]
         offered += [(block.rank, number, -1) for number, block in enumerate(blocks)]
         kept: dict[int, set[int]] = {}
@@ -247,10 +261,12 @@ class _Page:
         return self._whole(self._lines) if self._lines else ""
 
     def _whole(self, lines: Sequence[str]) -> str:
+        """Return the fenced text of the head, some lines and the last lines."""
         return fence("\n".join([self._head, *lines, *self._last])) + "\n"
 
 
 def _written(blocks: Sequence[_Block], kept: Mapping[int, set[int]]) -> list[str]:
+    """Return the headings and lines of blocks that are kept: places of lines by index of the block, -1 for its heading."""
     return [
         text
         for number in sorted(kept)
@@ -259,7 +275,11 @@ def _written(blocks: Sequence[_Block], kept: Mapping[int, set[int]]) -> list[str
 
 
 def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list[_Block]:
-    """Return a block per stretch, newest first; an older one does not repeat a newer one's statements."""
+    """Return a block per stretch, newest first; an older one does not repeat a newer one's statements.
+
+    Stretches whose title or request was told already are left out. Unless `roomy` a block is a short title
+    alone.
+    """
     blocks: list[_Block] = []
     seen: set[str] = set()
     places: set[str] = set()
@@ -280,7 +300,10 @@ def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list
 
 
 def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
-    """Return a stretch's first line (its request, else its title) and the words not to repeat."""
+    """Return a stretch's first line and the words not to repeat.
+
+    The line is its request, or the title of a refined stretch or of one without a request.
+    """
     asked = stretch.asked
     if asked is not None and not stretch.refined:
         return f"{asked.speaker} asked: {quoted(asked.text, _ASKED if newest else _TITLE)} {asked.grip_id}", asked.text.casefold()
@@ -290,13 +313,17 @@ def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
 
 
 def _lines_of(stretch: Stretch, place: int, seen: set[str], places: set[str]) -> list[tuple[int, str]]:
-    """Return a stretch's lines with ranks: for the newest results and open ends, then decisions."""
+    """Return a stretch's lines with ranks: results and open ends, then decisions, then facts; fewer for older stretches.
+
+    `place` counts from the newest. What is told is added to `seen`, branches and pull requests to `places`.
+    """
     newest = place == 0
     results, rules, left = _NEWEST if newest else _FURTHER
     base = 2 * place
     lines: list[tuple[int, str]] = []
 
     def tell(pairs: Sequence[tuple[Said, str]], most: int, rank: int) -> None:
+        """Add up to `most` statements that were not told yet, with ranks from `rank` on."""
         told = 0
         for said, label in pairs:
             if told < most and said.text.casefold() not in seen:

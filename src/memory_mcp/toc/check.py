@@ -44,7 +44,10 @@ class _Seen:
 
 
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """Return all findings in what is derived so far; events that are not derived yet are no finding."""
+    """Return all findings in what is derived so far, by rule; events that are not derived yet are no finding.
+
+    Reads the whole store.
+    """
     storage.reread()
     seen = _Seen()
     seen.cuts = {c.key: c for c in storage.toc.iter_cuts()}
@@ -60,13 +63,13 @@ def check(storage: Storage, calendar: Calendar) -> list[Finding]:
 
 
 def _lost(storage: Storage) -> Iterator[Finding]:
-    """Yield a finding if acknowledged events were lost."""
+    """Yield a finding if the store notes that acknowledged events were lost."""
     if storage.loss:
         yield Finding("acknowledged", "events", storage.loss.told)
 
 
 def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
-    """Check that the cuts of a stream are in order and do not overlap."""
+    """Yield findings where cuts of a stream overlap, end before they start, or are open though a later one exists."""
     before: Segment | None = None
     for cut in seen.cuts.values():
         if cut.start > cut.end:
@@ -80,7 +83,10 @@ def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
 
 
 def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """Check that each derived event is in the one segment whose span holds it, and that its words are in the term set."""
+    """Yield findings where a derived event is not in exactly one segment, or a segment miscounts or lacks terms of its events.
+
+    Events that a duplicate hides need not be in one; see `_pairs`.
+    """
     derived_to = storage.outbox.checkpoint("deriver")
     waiting = _waiting(storage, derived_to)
     outdone = _outdone(storage, waiting)
@@ -110,7 +116,10 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
 
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """Check that the event shown for a duplicate exists, is visible itself, and belongs to the same session."""
+    """Yield findings where the event shown for a duplicate is missing, hidden itself, or of another session.
+
+    `pairs` are shown events by hidden ones.
+    """
     events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():
@@ -136,6 +145,10 @@ def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
 
 
 def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Finding]:
+    """Yield findings on nodes that are missing, stand for nothing, are not listed by a parent, or have a wrong window.
+
+    Also on periods made of children of another level, and periods older than a child (`FRESHNESS`).
+    """
     expected: set[NodeId] = set()
     for cut in seen.cuts.values():
         expected.add(cut.node_id)
@@ -162,6 +175,7 @@ def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Findin
 
 
 def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+    """Yield findings on bullets without a grip, or with one that does not exist."""
     wanted: dict[GripId, NodeId] = {}
     for node in seen.nodes.values():
         for bullet in node.bullets:
@@ -178,6 +192,7 @@ def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:
 
 
 def _grips(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+    """Yield findings on grips that quote a missing event, whose hash is wrong, or whose segment is missing."""
     for batch in storage.grips.iter_all():
         events = storage.events.get_many({i for g in batch for i in (g.event_id_start, g.event_id_end)})
         for grip in batch:
@@ -187,6 +202,7 @@ def _grips(storage: Storage, seen: _Seen) -> Iterator[Finding]:
 
 
 def _grip_problem(grip: Grip, events: dict[EventId, Event], seen: _Seen) -> str:
+    """Return what is wrong with a grip; "" if nothing is. `events` are those it begins and ends in."""
     first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
     if first is None or last is None:
         return "quotes an event that does not exist"
@@ -197,7 +213,7 @@ def _grip_problem(grip: Grip, events: dict[EventId, Event], seen: _Seen) -> str:
 
 
 def _terms_upwards(storage: Storage, seen: _Seen) -> Iterator[Finding]:
-    """Check that a period's term set includes those of its children."""
+    """Yield findings on periods whose term set lacks terms of their children."""
     periods = [n for n in seen.nodes if level_of(n) is not TocLevel.SEGMENT]
     for node_id in periods:
         below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())

@@ -92,7 +92,10 @@ NOTHING = Doings()
 
 
 def doings_of(events: Sequence[Event]) -> Doings:
-    """Return what the events of a stretch, in order, say about the work."""
+    """Return what the events of a stretch, in order, say about the work: requests, results of commands, files, open items.
+
+    Reads nothing else; a field is empty where they say nothing.
+    """
     asked = [words for event in events if (words := request_of(event)) is not None]
     telling = [words for words in asked if _tells(words.text)]
     last = asked[-1] if asked else None
@@ -119,7 +122,10 @@ def doings_of(events: Sequence[Event]) -> Doings:
 
 
 def together(parts: Sequence[Doings]) -> Doings:
-    """Doings of consecutive stretches as those of one."""
+    """Return doings of consecutive stretches, in order, as those of one; NOTHING for none.
+
+    The first request and the last of the rest, all commits, the latest of everything else; 12 files at most.
+    """
     if not parts:
         return NOTHING
     last = parts[-1]
@@ -141,7 +147,10 @@ def together(parts: Sequence[Doings]) -> Doings:
 
 
 def request_of(event: Event) -> Words | None:
-    """Return what a person asks for in a message, from its first prose on; None if no person wrote it."""
+    """Return what a person asks for in a message, from its first prose of three words on, up to 300 characters.
+
+    None if no person wrote it, for recaps, client records and interruptions, and if it is only chatter.
+    """
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
     if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
@@ -167,6 +176,7 @@ def _tells(request: str) -> bool:
 
 
 def _answers(event: Event) -> bool:
+    """Return whether an event is a message or a tool call of the agent."""
     return event.role is Role.ASSISTANT and event.type in (
         EventType.ASSISTANT_MESSAGE,
         EventType.ASSISTANT_STOP,
@@ -175,7 +185,7 @@ def _answers(event: Event) -> bool:
 
 
 def _question(events: Sequence[Event]) -> Words | None:
-    """Return the question that ends the agent's last message, courtesies aside."""
+    """Return the question that ends the agent's last message; None if it ends with none, a courtesy, or a person spoke last."""
     event = next((e for e in reversed(events) if (e.role, e.type) in _MESSAGES), None)
     if event is None or event.role is Role.USER or not event.text.rstrip().endswith(("?", "？", "؟")):
         return None
@@ -186,7 +196,7 @@ def _question(events: Sequence[Event]) -> Words | None:
 
 
 def _closing(events: Sequence[Event]) -> Words | None:
-    """Return the first sentence of substance of the agent's last message."""
+    """Return the first sentence of substance (three words) of the agent's last message that has one; None for none."""
     for event in reversed(events):
         if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or event.metadata.get("record"):
             continue
@@ -199,13 +209,13 @@ def _closing(events: Sequence[Event]) -> Words | None:
 
 
 def _inside(file: str, directory: str) -> str:
-    """Return a file as it is called from the directory that was worked in; one elsewhere by its last two names."""
+    """Return a file's path relative to `directory`; of one elsewhere, or without a directory, its last two names."""
     base = directory.rstrip("/") + "/"
     return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
 
 
 def _todo(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the unfinished items of the agent's last list."""
+    """Return the unfinished items of the agent's last list, those under way first, at most six."""
     for event in reversed(events):
         if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
             found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
@@ -215,7 +225,10 @@ def _todo(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
-    """Return the doings with the results of commands and the client's own notes added."""
+    """Return the doings with commits, tests, branch and pull request, as commands that succeeded and the client's notes tell.
+
+    A failed run of tests counts until files are changed again.
+    """
     commits: list[str] = []
     passed: bool | None = None
     went, branch, request = "", "", ""
@@ -244,7 +257,10 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
 
 
 def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
-    """Yield each event; a result with the command that it answers and whether that succeeded."""
+    """Yield each event, the command that it answers and whether it succeeded; "" and False for all but results of tools.
+
+    The command is "" if the call is not among the events or has none.
+    """
     calls: dict[str, str] = {}
     for event in events:
         call = event.metadata.get("tool_use_id", "")
@@ -256,4 +272,5 @@ def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
 
 
 def _changes(event: Event) -> bool:
+    """Return whether an event is a call of a tool that changes files."""
     return event.type is EventType.TOOL_CALL and event.metadata.get("tool") in _EDITS

@@ -50,10 +50,11 @@ class _Below:
 
 
 def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
-    """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own.
+    """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own and are left out.
 
-    First the segments and days of today and yesterday, then longer periods and older days by their events, then older
-    segments by their size.
+    First the segments and days of today and yesterday, then longer periods and older days by their events,
+    then older segments by their size. Open segments and days are due an hour after their last event, longer
+    periods after a day; segments must have 200 tokens, older ones 1000, and periods two children.
     """
     fresh_days = {calendar.day_of(now_ms), calendar.day_of(now_ms - _RESTS_LONG)}
     ranked: list[tuple[int, int, int, NodeId]] = []
@@ -84,7 +85,11 @@ class Improver:
         self._rollups = RollUps(storage, calendar, summarizer)
 
     def due(self, now_ms: int, model: str) -> list[NodeId]:
-        """See `worth_improving`; without nodes that this model failed on and that have not changed since."""
+        """Return the nodes worth improving, most valuable first; see `worth_improving`.
+
+        Left out are nodes that are pinned or have another author, and those that this model failed on and
+        that have not changed since.
+        """
         toc = self._storage.toc
         taken = frozenset(toc.authors()) | frozenset(NodeId(target) for target in toc.pins())
         found = worth_improving(toc.iter_cuts(), taken, self._calendar, now_ms)
@@ -93,18 +98,22 @@ class Improver:
         return [i for i in found if i not in asked or (i, self._source(i)) not in unusable]
 
     def material(self, node_id: NodeId) -> Material | None:
-        """Return what a node is written from; None if it is gone or holds nothing to cite."""
+        """Return what a node is written from; None if it is gone or holds nothing to cite. Writes nothing."""
         made = self._of_segment(node_id) if level_of(node_id) is TocLevel.SEGMENT else self._of_period(node_id)
         return made if made is not None and made.quotations else None
 
     def rarity(self) -> Rarity:
-        """Return how rare words are in the memory now."""
+        """Return how rare words are in the memory now: their frequencies by project and the number of segments."""
         frequencies = Frequencies(self._storage.toc.frequencies())
         segments = sum(count for _, count in self._storage.toc.segments_by_day())
         return Rarity(lambda term, project: frequencies.of(term_hash(term), project), segments)
 
     def publish(self, material: Material, written: Written, model: str) -> bool:
-        """Give a node its new words; False when it holds something else by now, or has got others. Hold the publishing lock."""
+        """Give a node its new words in one transaction; the caller holds the publishing lock.
+
+        Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something
+        else than `material`.
+        """
         before = self._storage.toc.nodes([material.node_id]).get(material.node_id)
         if before is None or before.author != EXTRACTIVE or before.pinned or self._source(material.node_id) != material.source:
             return False
@@ -126,26 +135,30 @@ class Improver:
         return True
 
     def _title(self, node: TocNode, gist: str) -> str:
+        """Return a node's title: its time or period, and the gist."""
         if node.level is TocLevel.SEGMENT:
             return segment_title(self._calendar, node.start_ms, gist)
         return f"{period_name(node.node_id)} · {gist}"
 
     def _source(self, node_id: NodeId) -> str:
-        """Return the digest of a node's content; "" if the node is gone."""
+        """Return the digest of what a node is written from; "" if a segment is gone."""
         if level_of(node_id) is not TocLevel.SEGMENT:
             return source_of_children(self._children(node_id))
         cut = self._cut(node_id)
         return source_of_events(self._storage.events.in_segment(cut)) if cut else ""
 
     def _cut(self, node_id: NodeId) -> Segment | None:
+        """Return the segment of a node; None if there is none."""
         key = segment_key_of(node_id)
         return self._storage.toc.segments([key]).get(key) if key is not None else None
 
     def _children(self, node_id: NodeId) -> list[TocNode]:
+        """Return the nodes that a period is written from, in time order."""
         ids = children_of(self._storage.toc, node_id)
         return sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
 
     def _of_segment(self, node_id: NodeId) -> Material | None:
+        """Return what a segment is written from; None if it is gone."""
         cut = self._cut(node_id)
         if cut is None:
             return None
@@ -155,6 +168,7 @@ class Improver:
         return of_segment(cut, events, grips, words, source_of_events(events))
 
     def _of_period(self, node_id: NodeId) -> Material:
+        """Return what a period is written from: its children and the quotations of their bullets."""
         children = self._children(node_id)
         grips = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
         cuts = self._storage.toc.segments({grip.segment for grip in grips.values()})

@@ -69,11 +69,15 @@ class Contradictions:
         self._marks: dict[GripId, tuple[Superseded, ...]] = {}
 
     def forget(self) -> None:
-        """See Noticed."""
+        """Have the next `marks` read everything anew; takes no lock, because the caller may hold the store's."""
         self._dropped += 1
 
     def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
-        """See Noticed."""
+        """Return the supersessions of each contradicted statement, by its grip, oldest contradiction first.
+
+        Follows what has changed since. If another thread is at that for longer than .3 s, returns what was
+        known before.
+        """
         if not self._lock.acquire(timeout=_PATIENCE):
             return self._marks
         try:
@@ -85,6 +89,10 @@ class Contradictions:
             self._lock.release()
 
     def _follow(self, now: tuple[int, int]) -> None:
+        """Read the changed segments, or all statements at first, after `forget` or over 2000 changes; then mark anew.
+
+        An older statement is marked if its author counts and counts no more than the newer one's.
+        """
         last = self._seen[1] if self._seen is not None and self._seen[0] == now[0] else None
         changes = [] if last is None else self._storage.outbox.after(last, _MANY)
         before = set(self._known.pairs)
@@ -116,6 +124,7 @@ class Contradictions:
             self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _add(self, several: Iterable[Stated]) -> None:
+        """Add statements that claim something and belong to a project, and find what they contradict."""
         for stated in several:
             claim = read(stated.text, MemoryKind(stated.kind)) if stated.project else None
             if claim is not None:
@@ -126,7 +135,10 @@ class Contradictions:
                     self._known.by_term[stated.project, term][held.number] = held
 
     def _meet(self, held: _Held) -> None:
-        """Return the statements sharing a rare term with this one that it contradicts, or that contradict it."""
+        """Add to the pairs those of this statement and each it contradicts, or that contradicts it.
+
+        Compared are statements of its project that share a term which at most 200 of them have.
+        """
         sharing: dict[int, _Held] = {}
         for term in held.claim.terms:
             others = self._known.by_term.get((held.stated.project, term), {})
@@ -138,18 +150,19 @@ class Contradictions:
                 self._known.pairs[older.number, newer.number] = (older, newer)
 
     def _apart(self, older: _Held, newer: _Held) -> bool:
-        """Return whether two passing remarks are from different days."""
+        """Return whether one of two statements is a passing remark and they are from different days."""
         passing = older.claim.passing or newer.claim.passing
         return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
 
     def _weigh(self, ids: set[GripId]) -> None:
+        """Note how much each grip's author counts; 0 for an unknown grip and for one that joins two events."""
         grips = self._storage.grips.get_many(ids)
         events = self._storage.events.get_many({g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end})
         self._weights |= dict.fromkeys(ids, 0) | {i: _weight(events.get(g.event_id_start)) for i, g in grips.items()}
 
 
 def _weight(event: Event | None) -> int:
-    """Return how much a statement counts: 2 a person's, 1 an agent's, 0 a recap or one without an author."""
+    """Return how much a statement counts: 2 a person's, 1 an agent's, 0 a subagent's, a recap, or one without an author."""
     if event is None or event.thread or event.type not in _SAYS or is_recap(event):
         return 0
     if event.trust is Trust.USER and event.role is Role.USER:

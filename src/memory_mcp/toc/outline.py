@@ -16,11 +16,11 @@ class Outline:
         self._sums = [0, *accumulate(count for _, count in days)]
 
     def count(self, first_day: str, after_day: str) -> int:
-        """Return the number of segments filed under the days of a span, the last day excluded."""
+        """Return the number of segments filed under the days of a span (YYYY-MM-DD), the last day excluded."""
         return self._sums[bisect_left(self._days, after_day)] - self._sums[bisect_left(self._days, first_day)]
 
     def days(self, first_day: str, after_day: str) -> list[str]:
-        """Return the days of a span that have segments, in order."""
+        """Return the days of a span that have segments, in order; `after_day` is excluded."""
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
     def holds(self, node_id: NodeId) -> bool:

@@ -39,7 +39,11 @@ class Projects:
         self._settled: Names | None = None
 
     def settle(self) -> set[str]:
-        """Guess about new names, refile what the rules name differently, and return the days that changed."""
+        """Guess about new names, refile what the rules name differently, and return the days that changed.
+
+        Writes aliases, segments, nodes and frequencies, in several transactions. Costs nothing while names
+        and rules stay the same.
+        """
         projects = self._storage.projects
         if fresh := projects.news():
             for alias in self._guesses(fresh):
@@ -58,7 +62,7 @@ class Projects:
     # which projects are one
 
     def _guesses(self, fresh: Sequence[str]) -> list[Alias]:
-        """Return aliases for directories that are gone, limited to those that involve a new name."""
+        """Return aliases for directories that are gone, limited to those that involve a new name and that no alias names yet."""
         known, said = set(self._storage.projects.recorded()), {a.old for a in self._storage.projects.names.aliases}
         found = []
         names = self._storage.projects.names
@@ -69,7 +73,11 @@ class Projects:
         return found
 
     def _owner(self, name: str, known: Collection[str]) -> str:
-        """Return the project that a deleted directory belonged to; "" if none or several are possible."""
+        """Return the project that a deleted directory belonged to; "" if none or several are possible.
+
+        `known` are the recorded projects. A repository that git or the path names counts, else a directory
+        above with the same branch.
+        """
         if (now := project_of(name)) != name and now != worktrees.pooled(name)[1]:
             return now
         pool = worktrees.pooled(name)[0]
@@ -84,7 +92,7 @@ class Projects:
     # filing again
 
     def _file_again(self) -> set[str]:
-        """Publish the segments whose project has another name now, and the texts of their periods."""
+        """Publish the segments whose project has another name now, and the written texts of periods; return the days changed."""
         names = self._storage.projects.names
         moved: dict[int, str] = {}
         for stream, recorded, session, filed in self._storage.projects.streams():
@@ -105,6 +113,7 @@ class Projects:
         return {cut.day for cut in cuts}
 
     def _publish(self, cuts: Sequence[Segment], moved: Mapping[int, str]) -> None:
+        """Publish segments under the names in `moved`, by stream, with nodes and frequencies, in one transaction."""
         due = [cut for cut in cuts if cut.project != moved[cut.stream]]
         nodes, sets = self._storage.toc.nodes(c.node_id for c in due), read_sets(self._storage.toc, [c.node_id for c in due])
         changed = {cut.node_id: moved[cut.stream] for cut in due}
@@ -121,6 +130,7 @@ class Projects:
         )
 
     def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
+        """Return the project of each grip, by the names in `moved`; grips without a segment are left out."""
         found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]
         cuts = self._storage.toc.segments({grip.segment for grip in found.values()})
         return {
@@ -131,15 +141,17 @@ class Projects:
 
 
 def _under(node: TocNode, project: str) -> TocNode:
-    """Return a segment's node as that of another project."""
+    """Return a segment's node, its next version, as that of another project; "" is none."""
     bullets = tuple(replace(b, project=project) for b in node.bullets)
     return replace(node, projects=(project,) if project else (), bullets=bullets, version=node.version + 1)
 
 
 def _of_grips(bullet: TocBullet, whose: Mapping[str, str]) -> TocBullet:
+    """Return a bullet under the project of its grips; unchanged if they are of none or of several."""
     projects = {whose[grip] for grip in bullet.grip_ids if grip in whose}
     return replace(bullet, project=projects.pop()) if len(projects) == 1 else bullet
 
 
 def _last(project: str) -> str:
+    """Return the last name of a path, with either separator."""
     return re.split(r"[\\/]", project.rstrip("\\/"))[-1]

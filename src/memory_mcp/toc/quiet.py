@@ -15,7 +15,8 @@ SHOWN, LEAST = 8, 3
 def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[NodeId]:
     """Return the children to fold, in order: short segments without durable content, if there are many.
 
-    What was pinned, or written by an agent, is never folded, nor is any period.
+    None unless there are more than 8 children, at least 3 to fold, and one left. What was pinned, or written
+    by an agent or a language model, is never folded, nor is any period.
     """
     found = [
         node.node_id

@@ -53,7 +53,10 @@ class Refining:
         self._settled_ms = settled_ms
 
     def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
-        """Return what is due on local days of a span, newest first; a day after its segments, once none is due."""
+        """Yield what is due on local days of a span, newest first; a day after its segments, once none is due.
+
+        `after_day` is excluded. Reads 60 days at a time.
+        """
         days = self._storage.toc.days_with(self._project, first_day, after_day)
         while days:
             days, last = days[:-_DAYS], days[-_DAYS:]
@@ -71,18 +74,22 @@ class Refining:
                     yield found
 
     def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
-        """Return how many segments are due that ended in a span of time."""
+        """Return how many segments are due that ended after `since_ms` and not after `until_ms`; due days are not counted."""
         # A segment is filed under the day it began.
         first, last = calendar.day_of(since_ms - _DAY_MS), calendar.day_of(until_ms)
         cuts = self._storage.toc.segments_of_days(first, f"{last}~", self._project)
         return sum(self._is_worth(c) and c.node_id not in self._told and since_ms < c.end[0] <= until_ms for c in cuts)
 
     def _is_worth(self, cut: Segment) -> bool:
+        """Return whether a segment is over, of no subagent, and large enough, whoever wrote its text."""
         over = not cut.open or cut.end[0] < self._settled_ms
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
 
     def _day(self, day: str, calendar: Calendar) -> Due | None:
-        """Return a day that is over and holds no other project: all who may see it read its one text."""
+        """Return a day as due; None if it is told, not over, or, with a project, holds another project as well.
+
+        All who may see it read its one text.
+        """
         node_id = day_id(day)
         first, after = (d.isoformat() for d in span_of(node_id))
         tally = self._storage.toc.tally(first, after, self._project)
@@ -93,12 +100,15 @@ class Refining:
 
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Store that sessions of some projects ended, each with its time (UTC ms): the next ones show what is due."""
+    """Store that sessions of some projects ended, each with its time (UTC ms), in one transaction.
+
+    The next sessions of these projects show what is due.
+    """
     storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 
 def requests(storage: Storage) -> dict[str, int]:
-    """Return the projects whose sessions left a request, each with the latest time (UTC ms)."""
+    """Return the projects whose sessions left a request, each with the latest time (UTC ms), under their names of now."""
     found: dict[str, int] = {}
     for name, value in storage.outbox.marks(_REQUEST).items():
         if value.isdecimal():
@@ -108,7 +118,7 @@ def requests(storage: Storage) -> dict[str, int]:
 
 
 def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
-    """Return how many segments of a project were due when a session of it ended, and still are.
+    """Return how many segments of a project, ended in the seven days before a session's end, were due then and still are.
 
     Args:
         storage: The store.

@@ -86,7 +86,11 @@ _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b
 
 @lru_cache(maxsize=4096)
 def label_of(said: Said) -> tuple[int, str] | None:
-    """Rank and name of a statement worth telling; None for any other."""
+    """Return rank and name of a statement worth telling, the lowest rank most important; None for any other.
+
+    Questions and announcements are none. 0 decision, 1 constraint or preference, 2 open, 3 procedure or note,
+    4 to 6 results.
+    """
     cues = cues_of(_LOOSE.sub("", said.text))
     if cues & Cue.QUESTION or said.text.rstrip().endswith(":"):
         return None
@@ -106,7 +110,10 @@ def label_of(said: Said) -> tuple[int, str] | None:
 
 
 def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
-    """Return labelled statements, most important first; for the newest stretch also its last one."""
+    """Return labelled statements, most important first, contradicted ones last.
+
+    For the newest stretch also its last one, second. Among equals a person's come first, then the latest.
+    """
     ranked: list[tuple[tuple[bool, int, bool, int], Said, str]] = []
     for place, said in enumerate(stretch.said):
         label = label_of(said)
@@ -121,7 +128,7 @@ def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
 
 
 def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return results, last first, else the agent's closing words; then the causes found."""
+    """Return results, last first, or without any the agent's closing words unless they decide; then the causes found."""
     told = [(said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) is not None and label[0] in _CAME]
     came, causes = [one for one in told if one[1] != "cause"], [one for one in told if one[1] == "cause"]
     closing = stretch.closing or next((said for said in stretch.said[-1:] if said.speaker != "user"), None)
@@ -131,7 +138,10 @@ def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return decisions and rules, decisions first, the last first."""
+    """Return decisions and rules: decisions, then constraints and preferences, then procedures; contradicted ones last.
+
+    Among equals a person's come first, then the latest.
+    """
     told = [(label[0], said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) and label[0] in _HOLDS]
     return [
         (said, name) for _, said, name in sorted(told, key=lambda one: (bool(one[1].otherwise), one[0], one[1].speaker != "user"))
@@ -139,7 +149,10 @@ def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return what is open, next step first: an unanswered request, a question, statements marked open."""
+    """Return what is open: the last request, if not answered or another than the first, a question, statements marked open.
+
+    The next step comes first, statements the last first.
+    """
     found: list[tuple[Said, str]] = []
     last = stretch.asked_last or stretch.asked
     if last is not None and not stretch.doings.answered:
@@ -152,9 +165,9 @@ def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
-    """Return facts about a session in our words around quoted names.
+    """Return facts about a session in our words around quoted names, joined by "; "; "" for none.
 
-    With `done` commits, tests, and where they went; with `place` branch and pull request.
+    With `done` the last two commits, tests, and where they went; with `place` branch and pull request.
     """
     facts = []
     if done and doings.commits:
@@ -173,17 +186,20 @@ def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
 
 
 def todo_of(doings: Doings) -> str:
-    """Return the open items of the agent's own list; "" for none."""
+    """Return the first three open items of the agent's own list; "" for none."""
     return f"to do: {_listed(doings.todo[:_TODO])}" if doings.todo else ""
 
 
 def files_of(doings: Doings) -> str:
-    """Return the files that were changed; "" for none."""
+    """Return the first five of the files that were changed; "" for none."""
     return f"files: {_listed(doings.files[:_FILES])}" if doings.files else ""
 
 
 def outcome_of(node: TocNode) -> str:
-    """Return a segment's outcome, from its last bullet with one; "" if there is none or the title has it."""
+    """Return a segment's outcome: its last bullet that tells a fix or a result, else a cause; "" for none.
+
+    Bullets that the title has are left out.
+    """
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         label = label_of(Said(bullet.text, "agent", "", bullet.kind))
@@ -196,40 +212,45 @@ def outcome_of(node: TocNode) -> str:
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
-    """Return a statement as a line of a list, with its citation."""
+    """Return a statement as a line of a list, with its citation, and that of a later statement that says otherwise."""
     told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return names, quoted and shortened, joined by commas."""
     return ", ".join(quoted(name, _NAME) for name in names)
 
 
 def is_title(text: str, name: str) -> bool:
-    """Return whether a statement only repeats the title."""
+    """Return whether a statement only repeats the title, which may be shortened by "…"."""
     return len(text) <= len(name) + 1 and text.casefold().startswith(name.rstrip("…").casefold())
 
 
 def title_of(title: str) -> str:
-    """Return the headline of a node's title: without its date, and without the terms behind it."""
+    """Return the headline of a node's title: without its date, and without the terms behind it; the title if nothing is left."""
     return without_date(title).partition(SEPARATOR)[0].strip() or title
 
 
 def by(speaker: str) -> str:
-    """Return a speaker behind a label, in brackets; "" for none."""
+    """Return a speaker in brackets after a space, to stand behind a label; "" for none."""
     return f" ({speaker})" if speaker else ""
 
 
 def quoted(text: str, width: int = QUOTED) -> str:
-    """Recorded words on one line in quotation marks, without anything that could pass for their end or for a citation."""
+    """Return recorded words on one line in quotation marks, at most `width` characters of them.
+
+    Nothing in them could pass for their end, for markup or for a citation.
+    """
     return '"' + shorten(_plain(text), width) + '"'
 
 
 def named(name: str) -> str:
-    """Return a recorded name on one line, without anything that could pass for the words that follow it; "" for none."""
+    """Return a recorded name on one line, at most 70 characters, without anything that could pass for markup; "" for none."""
     return _plain(name)[:_NAME]
 
 
 def _plain(text: str) -> str:
+    """Return a text on one line without unseen characters, double quotation marks, tags and citations."""
     flat = " ".join(_UNSEEN.sub(" ", text).split())
     return uncited(_TAG.sub("‹", flat).replace('"', "'"))

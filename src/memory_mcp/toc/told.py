@@ -18,6 +18,7 @@ from memory_mcp.toc.statements import Said, Stretch
 def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int = 0) -> list[Stretch]:
     """Return at most `most` segments that hold statements, in the order of `cuts`; those of subagents are left out.
 
+    The first `most` with bullets are looked at: fewer are returned if all statements of some were revoked.
     The events of the first `in_full` are read, so that these also tell what was asked and done.
     """
     own = [cut for cut in cuts if not cut.thread]
@@ -34,7 +35,7 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
 
 
 def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
-    """Return the newest cuts of a project, newest first."""
+    """Return the newest `most` cuts of a project, newest first."""
     days, found, step = storage.toc.days_with(project, *EVERY_DAY)[::-1], list[Segment](), 1
     while days and len(found) < most:
         # Few days hold enough of a busy project; of a quiet one most are read, and not one by one.
@@ -45,14 +46,14 @@ def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return the speaker of an event; None for tool output and the like. A recap is the agent's."""
+    """Return the speaker of an event: note, user or agent; None for tool output and the like. A recap is the agent's."""
     if event.trust is Trust.AGENT_NOTE:
         return "note"
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
 
 def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
-    """Return the speaker of each grip; those that quote tool output are left out."""
+    """Return the speaker of each grip, of its first event; those that quote tool output or a missing event are left out."""
     found = storage.grips.get_many(grips)
     events = storage.events.get_many({e for g in found.values() for e in (g.event_id_start, g.event_id_end)})
     made: dict[GripId, str] = {}
@@ -66,7 +67,8 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
 def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Superseded]) -> tuple[Said, ...]:
     """Return a node's statements without revoked ones; a contradicted one names the later statement.
 
-    A refined node's words are its writer's, whatever they rest on, and never the user's.
+    Those that rest on tool output are left out too. A refined node's words are its writer's, whatever they
+    rest on, and never the user's.
     """
     refined = node.author != EXTRACTIVE
     return tuple(
@@ -86,8 +88,10 @@ def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
 def _stretch(
     cut: Segment, node: TocNode, said: tuple[Said, ...], doings: Doings, grips: Mapping[EventId, Sequence[Grip]]
 ) -> Stretch:
+    """Return a segment for display, with its statements and what was asked and done; `grips` are stored ones by event."""
+
     def cited(words: Words | None) -> Said | None:
-        """Return words (a span of an event's text) with the grip that cites them."""
+        """Return words (a span of an event's text) with the stored grip that covers them best, or one for exactly them."""
         if words is None:
             return None
         stored = covering(grips.get(words.event.event_id, ()), words.event, words.start, words.end)

@@ -90,7 +90,7 @@ class Tree:
         self._lag = lag
 
     def _statistic(self, key: object, read: Callable[[], T]) -> T:
-        """Return a value as `_fact` does; while an import keeps storing, one that is `lag` seconds old will do."""
+        """Return a value as `_fact` does; while `lag` is above 0 (an import), one that is `lag` seconds old will do."""
         if lag := self._lag():
             with self._lock:
                 at, value = self._statistics.get(key, (-lag, None))
@@ -122,7 +122,7 @@ class Tree:
         return self._calendar
 
     def node(self, node_id: NodeId, project: str | None = None) -> TocNode:
-        """Return one node as the scope sees it; raises NotFound if there is none for it."""
+        """Return one node as the scope sees it, also by a former id; raises NotFound if there is none for it."""
         if node_id == ROOT:
             return self.root(project)
         found = self.nodes([node_id], project)
@@ -136,17 +136,14 @@ class Tree:
         return next(iter(found.values()))
 
     def with_terms(self, ids: Sequence[NodeId], project: str | None = None) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
-        """Return nodes and the terms below them, in one read."""
+        """Return the nodes that the scope has and the terms below them, `(n,)` sorted uint32, in one read."""
         if project is not None:
             return self.nodes(ids, project), self.term_sets(ids, project)
         stamps = self._storage.toc.stamps(ids)
         return self._stored(stamps), self._sets(list(stamps), stamps)
 
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
-        """Return the nodes of `ids` that exist for the scope, in their order.
-
-        A segment's id may carry an older day: such a node comes last.
-        """
+        """Return the nodes of `ids` that exist for the scope, in their order; one named by an id of an older day comes last."""
         place = {node_id: at for at, node_id in enumerate(ids)}
         found = self._stored(self._storage.toc.stamps(ids))
         stored = dict(sorted(found.items(), key=lambda pair: place.get(pair[0], len(place))))
@@ -158,6 +155,7 @@ class Tree:
         return {i: (segments | assembled)[i] for i in stored if i in segments or i in assembled}
 
     def _stored(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
+        """Return nodes as stored, from memory while their build is the same, pinned as now; unknown ones are left out."""
         pins = self._storage.toc.pins()
         with self._lock:
             kept = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
@@ -171,7 +169,7 @@ class Tree:
         return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in found.items()}
 
     def root(self, project: str | None = None) -> TocNode:
-        """Return the root node: counts of everything in the scope."""
+        """Return the root node: counts and years of everything in the scope, without bullets. Never stored."""
         tally = self.tally(project)
         years = self.children(ROOT, project)
         names = ", ".join(y.removeprefix("toc:year:") for y in years)
@@ -193,7 +191,7 @@ class Tree:
         )
 
     def outline(self, project: str | None = None) -> Outline:
-        """Return the shape of the tree for a scope."""
+        """Return the shape of the tree for a scope, cached until anything is stored."""
         return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
@@ -206,7 +204,7 @@ class Tree:
         return self.outline(project).children(node_id)
 
     def count_children(self, node_id: NodeId, project: str | None = None) -> int:
-        """Return the number of children of a node; cheaper than listing them."""
+        """Return the number of children of a node; 0 for a segment. Cheaper than listing them."""
         level = level_of(node_id)
         if level is TocLevel.DAY:
             return self.count_below(node_id, Scope(project=project))
@@ -215,7 +213,7 @@ class Tree:
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
-        """Return ids of one level below a node, in time order: periods that begin inside the node's own."""
+        """Return ids of one level below a node that the scope has, in time order: those that begin in the node's time."""
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
         inside = window if node_id == ROOT else self._calendar.window(node_id).meet(window)
@@ -247,7 +245,7 @@ class Tree:
         return [s for s in filed if _allows(scope, s)]
 
     def count_below(self, node_id: NodeId, scope: Scope) -> int:
-        """Return an upper bound of the project's segments below a node in the window; cheaper than listing them.
+        """Return an upper bound of the project's segments below a node in the window, cheaply.
 
         The day before the window counts too: a segment that began late in it may reach into the window.
         """
@@ -269,7 +267,7 @@ class Tree:
         return TimeWindow(own.start_ms, own.end_ms + _REACH_MS).intersects(window)
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Return the neighbours under the same parents, nearest in time first."""
+        """Return the ids of the neighbours under the same parents, nearest in time first, without the node itself."""
         own = self._storage.toc.find(node_id)
         start = own.start_ms if own else 0
         around = [c for p in parents(node_id) for c in self.children(p, project) if c != node_id]
@@ -291,7 +289,7 @@ class Tree:
         return up[::-1]
 
     def context(self, segment: Segment, project: str | None = None) -> Context:
-        """Return the overlap before a segment and the periods above it."""
+        """Return the overlap before a segment (none for a stream's first) and the periods above it, the year first."""
         cuts = self._storage.toc.cuts([segment.stream])[segment.stream]
         place = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
         previous = self._storage.events.in_segment(cuts[place - 1]) if place else []
@@ -300,7 +298,7 @@ class Tree:
         return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
 
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
-        """Return the terms below each node that the scope may know: `(n,) uint32`, sorted."""
+        """Return the terms below each node that the scope may know, `(n,) uint32`, sorted; empty or missing for others."""
         if project is None:
             return self._sets(ids, self._storage.toc.stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
@@ -309,7 +307,7 @@ class Tree:
         return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
 
     def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
-        """Sets as stored, those read before taken from memory while their rows are the same."""
+        """Return sets as stored; those read before come from memory while their rows are the same."""
         stamps = {i: s for i, s in found_stamps.items() if s[1]}
         with self._lock:
             found = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
@@ -325,15 +323,15 @@ class Tree:
         return found | read
 
     def refined(self) -> frozenset[NodeId]:
-        """Return the nodes whose text an agent wrote."""
+        """Return the nodes whose text an agent wrote, cached until anything is stored."""
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
-        """Return the root's document frequencies."""
+        """Return the document frequencies of terms by project; see `_statistic`."""
         return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
-        """Counts over everything of a scope."""
+        """Return counts over everything of a scope; see `_statistic`."""
         return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
 
     def pending_from(self) -> int | None:
@@ -342,7 +340,10 @@ class Tree:
         return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
-        """Return a period from one project's segments; kept per node, project and build: versions begin again after a drop."""
+        """Return a period from one project's segments; None if it has none.
+
+        Cached by build: versions begin again after a drop.
+        """
         key = (project, stored.node_id, stored.built)
         with self._lock:
             if key in self._kept:
@@ -363,6 +364,7 @@ class Tree:
         return self._keep(key, _Assembled(node, terms))
 
     def _keep(self, key: tuple[str, NodeId, int], made: _Assembled) -> _Assembled:
+        """Cache an assembled period, dropping the oldest of more than 512; return it."""
         with self._lock:
             self._kept[key] = made
             while len(self._kept) > _KEPT:
@@ -371,7 +373,7 @@ class Tree:
 
 
 def share_of(node: TocNode, project: str) -> TocNode:
-    """Return a period with one project's bullets only; reads nothing from the store."""
+    """Return a period with one project's bullets only, without summary and keywords; reads nothing from the store."""
     own = tuple(b for b in node.bullets if b.project == project)
     name = period_name(node.node_id)
     title = f"{name} · {own[0].text}" if own else name
@@ -379,6 +381,7 @@ def share_of(node: TocNode, project: str) -> TocNode:
 
 
 def _allows(scope: Scope, segment: Segment) -> bool:
+    """Return whether a segment is of the scope's project and agent and touches its window; role and speaker do not matter."""
     return (
         (scope.project is None or segment.project == scope.project)
         and (scope.agent is None or segment.agent == scope.agent)
@@ -387,7 +390,7 @@ def _allows(scope: Scope, segment: Segment) -> bool:
 
 
 def below(level: TocLevel) -> TocLevel:
-    """Return the next finer level; for a segment itself."""
+    """Return the next finer level; that of segments for a segment itself, years for the root."""
     if level is TocLevel.ROOT:
         return LEVELS[0]
     return LEVELS[min(LEVELS.index(level) + 1, len(LEVELS) - 1)]

@@ -25,16 +25,20 @@ def highest_in(units: Units, grips: Array) -> Array:
 
 
 def of_messages(units: Units, highest: Array, nodes: Array, segment: float, best: float) -> Array:
-    """Return an upper bound of the message scores in each unit, `(units,)`; 0 if none holds a term.
+    """Return an upper bound of the message scores in each unit, `(units,)`; 0 where no grip holds a term.
 
-    `highest` are the highest scores of grips, `(units,)`, `nodes` the scores of all nodes, `(nodes,)`; `segment` and `best` the
-    shares of a segment's score and of its best message.
+    `highest` are the highest scores of grips, `(units,)`, `nodes` the scores of all nodes, `(nodes,)`;
+    `segment` and `best` the shares of a segment's score and of its best message.
     """
     bound: Array = (highest * (_NEAR * (1 + best)) + nodes[units.node_first] * segment) * (highest > 0) * _ROUNDING
     return bound
 
 
 def of_nodes(own: Array, highest: Array, grip: float) -> Array:
-    """Return upper bounds of node scores, `(n,)`: their own, and a share of the best message, `highest`, of their units."""
+    """Return upper bounds of node scores, `(n,)`: the node's own score and a share of its unit's best message.
+
+    `own` are scores of nodes, `highest` the highest of a grip in their units, both `(n,)`; `grip` is the
+    share.
+    """
     bound: Array = (own + grip * _NEAR * highest) * _ROUNDING
     return bound

@@ -18,7 +18,7 @@ from memory_mcp.text import iter_terms, query_terms
 
 
 def _terms_of(text: str) -> list[str]:
-    """Return the terms of a query; raises InvalidQuery if it has none."""
+    """Return the terms of a query, distinct, without stop words if it has others; raises InvalidQuery if it has none."""
     terms = query_terms(text)
     if not terms:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -32,7 +32,11 @@ class Bm25Index:
         self.keeper = keeper
 
     def search(self, query: IndexQuery) -> Matches:
-        """See Searcher. Raises InvalidQuery and IndexUnreadable as there."""
+        """Return the documents that hold a term of the query, best first, at most `query.limit`.
+
+        Those below `query.least` are left out, but counted in the total. Raises InvalidQuery for a text
+        without terms, IndexUnreadable when the index cannot be searched.
+        """
         with span("parse_query"):
             terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
@@ -40,7 +44,10 @@ class Bm25Index:
         return Matches(tuple(m for m in found.best if m.raw >= query.least), found.total) if query.least > 0 else found
 
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
-        """See Searcher; `also` is `(n,)` uint64."""
+        """Return the best `query.limit` messages that hold a term, and those named in `also`, `(n,)` uint64.
+
+        All must pass the filters. Raises as `search`.
+        """
         terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             return candidates(self.keeper.index.snapshot, terms, query.filters, query.limit, also)
@@ -53,16 +60,19 @@ class Bm25Index:
         return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:
-        """See Searcher."""
+        """Return the query's highest possible raw score with `calibrate.SLACK` added. Raises IndexUnreadable."""
         return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
-        """See Searcher. There is no faster form of this index: 0 parts are rewritten."""
+        """Return 0: there is no faster form of this index."""
         del goes_on
         return 0
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
-        """See Searcher."""
+        """Return the events that hold a term of the text, in order, scored as one grip each without shares of neighbours.
+
+        Raises IndexUnreadable when the index cannot be searched.
+        """
         terms = query_terms(text)
         weights = weigh(self.keeper.index.snapshot, terms)
         found = []

@@ -48,21 +48,21 @@ class Bm25:
     reads_words = True
 
     def fingerprint(self) -> dict[str, Any]:
-        """See Kind."""
+        """Return the versions of files, documents and tokenizer, and the BM25 parameters by table."""
         forms = {t.value: [f.k1, f.b, f.average] for t, f in FORMS.items()}
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """See Kind: there are none."""
+        """Return no options."""
         del reuse
         return {}
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> None:
-        """See Kind: none, because a build takes seconds."""
+        """Return None: an index of another version is not searched, as a build takes seconds."""
         del fingerprint
 
     def prepared(self, unit: Unit) -> Prepared:
-        """See Kind: the term counts of its documents."""
+        """Return the term counts and the shown copies of a unit's documents, nodes and grips apart."""
         # A message quoted whole is a text of its segment and of its grip: counted once.
         known: dict[str, Counted] = {}
         nodes, grips = ([_counts(d, known) for d in documents] for documents in (unit.nodes, unit.grips))
@@ -70,37 +70,37 @@ class Bm25:
         return Prepared(nodes, grips, shown, [d.copy if isinstance(d.copy, Said) else None for d in unit.grips])
 
     def body_of(self, prepared: Sequence[Prepared]) -> Body:
-        """See Kind."""
+        """Return postings and copies of both tables from prepared units, rows in their order."""
         nodes = Postings.of([counts for own in prepared for counts in own.nodes], DocType.NODE)
         grips = Postings.of([counts for own in prepared for counts in own.grips], DocType.GRIP)
         copies = Copies.of([n for own in prepared for n in own.shown], [q for own in prepared for q in own.quoted])
         return Body(nodes, grips, copies)
 
     def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
-        """See Kind; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
+        """Return one body of the kept rows, in order; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
         nodes = Postings.joined([b.nodes for b in bodies], [rows for rows, _ in kept])
         grips = Postings.joined([b.grips for b in bodies], [rows for _, rows in kept])
         return Body(nodes, grips, Copies.joined([b.copies for b in bodies], kept))
 
     def write(self, body: Body, directory: Path) -> None:
-        """See Kind."""
+        """Write postings and copies of both tables into the directory. Raises OSError."""
         body.nodes.write(directory)
         body.grips.write(directory)
         body.copies.write(directory)
 
     def read(self, contents: Contents) -> Body:
-        """See Kind."""
+        """Return what `write` wrote. Raises IndexUnreadable when the postings are inconsistent."""
         nodes, grips = (Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP))
         return Body(nodes, grips, Copies.read(contents))
 
     def improved(self, body: Body) -> Body | None:
-        """See Kind: there is no faster form."""
+        """Return None: there is no faster form."""
         del body
         return None
 
 
 def _counts(document: IndexDocument, known: dict[str, Counted]) -> Counted:
-    """Return the term counts of a document; those of each text are kept in `known`."""
+    """Return the term counts of all texts of a document together; those of each text are taken from `known` or added to it."""
     for text in document.words:
         if text not in known:
             known[text] = counted(text)

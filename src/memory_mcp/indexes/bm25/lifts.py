@@ -26,7 +26,10 @@ class Zeros(threading.local):
         self._held: dict[str, Array] = {}
 
     def take(self, name: str, size: int) -> Array:
-        """Return the array of a name, `(size,)` float64."""
+        """Return the thread's array of a name, `(size,)` float64, all zeros if every user has left it so.
+
+        A view that is used again.
+        """
         held = self._held.get(name)
         if held is None or len(held) < size:
             held = self._held[name] = np.zeros(max(size, 1024), dtype=np.float64)
@@ -56,7 +59,10 @@ class Smoothed:
     best: Array
 
     def best_row(self, unit: int) -> int:
-        """Return the row of a unit's best grip, the first of equals; -1 for none."""
+        """Return the row of a unit's best grip by score with neighbours' shares, the first of equals; -1 for none.
+
+        None means that no message of the unit that holds a term may be found.
+        """
         start, end = np.searchsorted(self.unit, (unit, unit + 1)).tolist()
         if start == end or self.best[unit] <= 0:
             return -1
@@ -64,14 +70,17 @@ class Smoothed:
 
 
 def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
-    """Return the messages of some grips, with shares of their neighbours' scores.
+    """Return the messages of some grips, ascending, with shares of their neighbours' scores.
+
+    Neighbours count even if they may not be found. Messages of questions lose up to 15% of their own score.
+    The thread's array "messages" is used and left zero.
 
     Args:
         live: The part.
         rows: Rows of the grips, `(n,)` int64, ascending.
         dense: Scores of all rows of grips, `(grips,)` float64.
         shown: Which rows may be found, `(grips,)` bool; None for all.
-        also: Indices of messages that are returned whatever they hold, `(m,)` int64.
+        also: Indices of messages that are returned whatever they hold, `(m,)` int64, distinct.
 
     """
     messages, units = live.messages, live.part.units
@@ -95,7 +104,10 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
 
 
 def _near(messages: Messages, scores: Array, place: Array) -> Array:
-    """Return the shares of neighbours' scores for the messages at `place`; `scores` are those of all, `(messages,)`."""
+    """Return the shares of neighbours' scores, `(n,)`, for the messages at `place`.
+
+    `scores` are those of all messages, `(messages,)`. Neighbours are one or two places away in the same unit.
+    """
     near = np.zeros(len(place))
     unit, last = messages.unit[place], len(messages) - 1
     for distance, share in enumerate(NEIGHBOURS, start=1):
@@ -106,7 +118,10 @@ def _near(messages: Messages, scores: Array, place: Array) -> Array:
 
 
 def _best(own: Array, near: Array, unit: Array, units: int) -> Array:
-    """Return the highest sum of `own` and `near` in each of `units` units, among messages that hold a term."""
+    """Return the highest sum of `own` and `near` in each of `units` units, `(units,)`; 0 where no message has an own score.
+
+    `own`, `near` and `unit`, ascending, are `(messages,)`.
+    """
     best = np.zeros(units)
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))

@@ -51,6 +51,7 @@ class _Hashes(dict[str, int]):
     """A cache of 64-bit hashes by term."""
 
     def __missing__(self, term: str) -> int:
+        """Compute and cache the hash of a term; a cache of more than 200,000 is emptied first."""
         if len(self) > _CACHE:
             self.clear()
         raw = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -87,7 +88,11 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
     def build_index_from_ids(  # type: ignore[no-untyped-def]
         self, unique_token_ids, corpus_token_ids, show_progress=False, leave_progress=False
     ) -> dict[str, Any]:
-        """Score documents; `corpus_token_ids` are the term indices of all documents, and the documents."""
+        """Return the matrix of bm25s: `data` in steps of 1/255 (at least 1), `indices`, `indptr`, `num_docs`.
+
+        `corpus_token_ids` are the term indices of all documents, concatenated, and the documents as
+        `Counted`.
+        """
         del show_progress, leave_progress
         cols, documents = corpus_token_ids
         sizes = [len(counts) for _, counts in documents]
@@ -122,7 +127,7 @@ class Postings:
 
     @classmethod
     def of(cls, documents: Sequence[Counted], table: DocType) -> "Postings":
-        """Return the postings of documents' term counts."""
+        """Return the postings of documents' term counts, one row each, in order."""
         if not any(len(keys) for keys, _ in documents):
             none = np.zeros(0, dtype=np.int32)
             begin = np.zeros(1, dtype=np.int64)
@@ -133,7 +138,7 @@ class Postings:
 
     @classmethod
     def joined(cls, postings: Sequence["Postings"], kept: Sequence[Array]) -> "Postings":
-        """Return one from several: of each the kept rows, `(n,)` int64, numbered consecutively."""
+        """Return one from several of one table, at least one: of each the kept rows, `(n,)` int64, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
         for own, rows in zip(postings, kept, strict=True):
@@ -168,7 +173,7 @@ class Postings:
         return Postings(self.table, self.terms[used], indptr, fresh[stays], self.data[stays], len(rows))
 
     def write(self, directory: Path) -> None:
-        """Save with bm25s, and the terms in a file beside it."""
+        """Save with bm25s in a folder named after the table, and the terms in a file beside it."""
         model = _TermFrequencies(self.table)
         model.scores = {"data": self.data, "indices": self.indices, "indptr": self.indptr, "num_docs": self.rows}
         model.save(directory / self.table.value, show_progress=False)
@@ -176,7 +181,7 @@ class Postings:
 
     @classmethod
     def read(cls, contents: Contents, table: DocType) -> "Postings":
-        """Return what `write` wrote; raises IndexUnreadable when it is inconsistent."""
+        """Return what `write` wrote, read-only views; raises IndexUnreadable when lengths or rows do not fit together."""
         scores = {n: contents.array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
         terms = contents.arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
         rows = int(contents.json_of(f"{table.value}/params.index.json")["num_docs"])
@@ -196,7 +201,7 @@ class Postings:
 
 
 def counted(text: str) -> Counted:
-    """Return the term counts of a text."""
+    """Return the hashes of the distinct terms of a text, in order of appearance, and how often each occurs."""
     counts = Counter(iter_terms(text))
     size = len(counts)
     keys = np.fromiter(map(_hashes.__getitem__, counts), dtype=np.uint64, count=size)
@@ -204,7 +209,7 @@ def counted(text: str) -> Counted:
 
 
 def added(parts: Sequence[Counted]) -> Counted:
-    """Return the term counts of several texts together."""
+    """Return the term counts of several texts together, sorted by hash; those of a single text unchanged."""
     if len(parts) == 1:
         return parts[0]
     keys = np.concatenate([keys for keys, _ in parts]) if parts else np.zeros(0, dtype=np.uint64)

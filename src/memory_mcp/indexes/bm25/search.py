@@ -52,7 +52,10 @@ class Weights:
 
 
 def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
-    """Return the weights of terms by their frequency in living segments and grips; periods repeat these and do not count."""
+    """Return the weights of terms by their frequency in living segments and grips; periods repeat these and do not count.
+
+    A term that no document holds has the highest weight. All parts count, whatever is filtered.
+    """
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     df = np.zeros(len(hashes), dtype=np.int64)
     n = 0
@@ -65,7 +68,7 @@ def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
 
 
 def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
-    """Add to `df` the number of counting rows (None: all) that hold each term."""
+    """Add to `df`, `(terms,)`, the number of counting rows, `(rows,)` bool (None: all), that hold each term."""
     postings = live.part.body.table(table)
     for i, place in enumerate(postings.slices(hashes)):
         if place is not None:
@@ -74,7 +77,7 @@ def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Ar
 
 
 def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None) -> list[int]:
-    """Return the keys of the segments of a project (None: of all) that hold every term, newest first."""
+    """Return the keys of the segments of a project (None: of all) that hold every term, newest first; without terms, all."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     filters = Filters(project=project, level=TocLevel.SEGMENT)
     found: list[tuple[int, int]] = []
@@ -120,16 +123,19 @@ class _PartSearch:
         return findable(self.live, DocType.GRIP, self.filters)
 
     def smoothed(self, rows: Array, also: Array | None = None) -> lifts.Smoothed:
-        """Return the messages of some rows of grips, `(n,)`, and those with indices `also`, `(m,)`, with neighbours' shares."""
+        """Return the messages of some rows of grips, `(n,)`, that may be found, with neighbours' shares.
+
+        The messages with indices `also`, `(m,)`, are included whatever they hold.
+        """
         return lifts.smoothed(self.live, rows, self.grips.dense, self.shown, also)
 
     def segments(self, smoothed: lifts.Smoothed) -> Array:
-        """Return the score of each message's segment, `(messages,)` float64."""
+        """Return the BM25 score of each message's segment, `(messages,)` float64; 0 where it holds no term."""
         found: Array = self.nodes.dense[smoothed.units.node_first[smoothed.unit]]
         return found
 
     def raw(self, smoothed: lifts.Smoothed) -> Array:
-        """Return the scores of messages, `(messages,)` float64."""
+        """Return the scores of messages, `(messages,)` float64: own, neighbours', the segment's and its best message's shares."""
         raw: Array = smoothed.own + smoothed.near + SEGMENT * self.segments(smoothed) + BEST * smoothed.best[smoothed.unit]
         return raw
 
@@ -140,7 +146,7 @@ class _PartSearch:
         return rows[self.grips.dense[rows] > 0]
 
     def passing_nodes(self) -> Array:
-        """Return the rows of nodes, `(n,)`, that hold a term and pass the filters."""
+        """Return the rows of nodes, `(n,)`, ascending, that hold a term and pass the filters (see `findable`)."""
         rows, shown = self.nodes.touched(), findable(self.live, DocType.NODE, self.filters)
         return rows if shown is None else rows[shown[rows]]
 
@@ -156,7 +162,10 @@ class _Best(Best):
 
 
 def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int) -> Matches:
-    """Return the best `limit` documents for the terms, filters applied first, ties by key."""
+    """Return the best `limit` documents for the terms, filters applied first, ties by key, and how many match.
+
+    Messages count once, however many of their grips match. Only documents that hold a term themselves match.
+    """
     weights = weigh(snapshot, terms)
     best: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
     deep, total = max(limit, COMPARED), 0
@@ -176,7 +185,7 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
 
 
 def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
-    """Return the raw and the calibrated score of a text that is not indexed yet, as if it were a grip.
+    """Return the raw and the calibrated score of a text that is not indexed yet, as if it were the only grip found.
 
     `counts` are those of each query term in the text, `length` is the number of all its terms.
     """
@@ -187,7 +196,10 @@ def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple
 
 @contextmanager
 def _scores(live: LivePart[Body], weights: Weights, filters: Filters, limit: int) -> Iterator[_PartSearch]:
-    """Yield the scores of both tables of a part; the arrays they are in are zero again afterwards."""
+    """Yield the scores of both tables of a part, in arrays of this thread that are used again afterwards.
+
+    They are zero again after the block; if it fails, the thread's arrays are dropped.
+    """
     try:
         nodes = _scored(live, DocType.NODE, weights)
         grips = _scored(live, DocType.GRIP, weights)
@@ -223,7 +235,10 @@ def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
 
 
 def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, also: Array) -> Candidates:
-    """Return the best `limit` messages for the terms, and those named in `also`, `(n,)` uint64."""
+    """Return the best `limit` messages for the terms, best first, and those named in `also`, `(n,)` uint64.
+
+    All must pass the filters. `words` are shares of the query's highest possible score with `SLACK` added.
+    """
     weights = weigh(snapshot, terms)
     scale = weights.total + SLACK
     found: list[Candidates] = []
@@ -236,14 +251,15 @@ def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters,
 
 
 def _last_of(scores: Array, limit: int) -> float:
-    """Return the lowest of the best `limit` scores; 0 if there are fewer."""
+    """Return the lowest of the best `limit` scores; 0 if there are fewer, or for no limit."""
     return float(np.partition(scores, -limit)[-limit]) if 0 < limit <= len(scores) else 0.0
 
 
 def _candidates(part: _PartSearch, scale: float, also: Array, least: float) -> Candidates:
-    """Return the candidates of one part, and the messages named in `also`, `(n,)` uint64, if they are in it.
+    """Return the candidates of one part, and the messages named in `also`, `(n,)` uint64, that are in it.
 
-    Scores are divided by `scale`; messages that score below `least` are not among the best of all parts.
+    All pass the filters. Scores are divided by `scale`; messages that score below `least` are not among the
+    best of all parts and may be left out.
     """
     live, shown = part.live, part.shown
     places = live.messages_named(also)
@@ -269,7 +285,8 @@ def _candidates(part: _PartSearch, scale: float, also: Array, least: float) -> C
 def _worth_it(part: _PartSearch, also: Array, least: float) -> Array:
     """Return the rows that hold a term, ascending, of every unit that may hold one of the best messages.
 
-    The units of the messages `also`, indices `(n,)`, are included; messages that score below `least` do not count.
+    With at most 16 rows per wanted message, all rows. The units of the messages `also`, indices `(n,)`, are
+    included; messages that score below `least` do not count.
     """
     grips, limit, units = part.grips, part.limit, part.live.part.units
     if grips.rows is not None and len(grips.rows) <= _FEW * limit:
@@ -285,7 +302,10 @@ def _worth_it(part: _PartSearch, also: Array, least: float) -> Array:
 
 
 def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
-    """Return the best documents of each wanted table, and how many of it match."""
+    """Return the best documents of each wanted table, and how many of it match; grips are counted and returned as messages.
+
+    A table of grips without matches is left out.
+    """
     live, filters, limit, shown = part.live, part.filters, part.limit, part.shown
     rows = part.grips.touched()
     passing = rows if shown is None else rows[shown[rows]]
@@ -305,7 +325,11 @@ def _choose(part: _PartSearch) -> list[tuple[_Best, int]]:
 
 
 def _promising(part: _PartSearch) -> Array:
-    """Return the rows of grips, ascending, of units that may hold one of the best messages or nodes."""
+    """Return the rows of grips, ascending, that hold a term, of units that may hold one of the best messages or nodes.
+
+    The likeliest units are scored first; others are left out whose bounds are below the last of the best of
+    these.
+    """
     units, limit = part.live.part.units, part.limit
     highest = bounds.highest_in(units, part.grips.dense)
     messages = bounds.of_messages(units, highest, part.nodes.dense, SEGMENT, BEST)
@@ -314,6 +338,7 @@ def _promising(part: _PartSearch) -> Array:
     reach = bounds.of_nodes(own, highest[unit], GRIP)
 
     def held(message: float, node: float) -> Array:
+        """Return the rows that hold a term in units whose bounds reach these least scores of a message or of a node."""
         kept = (messages >= message) & (highest > 0)
         kept[unit[reach >= node]] = True
         return part.holding_in(kept)
@@ -324,7 +349,11 @@ def _promising(part: _PartSearch) -> Array:
 
 
 def _top_nodes(part: _PartSearch, smoothed: lifts.Smoothed) -> tuple[_Best, int]:
-    """Return the best nodes and how many match; a segment that crosses the window's edge needs a matching grip inside it."""
+    """Return the best nodes, best first, at most `part.limit`, and how many match.
+
+    A segment that crosses the window's edge must have a matching grip inside it. Each has its best grip, -1
+    for none.
+    """
     live, nodes, filters = part.live, part.nodes, part.filters
     columns, rows = live.part.nodes, part.passing_nodes()
     if filters.window is not None:
@@ -344,6 +373,10 @@ def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
 
 
 def _match(found: Ranked[_Best]) -> Match:
+    """Return a document as a match; of a node with its best grip, if it has one that holds a term.
+
+    Its parts are its own score, what shares of others add, and its normalized score.
+    """
     some, at = found.best, found.at
     own, grip, grips = float(some.own[at]), some.grip[at], some.live.part.grips
     has_best = some.table is DocType.NODE and grip >= 0

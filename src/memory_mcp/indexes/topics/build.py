@@ -33,12 +33,12 @@ class Made:
 def made_of(
     documents: Sequence[Document], vectors: Array, known: Sequence[KnownTopic], called: Sequence[Names], at_ms: int
 ) -> Made:
-    """Group segments.
+    """Group segments into topics and areas, identify and name these; nothing is stored. Rows are in order of segment keys.
 
     Args:
         documents: All segments of the memory, each once.
         vectors: `(n, dimensions)` float32 rows of length 1 or 0; 0 dimensions without an embedder.
-        known: The former topics.
+        known: The former topics and areas.
         called: Their names.
         at_ms: Now, UTC milliseconds.
 
@@ -60,11 +60,12 @@ def made_of(
 
 
 def _members(rows: Rows, count: int) -> list[list[int]]:
+    """Return the keys of the segments of each of `count` topics."""
     return [rows.lo[rows.topic == place].tolist() for place in range(count)]
 
 
 def _before(documents: Sequence[Document]) -> list[int]:
-    """Return the index of the segment before each in its session, -1 for the first."""
+    """Return the index of the segment before each in its session (by start, in its project), -1 for the first."""
     latest: dict[tuple[str, str], int] = {}
     found = [-1] * len(documents)
     for place in sorted(range(len(documents)), key=lambda n: (documents[n].start_ms, n)):
@@ -81,7 +82,11 @@ def _names(
     ids: tuple[Sequence[TopicId], Sequence[TopicId]],
     called: Mapping[TopicId, Names],
 ) -> tuple[Names, ...]:
-    """Name topics and areas for viewers of all projects, and for each project from its own segments."""
+    """Name topics and areas for viewers of all projects, and for each project from its own segments; topics first.
+
+    `whole` are the rows with areas as topics, `ids` the ids of topics and of areas, `called` the former
+    names. The only project of a memory has the names of viewers of all.
+    """
     texts = Texts([Doc(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
@@ -89,7 +94,10 @@ def _names(
     old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
 
     def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
-        """Return names by topic and by area from some of the segments, rows `(n,)`; labels are distinct."""
+        """Return the names of the topics, and of the areas, that some segments have, by index; `places` are rows, `(n,)`.
+
+        All labels are distinct; `label` picks the former one of the scope.
+        """
         before = [{n: label(names) for n, names in own.items()} for own in old]
         large = _level(texts, whole.topic[places], places, (), before[1])
         small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])
@@ -108,11 +116,17 @@ def _names(
 
 
 def _former_label(names: Names, project: str) -> str:
+    """Return the label that a topic had in a project, "" for none."""
     own = names.by_project.get(project)
     return own.label if own else ""
 
 
 def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str], before: Mapping[int, str]) -> dict[int, Name]:
+    """Return the name of each topic that occurs in `topic`, by index.
+
+    `topic` is that of each of the segments `places`, both `(n,)`, -1 for none; labels in `taken` are not
+    given; `before` are former labels by topic.
+    """
     there = sorted(set(topic[topic >= 0].tolist()))
     own = [places[topic == t].tolist() for t in there]
     found = names(texts, own, places[topic < 0].tolist(), taken, [before.get(t, "") for t in there])

@@ -24,7 +24,11 @@ class Maker:
         self._vectors: list[Array] = []
 
     def answer(self, request: object) -> object:
-        """Handle a message: documents to add, or `Finish`."""
+        """Handle a message: add and embed documents and return their number, or group all of them.
+
+        The latter, for `Finish`, writes the graph and returns `Made`. Raises OSError when it cannot be
+        written.
+        """
         if isinstance(request, Finish):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)
             made = made_of(self._documents, vectors, request.known, request.names, request.at_ms)
@@ -37,5 +41,5 @@ class Maker:
 
 
 def begin(hello: Hello) -> Callable[[object], object]:
-    """Load the model; return what answers each message."""
+    """Load the model, if there is one; return the function that answers each message (see `Maker.answer`)."""
     return Maker(hello).answer

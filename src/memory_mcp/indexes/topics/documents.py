@@ -33,7 +33,10 @@ class Document:
     gist: str
 
     def terms(self) -> set[int]:
-        """Return the terms of title, bullets and keywords as 32-bit hashes."""
+        """Return the terms of title, bullets and keywords as 32-bit hashes.
+
+        Words of little weight are left out (see `terms_of`).
+        """
         return set(terms_of("\n".join((self.title, *self.bullets, *self.keywords))))
 
 
@@ -43,12 +46,12 @@ def hashed(key: str) -> int:
 
 
 def terms_of(text: str) -> dict[int, float]:
-    """Return the terms of a text as 32-bit hashes, with their weights (0..1)."""
+    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of weight .15 or less left out."""
     return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > _QUIET}
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:
-    """Return the document of a segment and its node."""
+    """Return what topics use of a segment, from its record and its node; `title` is without date and without terms behind it."""
     return Document(
         node_id=node.node_id,
         start_ms=node.start_ms,

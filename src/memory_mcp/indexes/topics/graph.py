@@ -67,7 +67,7 @@ class TopicGraph:
     profiles: Callable[[], Profiles]
 
     def tells(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Return whether it has one of some segments (keys), or `holds` is true of a name in it."""
+        """Return whether it has one of some segments (keys), or `holds` is true of a name, keyword, agent or project in it."""
         if np.isin(self.rows.lo, np.array(sorted(segments), dtype=np.uint64)).any():
             return True
         names = [one for n in self.names for one in (n.whole, *n.by_project.values())]
@@ -88,16 +88,16 @@ class TopicGraph:
 
     @property
     def pruned(self) -> int:
-        """Number of topics that are left out because they are old."""
+        """Number of topics that viewers of all projects are not shown because they are old."""
         return int(np.count_nonzero(self.topics.silent(None)))
 
     @property
     def count(self) -> int:
-        """Number of topics that are not left out."""
+        """Number of topics, areas excluded, that are not left out because they are old."""
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str, limit: int) -> list[Topic]:
-        """Return topics and areas that fit a text, then the most important areas.
+        """Return up to `limit` topics and areas that fit a text, then the most important areas, none twice.
 
         Only the latter if the text is empty or names no topic.
         """
@@ -108,7 +108,10 @@ class TopicGraph:
         return [*found, *(topic for topic in rest if topic.topic_id not in known)][:limit]
 
     def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
-        """Return a page of areas (or topics), pinned ones first, then by importance; and the number of all."""
+        """Return a page of areas (or topics), pinned ones first, then by importance; and the number of all.
+
+        Those without a segment in the view, and old ones (see `Level.left_out`), do not count.
+        """
         level = self.areas if areas else self.topics
         shares = level.seen(view)
         importance = level.importance(shares, view)
@@ -119,9 +122,10 @@ class TopicGraph:
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
     def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
-        """Return topics and areas that fit a text, alternating, starting with the best; and the number of all.
+        """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
 
-        An area answers a wide question and a topic a narrow one; which was asked is unknown.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are
+        left out.
         """
         lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0].fit if found else 0.0)
@@ -129,6 +133,11 @@ class TopicGraph:
         return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in mixed[:limit]], len(mixed)
 
     def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
+        """Return the topics of a level that fit a text by `_FITS` at least, the best first, then the most important.
+
+        Left out are old ones, those without a segment in the view, and areas of which the view has a single
+        topic.
+        """
         shares = level.seen(view)
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: name_terms(self._name(level, place, view.project)[0]))
@@ -142,11 +151,16 @@ class TopicGraph:
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
-        """Return a topic, or the one it was merged into; raises NotFound if the view has no segment of it."""
+        """Return a topic or area, or the one it was merged into; raises NotFound if the view has no segment of it."""
         level, place, shares = self._find(topic_id, view)
         return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
     def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
+        """Return the level, the index there and the view's segments of a topic or area, or of what it was merged into.
+
+        Raises NotFound if there is none or the view has no segment of it; `parse_topic_id` raises for an id
+        of another form.
+        """
         # Topics of this graph are found even if the store has a newer grouping already.
         named = parse_topic_id(topic_id)
         known = named in self.topics.places or named in self.areas.places
@@ -158,6 +172,7 @@ class TopicGraph:
         raise NotFound(f"no such topic: {topic_id}", "topics_by_query and `memory-mcp topics top` list those there are.")
 
     def _topic(self, level: Level, place: int, shares: Shares, view: View, importance: float, score: float = 0.0) -> Topic:
+        """Return the values of a topic in a view, which must have a segment of it; `score` above 1 becomes 1."""
         own = np.flatnonzero(shares.rows.topic == place)
         name, author = self._name(level, place, view.project)
         state, since = level.state(place, view)
@@ -180,14 +195,17 @@ class TopicGraph:
         )
 
     def _parts(self, area: int, view: View) -> tuple[str, ...]:
-        """Return the labels of an area's largest topics in a view."""
+        """Return the labels of an area's topics with most segments in a view, at most 8."""
         mentions = self.topics.seen(view).mentions
         own = [place for place, other in enumerate(self.area_of) if other == area and mentions[place]]
         own.sort(key=lambda place: (-mentions[place], place))
         return tuple(self._name(self.topics, place, view.project)[0].label for place in own[:_PARTS])
 
     def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
-        """Return a topic's name in a scope, and its author."""
+        """Return a topic's name in a scope, with the valid given label if there is one, and its author.
+
+        The author of the topic's own label is "".
+        """
         names = level.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
         given = self._in_force.get((names.topic_id, project))
@@ -195,11 +213,15 @@ class TopicGraph:
 
     @cached_property
     def _in_force(self) -> Mapping[Place, TopicLabel]:
+        """The valid given labels by topic and project."""
         own = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
         return in_force(self.labels, own)
 
     def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
-        """Return whether another topic or area of a scope has this label, given or of its own."""
+        """Return whether another topic or area of a scope has this label, given or of its own.
+
+        Labels are the same if they have the same terms, whatever the case and order.
+        """
         wanted = folded(label)
         return any(
             folded(said) == wanted
@@ -210,7 +232,10 @@ class TopicGraph:
         )
 
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
-        """Return a page of a topic's segments, most relevant (to a text) first, and the number of all."""
+        """Return a page of a topic's segments, most relevant (to a text, if not blank) first, and the number of all.
+
+        Raises NotFound if the view has no segment of the topic.
+        """
         level, place, shares = self._find(topic_id, view)
         own = np.flatnonzero(shares.rows.topic == place)
         rows = shares.rows.taken(own)
@@ -224,9 +249,11 @@ class TopicGraph:
         return found, len(rows)
 
     def related(self, topic_id: str, view: View, limit: int) -> list[Related]:
-        """Return related topics: parent or children first, then similar and co-occurring ones, strongest first.
+        """Return up to `limit` related topics: parent or children, then similar and co-occurring ones, strongest first.
 
-        The strength of a parent or child is the share of the area that the topic is. Each topic is listed once.
+        The strength of a parent or child is the share of the area that the topic is. Each is listed once, as
+        what it is most. Weak relations, and old topics other than parent and children, are left out. Raises
+        NotFound if the view has no segment of the topic.
         """
         level, place, shares = self._find(topic_id, view)
         there = (shares.mentions > 0) & ~level.left_out(view)
@@ -241,7 +268,7 @@ class TopicGraph:
         return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _family(self, level: Level, place: int, view: View) -> list[Related]:
-        """Return the area of a topic, or the topics of an area, largest first."""
+        """Return the area of a topic, or the topics of an area in the view, those with most segments first."""
         small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
         if level is self.topics:
             area = self.area_of[place]
@@ -251,12 +278,17 @@ class TopicGraph:
         return [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in parts]
 
     def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
+        """Return a topic of a level as related, strength rounded."""
         return Related(
             level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
         )
 
     def weeks(self, topic_id: str, view: View, count: int) -> list[int]:
-        """Return a topic's mentions by ISO week, the last being the current week, or that of the newest mention."""
+        """Return a topic's mentions by ISO week, `count` numbers, oldest first.
+
+        The last is the current week, or that of the view's newest mention if that is `count` weeks ago or
+        more. Raises NotFound.
+        """
         _, place, shares = self._find(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == place] - 1) // 7
         now = (view.now_ms // DAY_MS + _EPOCH - 1) // 7
@@ -266,12 +298,18 @@ class TopicGraph:
         return found
 
     def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
-        """Return the first day of each week with mentions, as a proleptic ordinal, and their number."""
+        """Return the Monday of each week with mentions, as a proleptic ordinal, and their number, ascending.
+
+        Raises NotFound: no such topic or area, or none of its mentions is in the view.
+        """
         _, place, shares = self._find(topic_id, view)
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))
 
     def turns(self, topic_id: str) -> list[Turn]:
-        """Return what happened to a topic when the memory was grouped anew, the latest last; none for one nobody knows."""
+        """Return what happened to a topic when the memory was grouped anew, the latest last, at most 12.
+
+        None for an unknown one.
+        """
         known = self.known.get(parse_topic_id(topic_id))
         return list(known.turns) if known else []

@@ -44,8 +44,9 @@ Links = list[dict[int, float]]
 def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
-    `rows` without dimensions are grouped by terms alone; their topics are ignored. `before` is the index of the segment before
-    each in its session, -1 for none.
+    With fewer than `LEAST_SEGMENTS` segments none has one. `rows` without dimensions are grouped by terms
+    alone; their topics are ignored. `before` is the index of the segment before each in its session, -1 for
+    none.
     """
     count = len(rows)
     if count < LEAST_SEGMENTS:
@@ -59,7 +60,10 @@ def groups(rows: Rows, before: Sequence[int] | None = None) -> Array:
 
 
 def link_neighbours(links: Links, before: Sequence[int]) -> None:
-    """Strengthen the link of each segment to the one before it in its session (index, -1 for none), in place."""
+    """Strengthen or make the link of each segment to the one before it in its session, in place.
+
+    `before` is the index of that, -1 for none. A link of median strength is added.
+    """
     strengths = [strength for own in links for strength in own.values()]
     more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
     for n, other in enumerate(before):
@@ -68,7 +72,11 @@ def link_neighbours(links: Links, before: Sequence[int]) -> None:
 
 
 def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
-    """Return communities, at most as many as people can survey, and the resolution used."""
+    """Return communities, numbered by size, and the resolution used.
+
+    The resolution is lowered, at most 7 times, while there are more topics than `_MOST` third roots of the
+    segments.
+    """
     most = _MOST * len(links) ** (1 / 3)
     for _ in range(_TRIES):
         found = _numbered(communities(links, fineness, range(len(links))))
@@ -80,7 +88,7 @@ def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
 
 
 def _agreed(links: Links, fineness: float) -> Links:
-    """Return links weighed by the agreement of communities from several starts."""
+    """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped."""
     # RandomState gives the same numbers in every version of numpy.
     orders = [np.random.RandomState(run).permutation(len(links)).tolist() for run in range(_RUNS)]
     found = np.stack([communities(links, fineness, order) for order in orders], axis=1)
@@ -93,7 +101,10 @@ def _agreed(links: Links, fineness: float) -> Links:
 
 
 def _settled(rows: Rows, found: Array) -> Array:
-    """Return the topic of each segment, `(n,)`, with those without a topic (-1) assigned to the nearest one."""
+    """Return the topic of each segment, `(n,)`, with those without a topic (-1) assigned to the nearest one that fits.
+
+    Unchanged if all have one or none has. Topics are numbered by size again.
+    """
     left = np.flatnonzero(found < 0)
     if not len(left) or len(left) == len(found):
         return found
@@ -104,7 +115,7 @@ def _settled(rows: Rows, found: Array) -> Array:
 
 
 def _numbered(found: Array) -> Array:
-    """Return number topics by size, ties by first segment; -1 for those that are too small."""
+    """Return topics renumbered by size, ties by first segment; -1 for those with fewer than `LEAST_SEGMENTS`."""
     numbers, first, sizes = np.unique(found, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
     new = np.full(int(found.max()) + 2, -1, dtype=np.int32)
@@ -113,7 +124,7 @@ def _numbered(found: Array) -> Array:
 
 
 def _links(rows: Rows) -> Links:
-    """Return the most similar segments of each with their similarity, in both directions."""
+    """Return the up to 12 most similar segments of each with their similarity above 0, in both directions."""
     links: Links = [{} for _ in range(len(rows))]
     most = min(_NEIGHBOURS, len(rows) - 1)
     for start, alike in _similarities(rows):
@@ -127,7 +138,10 @@ def _links(rows: Rows) -> Links:
 
 
 def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
-    """Yield blocks of rows and the index of the first: similarity of each segment to all, 0..1; 0 to itself."""
+    """Yield the index of the first of a block of rows, and the similarity of each to all, 0..1, `(block, rows)` float32.
+
+    0 to itself. Terms weigh .8, vectors the rest; without vectors terms alone count.
+    """
     row, place, share = Telling.of(rows).shares(rows)
     share = share.astype(np.float32)
     order = np.argsort(place, kind="stable")
@@ -150,9 +164,10 @@ def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
 
 
 def communities(links: Links, fineness: float, order: Sequence[int]) -> Array:
-    """Find communities by Louvain's method: nodes move where modularity gains most, then communities are merged into nodes.
+    """Return the community of each node, `(nodes,)` int32, by Louvain's method, numbered in no order.
 
-    `order` is the order in which nodes are visited first.
+    Nodes move where modularity gains most, then communities are merged into nodes, until nothing changes. The
+    higher `fineness`, the more communities. `order` is the order in which nodes are visited first.
     """
     graph, place = _Graph(links, [0.0] * len(links)), np.arange(len(links), dtype=np.int32)
     while True:
@@ -172,7 +187,7 @@ class _Graph:
     inside: list[float]
 
     def moved(self, fineness: float, order: Sequence[int]) -> list[int]:
-        """Return the community of each node."""
+        """Return the community of each node, named by a node, after moving nodes until none gains; `order` is the first round."""
         degree = [sum(own.values()) + loop for own, loop in zip(self.links, self.inside, strict=True)]
         scale = fineness / (sum(degree) or 1.0)
         member, total = list(range(len(degree))), list(degree)
@@ -192,7 +207,7 @@ class _Graph:
         return member
 
     def folded(self, member: Sequence[int]) -> "_Graph":
-        """Return the graph of the communities."""
+        """Return the graph of the communities; `member` is that of each node, numbered from 0 without gaps."""
         count = max(member) + 1
         links: Links = [{} for _ in range(count)]
         inside = [0.0] * count
@@ -209,7 +224,11 @@ class _Graph:
 
 
 def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
-    """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better."""
+    """Return the community that a node gains most by, of its own and its neighbours'; its own if none is better.
+
+    The node is not in `total`, the degree of each community; `now` is its own, `price` what each unit of
+    degree costs.
+    """
     to: dict[int, float] = {now: 0.0}
     for other, strength in links.items():
         there = member[other]

@@ -30,7 +30,12 @@ class Identified:
 
 
 def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int, areas: bool = False) -> Identified:
-    """Match groups, disjoint non-empty lists of segment keys, to topics (or areas)."""
+    """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
+
+    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former
+    topics without a group end, or are merged into the group that has most of their segments. Topics of the
+    other kind pass unchanged.
+    """
     place = {key: n for n, group in enumerate(groups) for key in group}
     before = [topic for topic in known if not topic.is_over and topic.is_area == areas]
     shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
@@ -53,7 +58,7 @@ def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_
 
 
 def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | None:
-    """Return the current topic of an id; None if it has ended or never existed."""
+    """Return the current topic of an id, following mergers; None if it has ended or never existed."""
     seen: set[TopicId] = set()
     now: TopicId | None = topic
     while now is not None and now not in seen:
@@ -68,7 +73,11 @@ def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | N
 
 
 def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]]) -> dict[int, int]:
-    """Return the former topic of each group that continues one, those with most in common first."""
+    """Return the index in `before` of the topic that each group continues, by group; new groups are left out.
+
+    `shared` are numbers of common segments by index in `before` and group; pairs with the largest share in
+    common come first.
+    """
     alive: Counter[int] = Counter()
     held: Counter[int] = Counter()
     for (o, c), count in shared.items():
@@ -86,7 +95,7 @@ def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shar
 
 
 def _fresh(group: Sequence[int], taken: set[TopicId], kind: str) -> TopicId:
-    """Return a new id: from the group's members, and a number if another topic had exactly these before."""
+    """Return a new id: from the group's members, and a number if the id was taken. Adds it to `taken`."""
     made, salt = topic_id(kind, group), 0
     while made in taken:
         salt += 1
@@ -103,6 +112,10 @@ def _tell_of_new(
     at_ms: int,
     turns: dict[TopicId, list[Turn]],
 ) -> None:
+    """Add to `turns` how new groups began: split from a topic that goes on and had at least half of it, else found.
+
+    A split is told of both.
+    """
     for c, name in enumerate(ids):
         if c in kept:
             continue
@@ -124,6 +137,10 @@ def _tell_of_ended(
     at_ms: int,
     turns: dict[TopicId, list[Turn]],
 ) -> dict[TopicId, KnownTopic]:
+    """Return the topics that no group continues, as ended, by id; add that to `turns`, also of those that took them in.
+
+    Each is merged into the group with most of its segments, if any has one.
+    """
     over: dict[TopicId, KnownTopic] = {}
     for o in sorted(set(range(len(before))) - set(kept.values())):
         topic = before[o]

@@ -97,7 +97,7 @@ class TopicKeeper:
         self.last_rebuild_secs: float | None = None
 
     def graph(self) -> TopicGraph:
-        """Return the graph with all changes placed; raises IndexUnreadable with the reason if there is none."""
+        """Return the graph with changes placed, up to 512 segments; raises IndexUnreadable with the reason if there is none."""
         with self._lock:
             self._look()
             if self._graph is None:
@@ -106,7 +106,7 @@ class TopicKeeper:
             return self._graph
 
     def status(self) -> TopicsStatus:
-        """Return the state of the graph. Never raises."""
+        """Return the state of the graph, read from disk if not done yet; a graph that cannot be read is a message."""
         with self._lock:
             self._look()
             graph, manifest = self._graph, self._manifest
@@ -117,6 +117,7 @@ class TopicKeeper:
             return replace(status, last_error=self.last_error, last_rebuild_secs=self.last_rebuild_secs)
 
     def _told(self, graph: TopicGraph, manifest: Manifest) -> TopicsStatus:
+        """Return the state of a readable graph; nothing is placed for it."""
         by_meaning = graph.rows.vectors.shape[1] > 0
         return TopicsStatus(
             enabled=True,
@@ -134,7 +135,7 @@ class TopicKeeper:
         )
 
     def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
-        """Set labels unless `unless` is true of the current graph; return whether they were set. Raises as `graph`."""
+        """Store labels unless `unless` is true of the current graph; return whether they were stored. Raises as `graph`."""
         with self._lock:
             if unless(self.graph()):
                 return False
@@ -144,13 +145,13 @@ class TopicKeeper:
             return True
 
     def reread(self) -> None:
-        """Read labels and pins from the store again."""
+        """Read topics' identities, labels and pins from the store again; nothing without a graph."""
         with self._lock:
             if self._graph is not None:
                 self._graph = replace(self._graph, **self._known())
 
     def _look(self) -> None:
-        """Read the files if not done yet, and detect changes of them."""
+        """Read the files if not done yet; lose the graph if they changed since, checked once a second at most."""
         if self._health is Health.HEALTHY and time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
             if self._manifest is None or self.home.stamps(self._manifest) != self._stamps:
@@ -159,6 +160,7 @@ class TopicKeeper:
             self._load()
 
     def _load(self) -> None:
+        """Read the graph from disk; without one the state is BUILDING, and any error loses the graph with a reason."""
         try:
             manifest = self.home.current()
             if manifest is None:
@@ -184,16 +186,18 @@ class TopicKeeper:
             self._health, self._reason = Health.HEALTHY, ""
 
     def _lose(self, reason: str) -> None:
+        """Log a reason, and answer with it from now on instead of a graph."""
         log.warning("topic graph: %s", reason)
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
     def _known(self) -> dict[str, Any]:
-        """Return what the store knows of topics, as fields of a graph."""
+        """Return identities, labels and pins from the store, as fields of a graph."""
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
         return {"known": known, "labels": tuple(topics.labels()), "pins": self._storage.toc.pins()}
 
     def _vector(self, text: str) -> Array | None:
+        """Return the unit vector of a text, `(dimensions,)` float32, the last one cached; None without an embedder."""
         embedder = self._embedder()
         if embedder is None:
             return None
@@ -204,7 +208,7 @@ class TopicKeeper:
         return asked[2]
 
     def _fingerprint(self) -> dict[str, Any]:
-        """Return everything a grouping depends on besides the store."""
+        """Return everything a grouping depends on besides the store: versions and the embedder without its folder."""
         embedder = self._embedder()
         made = embedder.fingerprint() if embedder else {}
         # Vectors do not depend on the model's folder.
@@ -212,10 +216,11 @@ class TopicKeeper:
         return {"format": FORMAT, "version": VERSION, "documents": DOCUMENT_VERSION, "embedder": by}
 
     def _segments(self) -> int:
+        """Return the number of segments in the store."""
         return sum(count for _, count in self._storage.toc.segments_by_day())
 
     def _why_none(self) -> str:
-        """Return why there is no graph."""
+        """Return why there is no graph: what is wrong with its files, too few segments, or that they are being grouped."""
         if self._health is not Health.BUILDING:
             return self._reason
         there, least = self._segments(), self._settings.min_segments
@@ -224,7 +229,7 @@ class TopicKeeper:
         return "topics are being looked for" if self._building.locked() else "topics are looked for within a minute"
 
     def _waiting(self, most: int) -> tuple[list[NodeId], Position]:
-        """Return segments changed after the position and the position reached; stops above `most`."""
+        """Return segments changed after the position, and the position reached; reading stops above `most` of them."""
         found: dict[NodeId, None] = {}
         position, more = self._position, True
         while more and len(found) <= most:
@@ -234,7 +239,7 @@ class TopicKeeper:
         return list(found), position
 
     def _place(self) -> None:
-        """Place changed segments, unless there are so many that a grouping is due."""
+        """Place changed segments and move on, unless over 512 changed: these wait for a grouping. Nothing without a graph."""
         if self._graph is None or self._storage.toc.version() == self._position.outbox:
             return
         changed, position = self._waiting(_PLACED)
@@ -248,16 +253,14 @@ class TopicKeeper:
         self._position = position
 
     def _vectors(self, documents: Sequence[Document]) -> Array:
+        """Return the vectors of documents' gists, `(n, dimensions)` float32; 0 dimensions without an embedder."""
         embedder = self._embedder()
         if embedder is None or not documents:
             return np.zeros((len(documents), 0 if embedder is None else embedder.dimensions), dtype=np.float32)
         return embedder.embed([d.gist for d in documents])
 
     def due(self) -> bool:
-        """Return whether a grouping is due: there is none, it was made otherwise, or too much has changed since.
-
-        Loads only a manifest of some hundred bytes.
-        """
+        """Return whether a grouping is due: there is none, it was made otherwise, or much changed. Reads a manifest at most."""
         if self._ended or self._building.locked() or time.monotonic() < self._retry_at:
             return False
         there = self._segments()
@@ -278,13 +281,14 @@ class TopicKeeper:
             return len(self._changed.union(waiting)) >= enough
 
     def _current(self) -> Manifest | None:
+        """Return the manifest on disk; None if there is none or it cannot be used."""
         try:
             return self.home.current()
         except IndexUnreadable:
             return None
 
     def begin(self) -> bool:
-        """Start a grouping in a thread if one is due; return whether it did."""
+        """Start a grouping in a thread if one is due; return whether it did. After an error the next is due a minute later."""
         if not self.due():
             return False
         self.builder = threading.Thread(target=self._try, name="grouping topics", daemon=True)
@@ -292,6 +296,7 @@ class TopicKeeper:
         return True
 
     def _try(self) -> None:
+        """Group anew; an error is logged and noted, and delays the next try by a minute. The body of the thread."""
         try:
             self.rebuild()
         except Exception as error:
@@ -301,10 +306,7 @@ class TopicKeeper:
                 log.exception("topics could not be found; it is tried again")
 
     def rebuild(self) -> Rebuilt:
-        """Group the whole memory in a child process and replace the graph.
-
-        Raises IndexNotReady if that is running already.
-        """
+        """Group anew in a child process, replacing topics and graph. Raises IndexNotReady if that is running already."""
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
         began = time.monotonic()
@@ -319,6 +321,7 @@ class TopicKeeper:
             self._building.release()
 
     def _rebuild(self) -> int:
+        """Do the work of `rebuild`; return the number of segments. The former graph is in use until the new one is read."""
         with self._lock:
             self._look()
             names = self._graph.names if self._graph else ()
@@ -355,10 +358,7 @@ class TopicKeeper:
         return count
 
     def forget(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Remove the graph if it has one of these segments (keys) or a text that `holds`; return whether it did.
-
-        A new grouping is due then. Raises IndexNotReady during a grouping.
-        """
+        """Remove the graph if it has one of these segments (keys) or a text that `holds`; return whether. Raises as `rebuild`."""
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
         try:
@@ -376,6 +376,7 @@ class TopicKeeper:
             self._building.release()
 
     def _frames(self) -> Iterator[list[Document]]:
+        """Yield the documents of all segments, at most 192 at a time, giving way before each batch."""
         ids = self._storage.toc.ids_at(TocLevel.SEGMENT)
         for start in range(0, len(ids), READ):
             self._give_way()
@@ -389,7 +390,7 @@ class TopicKeeper:
         return [document_of(node, segment) for node, segment in pairs if segment is not None]
 
     def close(self) -> None:
-        """Stop; a running grouping is abandoned, and started again by the next process."""
+        """Accept no grouping; a running one is abandoned, and started again by the next process."""
         self._ended = True
         child = self._child
         if child is not None:

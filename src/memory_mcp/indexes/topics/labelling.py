@@ -38,20 +38,27 @@ class Unnamed:
 
     @property
     def source(self) -> str:
-        """Hashes of the words its label will be based on."""
+        """Hashes of the topic's own words that its label will be based on (see `source_of`)."""
         return source_of(self.name)
 
     @property
     def asked_from(self) -> str:
-        """The same with the scopes: an unusable answer for one says nothing about another."""
+        """The basis of a request: `source` and a hash of the scopes, separated by "-".
+
+        An unusable answer for one scope tells nothing of another.
+        """
         return f"{self.source}-{self._scopes}"
 
     @property
     def _scopes(self) -> str:
+        """Hash of the scopes, 8 hexadecimal digits."""
         return f"{digest(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
 
     def was_asked(self, asked_from: str) -> bool:
-        """Return whether a label was requested before on this basis."""
+        """Return whether a label was requested before on this basis.
+
+        That is: for the same scopes, from words of which it has at least half now.
+        """
         source, _, scopes = asked_from.partition("-")
         return scopes == self._scopes and holds(source, self.name)
 
@@ -65,7 +72,10 @@ class Labeller:
         self._clock = clock
 
     def due(self, model: str) -> list[Unnamed]:
-        """Return topics without a label, most important first, except those with an unusable answer of this model."""
+        """Return topics and areas without a label, pinned ones first, then the most important.
+
+        Left out are those with an unusable answer of `model` on the same basis; all without a graph.
+        """
         graph = self._graph()
         if graph is None:
             return []
@@ -76,7 +86,10 @@ class Labeller:
         return [one for one in found if not any(map(one.was_asked, unusable.get(one.topic_id, ())))]
 
     def material(self, due: Unnamed) -> TopicMaterial | None:
-        """Return what a topic's label is made from; None if it has a label or has changed meanwhile."""
+        """Return what a topic's label is made from, with up to 8 titles.
+
+        None if it has a label, has changed, or there is no graph.
+        """
         graph, project = self._graph(), due.scopes[-1]
         if graph is None or not self._still(graph, due):
             return None
@@ -88,12 +101,15 @@ class Labeller:
         return TopicMaterial(project, topic.label, topic.keywords, titles)
 
     def is_taken(self, due: Unnamed, label: str) -> bool:
-        """Return whether another topic of one of the scopes has this label."""
+        """Return whether another topic of one of the scopes has this label; False without a graph."""
         graph = self._graph()
         return graph is not None and any(graph.taken(label, project, due.topic_id) for project in due.scopes)
 
     def publish(self, due: Unnamed, label: str, model: str) -> bool:
-        """Set a topic's label; return False if it has one, has changed or cannot be read by now."""
+        """Store a topic's label in all of its scopes.
+
+        Return False, storing none, if it has one, has changed or cannot be read by now.
+        """
         author, now = llm_author(model, due.source), self._clock.now_ms()
         given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
         try:
@@ -109,7 +125,7 @@ class Labeller:
             return None
 
     def _still(self, graph: TopicGraph, due: Unnamed) -> bool:
-        """Return whether a topic is unchanged in all of the scopes."""
+        """Return whether a topic still has its id, most of its words and no label in each of the scopes."""
         try:
             found = [graph.topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
         except NotFound:
@@ -118,7 +134,10 @@ class Labeller:
 
 
 def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
-    """Return topics without a label by scope; once for a project and all if both have the same segments."""
+    """Return topics and areas without a label by scope; once for a project and all if both have the same segments.
+
+    Pinned ones first, then by importance.
+    """
     found = {topic.topic_id: topic for topic in _of_scope(graph, now_ms, None)}
     ranked: list[tuple[Topic, tuple[str | None, ...]]] = []
     for project in graph.tables.projects:
@@ -134,7 +153,7 @@ def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
 
 
 def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[Topic]:
-    """Return areas and topics of a scope without a label; not a topic that is its whole area."""
+    """Return areas, then topics of a scope without a label and with two segments or more; no topic that is its whole area."""
     areas, topics = (graph.top(View(now_ms, project), len(graph.names), areas=wide)[0] for wide in (True, False))
     alone = {area.parts[0] for area in areas if len(area.parts) == 1}
     found = [*areas, *(topic for topic in topics if topic.label not in alone)]
@@ -142,5 +161,5 @@ def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[T
 
 
 def _name(topic: Topic) -> Name:
-    """Return the own name of a topic without a label."""
+    """Return the name of a topic, its own as it has no given label."""
     return Name(topic.label, topic.keywords)

@@ -28,32 +28,37 @@ _REMEMBERED = 8192
 
 @lru_cache(maxsize=_REMEMBERED)
 def folded(label: str) -> frozenset[str]:
-    """Return the terms of a label, by which labels of one scope must differ."""
+    """Return the terms of a label, by which labels of one scope must differ; without any term the label in lower case."""
     return frozenset(term_set(label)) or frozenset({label.casefold()})
 
 
 def source_of(name: Name) -> str:
-    """Return the hashes of a topic's own words, concatenated: the basis of a language model's label."""
+    """Return the sorted hashes of a topic's own words, 4 digits each, concatenated: the basis of a language model's label.
+
+    The words are those of its label and first 8 keywords.
+    """
     return "".join(sorted(_hashes(name.label, name.keywords[:_FIRST])))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def holds(source: str, name: Name) -> bool:
-    """Return whether a topic still has most of the words behind a source."""
+    """Return whether a name still has at least half of the words that `source_of` gave for an earlier one."""
     wanted = [source[i : i + _DIGITS] for i in range(0, len(source), _DIGITS)]
     there = _hashes(name.label, name.keywords)
     return sum(one in there for one in wanted) >= _KEPT * len(wanted)
 
 
 def _hashes(label: str, keywords: Sequence[str]) -> set[str]:
+    """Return hashes, 4 hexadecimal digits each, of the terms of a label and keywords; of the label itself without any."""
     words = term_set(" ".join((label, *keywords))) or {label.casefold()}
     return {f"{digest('word', word, bits=4 * _DIGITS):0{_DIGITS}x}" for word in words}
 
 
 def in_force(given: Collection[TopicLabel], own: Mapping[Place, Name]) -> dict[Place, TopicLabel]:
-    """Return the labels that are valid; `own` are the topics' own names.
+    """Return the labels that are valid by topic and project; `own` are the topics' own names.
 
-    Of two topics with the same label from language models, the one labelled first keeps it.
+    A language model's label is dropped if its topic is gone or has lost most of its words, or if another
+    topic of the scope has that label: its own, an agent's, or one a model gave earlier.
     """
     held = {(one.topic_id, one.project): one for one in given if not written_from(one.author)}
     if len(held) == len(given):

@@ -54,16 +54,17 @@ class Level:
 
     @cached_property
     def everything(self) -> Shares:
-        """All segments that have a topic."""
+        """The segments that have a topic, of all projects."""
         placed = self.rows.topic >= 0
         return Shares(self.rows if placed.all() else self.rows.taken(np.flatnonzero(placed)), len(self.names))
 
     @cached_property
     def _remembered(self) -> dict[str, Shares]:
+        """Cache of the segments of projects."""
         return {}
 
     def of_project(self, project: str | None) -> Shares:
-        """Return the segments of a project; of all for None."""
+        """Return the segments of a project that have a topic, cached; of all for None, none of an unknown project."""
         if project is None:
             return self.everything
         if project not in self._remembered:
@@ -73,7 +74,7 @@ class Level:
         return self._remembered[project]
 
     def seen(self, view: View) -> Shares:
-        """Return the segments in a view."""
+        """Return the segments in a view that have a topic; those that cross an edge of its window are included."""
         whole = self.of_project(view.project)
         if view.agent is None and view.window is None:
             return whole
@@ -102,7 +103,8 @@ class Level:
     def silent(self, project: str | None) -> Array:
         """Return which topics a scope has not mentioned for `prune_days`, `(topics,)` bool.
 
-        Counted back from the last `min_segments` segments: after half a year without any, all topics are still there.
+        Not pinned ones, nor those without segments. Counted back from the last `min_segments` segments: after
+        half a year without any, all topics are still there. No topic if `prune_days` is 0.
         """
         shares = self.of_project(project)
         if not self.settings.prune_days or not len(shares.rows):
@@ -113,7 +115,10 @@ class Level:
         return found
 
     def importance(self, shares: Shares, view: View) -> Array:
-        """Return the importance of each topic, `(topics,)`; in a time window all mentions count alike."""
+        """Return the importance of each topic, `(topics,)`: the relevance of its mentions in `shares`, added, recent ones more.
+
+        In a time window all mentions count alike.
+        """
         if view.window is not None:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
@@ -121,8 +126,8 @@ class Level:
     def fit(self, shares: Shares, text: str, called: Callable[[int], frozenset[int]]) -> Array:
         """Return the fit of each topic to a text, `(topics,)`, 0..1; `called` returns the term hashes of a topic's name.
 
-        By words and vectors of its best segments, by the share of its segments that hold the words, and by its name. A topic with
-        fewer segments than `_BEST` is not favoured.
+        By words and vectors of its three best segments, by the share of its segments that hold the words, and
+        by its name. A topic with fewer segments is not favoured.
         """
         asked = terms_of(text)
         held, best = self._read(shares, text)
@@ -140,16 +145,19 @@ class Level:
         return found
 
     def is_named(self, shares: Shares, text: str) -> bool:
-        """Return whether a text names a topic: some topic's segments hold its words, and not everyone's or no one's do."""
+        """Return whether a text names a topic: some topic holds at least `_NAMES` of its words, by weight and rarity.
+
+        Words that are in no segment do not count, and those in all of them little.
+        """
         held = self._read(shares, text)[0].by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
         return bool(held.max(initial=0.0) >= _NAMES)
 
     def fits(self, shares: Shares, text: str) -> Array:
-        """Return the fit of each segment to a text, `(rows,)`, 0..1."""
+        """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
         return self._read(shares, text)[1]
 
     def _read(self, shares: Shares, text: str) -> tuple[Asked, Array]:
-        """Return which segments hold the words of a text, and the fit of each."""
+        """Return which segments hold the words of a text, and the fit of each, `(rows,)`; the last text's are cached."""
         latest = self._latest.get("read")
         if latest is None or latest[0] is not shares or latest[1] != text:
             held = Asked.of(shares.rows, terms_of(text))
@@ -161,7 +169,11 @@ class Level:
         return found
 
     def state(self, place: int, view: View) -> tuple[State, int]:
-        """Return the state of a topic in a scope, and when it began (UTC milliseconds)."""
+        """Return the state of a topic in a scope, and when it began (UTC milliseconds); the scope must have a segment of it.
+
+        Dormant begins `dormant_days` after the last mention. After a pause as long it is revived for
+        `dormant_days`, then active.
+        """
         whole = self.of_project(view.project)
         rows = whole.rows.taken(np.flatnonzero(whole.rows.topic == place))
         dormant = self.settings.dormant_days * DAY_MS
@@ -180,5 +192,5 @@ class Level:
 # Cached because every query needs them, and placing segments keeps names.
 @lru_cache(maxsize=4096)
 def name_terms(name: Name) -> frozenset[int]:
-    """Return the term hashes of a name."""
+    """Return the term hashes of a name: of its label and first four keywords."""
     return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY]))))

@@ -95,7 +95,11 @@ class _Group:
 
 
 def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
-    """Return each topic with its best keys."""
+    """Return each topic with the scores of its best keys, at most 32, above 0.
+
+    `topics` and `rest` are numbers of documents as in `names`. A key must be named by two documents of a
+    topic, if it has two.
+    """
     groups = [_Group(np.array(sorted(topic), dtype=np.int64)) for topic in topics]
     docs = np.concatenate([*(group.docs for group in groups), np.array(rest, dtype=np.int64)])
     at, lengths = places(texts.held, docs)
@@ -127,7 +131,10 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
 
 
 def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
-    """Return the best items, without those that mostly repeat better ones."""
+    """Return the best items, at most `limit`, without those that mostly repeat better ones.
+
+    Left out are those that share half of their keys with better ones, or contain or are contained in one.
+    """
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
@@ -144,14 +151,17 @@ class _Labels:
         self._given: set[frozenset[str]] = {folded(label) for label in taken}
 
     def give(self, items: Sequence[Item], fallback: str, before: str) -> str:
-        """Return a new label: the one `before`, the best, or a distinguished one."""
+        """Return a new label: the one `before` if it is nearly as good, else the best, or one that differs from all given.
+
+        It counts as given from now on.
+        """
         parts = _kept(items, before) or _chosen(items)
         label = next((one for one in self._tries(items, parts, fallback) if folded(one) not in self._given), "")
         self._given.add(folded(label))
         return label
 
     def _tries(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
-        """Yield the best label, then with further terms, then with letters."""
+        """Yield the best label, then with further terms (within `MAX_LABEL`), then with letters: " (b)", " (c)" and so on."""
         base = _joined(parts) or fallback
         yield base
         others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats(item, parts)]
@@ -166,7 +176,10 @@ class _Labels:
 
 
 def _chosen(items: Sequence[Item]) -> list[Item]:
-    """Return the terms of a label: the best, then those that cover most other segments."""
+    """Return the terms of a label, at most three: the best, then those that cover most other segments and fit in.
+
+    A phrase that most segments have stands alone. Empty without items.
+    """
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
         covered = _covered(parts)
@@ -189,7 +202,7 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
 
 
 def _kept(items: Sequence[Item], before: str) -> list[Item]:
-    """Return the terms of the former label if they are nearly as good as the new ones."""
+    """Return the terms of the former label if all are still there and nearly as good as the new ones; else none."""
     by_text = {item.shown.casefold(): item for item in items}
     texts = before.split(_BETWEEN)
     parts = [replace(by_text[text.casefold()], shown=text) for text in texts if text.casefold() in by_text]
@@ -201,21 +214,23 @@ def _kept(items: Sequence[Item], before: str) -> list[Item]:
 
 
 def _covered(parts: Iterable[Item]) -> frozenset[int]:
+    """Return the documents that name one of some terms."""
     return frozenset[int]().union(*(part.docs for part in parts))
 
 
 def _repeats(item: Item, others: Sequence[Item]) -> bool:
-    """Return whether a term contains another or is contained: `trailers.Parse` beside trailers."""
+    """Return whether a term contains one of others or is contained, in any case: `trailers.Parse` beside trailers."""
     text = item.shown.casefold()
     return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
 
 
 def _joined(parts: Sequence[Item]) -> str:
+    """Return the terms as one label, joined by ", "."""
     return _BETWEEN.join(part.shown for part in parts)
 
 
 def _letters(number: int) -> str:
-    """Return b for 0, c for 1, and so on: the first label has no letter."""
+    """Return b for 0, c for 1, z for 24, ba for 25 and so on: the first label has no letter."""
     text = ""
     number += 2
     while number:

@@ -49,7 +49,10 @@ class Item:
 
 
 def items_of(texts: Texts, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
-    """Return the terms of a group of documents, `(n,)`, best first; `scores` are those of the keys that tell it apart."""
+    """Return the terms of a group of documents, `(n,)`, best first: words, phrases, runs of ideographs.
+
+    `scores` are those of the keys that tell the group apart; each term has one of these.
+    """
     at, lengths = places(texts.bounds, docs)
     units, keys = texts.units[at], texts.keys[at]
     rows = _Rows(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
@@ -66,9 +69,11 @@ class _Rows:
         self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
 
     def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Yield words, and phrases that contain one of them.
+        """Yield words, and phrases of up to four units that contain one of them.
 
-        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of documents.
+        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of
+        documents. Phrases of a single document (of several) and of more than `MAX_SHOWN` characters are left
+        out.
         """
         holders: defaultdict[int, set[int]] = defaultdict(set)
         shown: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -99,7 +104,11 @@ class _Rows:
                 yield Item(text, content, value, frozenset(held), size, phrase=True)
 
     def _ends(self, start: int) -> Iterator[int]:
-        """Yield where phrases that start at a place may end."""
+        """Yield the places after the last unit of each phrase that may begin at a place, at most four units later.
+
+        A phrase begins and ends with a telling word, or ends with a number after a word; it holds one joint
+        at most, and crosses no break, other function word or ideograph.
+        """
         if start < 0 or not self._is_edge(start):
             return
         joints = 0
@@ -116,12 +125,16 @@ class _Rows:
                 yield end + 1
 
     def _is_edge(self, place: int) -> bool:
+        """Return whether a phrase may begin or end with the unit at a place: a word that tells enough and is no adverb."""
         if self._kinds[place] < Kind.WORD or self._texts.shown[self._units[place]].endswith(_ADVERB):
             return False
         return bool(self._texts.weights[self._keys[place]] >= _EDGE)
 
     def runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Yield runs of ideographs that contain a wanted pair."""
+        """Yield runs of up to 8 ideographs that contain a scored pair and are in enough of the `size` documents.
+
+        A run that mostly has the same neighbour is part of a word, and worth little.
+        """
         least = max(min(2, size), math.ceil(_SUPPORT * size))
         holders: defaultdict[int, set[int]] = defaultdict(set)
         for place, kind in enumerate(self._kinds):
@@ -148,7 +161,7 @@ class _Rows:
             yield Item(shown, frozenset(keys), value, frozenset(run.docs), size, phrase=len(shown) > _WORD)
 
     def _stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
-        """Yield start and end of runs of ideograph pairs that the documents share."""
+        """Yield start and end (exclusive) of runs of places whose pair of ideographs is in `common`."""
         start = -1
         for place, (kind, key) in enumerate(zip(self._kinds, self._keys, strict=True)):
             if kind == Kind.IDEOGRAPH and key in common:
@@ -178,12 +191,16 @@ class _Run:
 
 
 def _usual(written: Counter[str]) -> str:
-    """Return the commonest way to write a term, lower case among equals."""
+    """Return the commonest way to write a term; among equals one in lower case, then the first by alphabet."""
     return min(written, key=lambda text: (-written[text], text.lower() != text, text))
 
 
 def _worth(content: Collection[int], held: int, scores: Mapping[int, float], holders: Mapping[int, set[int]]) -> float:
-    """Return the score of a phrase: its words', best first, and more if they are seldom apart."""
+    """Return the score of a phrase: its words', best first, each next halved, and more if they are seldom apart.
+
+    `content` are its keys, `held` the number of documents that have it, `holders` the documents of each key.
+    Phrases of more than two words are worth less.
+    """
     found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
     base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
     together = held / max(len(holders[found[0][1]]), held)

@@ -31,13 +31,16 @@ class Telling:
 
     @classmethod
     def of(cls, rows: Rows) -> "Telling":
-        """Return the terms of some segments that count."""
+        """Return the terms that at least two segments name, and at most a quarter of them (or three), with their rarity."""
         terms, held = np.unique(rows.terms, return_counts=True)
         good = (held >= 2) & (held <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
         return cls(terms[good], np.array([rarity(count, len(rows)) for count in held[good].tolist()]))
 
     def shares(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """Return row, index of the term and its share in the row (rows have length 1) of each such term, all `(n,)`."""
+        """Return the row, the index of the term, and its share in the row, of each such term of some rows, all `(n,)`.
+
+        The shares of a row have length 1; terms unknown here are left out.
+        """
         row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         if not len(self.terms):
             return row[:0], row[:0], np.zeros(0)
@@ -65,7 +68,7 @@ class Profiles:
 
     @classmethod
     def of(cls, rows: Rows, count: int) -> "Profiles":
-        """Return the profiles of `count` topics from their segments."""
+        """Return the profiles of `count` topics from their segments; segments without a topic count for rarity alone."""
         telling = Telling.of(rows)
         row, place, share = telling.shares(rows)
         placed = rows.topic[row] >= 0
@@ -83,7 +86,7 @@ class Profiles:
         return cls(count, telling, ptr, topic.astype(np.int32), shares, middles(rows, count, common), common)
 
     def fits(self, rows: Rows) -> Array:
-        """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1."""
+        """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1; by terms alone without vectors."""
         row, place, share = self.telling.shares(rows)
         reach = np.diff(self.ptr)[place]
         begin = np.concatenate([[0], np.cumsum(reach)])
@@ -98,7 +101,7 @@ class Profiles:
         return mixed
 
     def relevance(self, rows: Rows) -> Array:
-        """Return the fit of each segment to its own topic, `(rows,)` float32; 0 without one."""
+        """Return the fit of each segment to its own topic, `(rows,)` float32, 0..1; 0 without one."""
         found = np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             topic = rows.topic[places]
@@ -107,7 +110,10 @@ class Profiles:
         return np.minimum(found, 1.0)
 
     def nearest(self, rows: Rows) -> tuple[Array, Array]:
-        """Return the best topic of each segment, -1 for none, and the fit (0 for none), both `(rows,)`."""
+        """Return the best topic of each segment, -1 for none, and the fit (0 for none), both `(rows,)`.
+
+        A fit below `LEAST` is none.
+        """
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
         for places in _blocks(rows) if self.count else ():
             fits = self.fits(rows.taken(places))
@@ -119,12 +125,13 @@ class Profiles:
 
 
 def _blocks(rows: Rows) -> Iterator[Array]:
+    """Yield the indices of at most 1024 rows at a time."""
     for start in range(0, len(rows), _BLOCK):
         yield np.arange(start, min(start + _BLOCK, len(rows)))
 
 
 def common_of(rows: Rows) -> Array:
-    """Return the mean of all rows but zeros, `(dimensions,)` float32."""
+    """Return the mean of all rows' vectors but zeros, `(dimensions,)` float32; zeros if there are no others."""
     known = rows.vectors.any(axis=1)
     if not known.any():
         return np.zeros(rows.vectors.shape[1], dtype=np.float32)
@@ -133,7 +140,7 @@ def common_of(rows: Rows) -> Array:
 
 
 def middles(rows: Rows, count: int, common: Array) -> Array:
-    """Return the mean vectors of topics less the common one, `(topics, dimensions)` float32 of length 1."""
+    """Return the mean vectors of topics less the common one, `(topics, dimensions)` float32 of length 1; 0 without segments."""
     found = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
     there = np.flatnonzero(rows.topic >= 0)
     order = there[np.argsort(rows.topic[there], kind="stable")]

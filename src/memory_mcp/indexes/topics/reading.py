@@ -118,7 +118,10 @@ class Texts:
         self._count(np.array(named, dtype=np.int64))
 
     def nominal(self, docs: Ints) -> Floats:
-        """Return how much each key is used as a noun in these documents, `(keys,)` float64; 1 if unknown."""
+        """Return how much each key is used as a noun in these documents, `(keys,)` float64, 0..1; 1 if unknown.
+
+        Counted by the word before: articles and prepositions against pronouns and auxiliary verbs.
+        """
         at, _ = places(self.bounds, docs)
         size = len(self.weights)
         before = np.zeros_like(at)
@@ -129,7 +132,10 @@ class Texts:
         return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
 
     def proper(self, docs: Ints) -> NDArray[np.bool_]:
-        """Return which keys are nearly always capitalized, `(keys,)` bool; True for pairs of ideographs."""
+        """Return which keys are capitalized 9 times of 10 in these documents, `(keys,)` bool.
+
+        True also for pairs of ideographs, and for keys that are not in them.
+        """
         at, _ = places(self.bounds, docs)
         size = len(self.weights)
         capital = np.array([shown[:1].isupper() for shown in self.shown])[self.units[at]]
@@ -138,7 +144,10 @@ class Texts:
         return np.asarray(found)
 
     def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
-        """Add a unit and return its number; units with the same key are counted together."""
+        """Add a unit and return its number; units with the same key are counted together, with the first one's weight.
+
+        Units without a key are not counted.
+        """
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._weights)
@@ -150,7 +159,10 @@ class Texts:
         return len(self.shown) - 1
 
     def _read_doc(self, doc: Doc, row: "array[int]") -> int:
-        """Add the units of one document; return the number of those in title and keywords, which come first."""
+        """Add the units of one document to `row`; return the number of those in title and keywords, which come first.
+
+        Names of speakers at the start of texts are left out and noted. A text ends with unit 0.
+        """
         head = without_date(doc.title).partition(SEPARATOR)[0]
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
         spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
@@ -166,10 +178,14 @@ class Texts:
         return named
 
     def _read(self, text: str) -> Iterator[int]:
+        """Yield the units of a text."""
         return chain.from_iterable(map(self._known.__getitem__, _PIECE.findall(text)))
 
     def _keys(self) -> Small:
-        """Return the key at every place: a word's, or that of the pair an ideograph begins."""
+        """Return the key at every place: a word's, that of the pair an ideograph begins, 0 for nothing counted.
+
+        Adds the pairs' weights; pairs with a particle have no key.
+        """
         keys = np.array(self._key_of, dtype=np.int32)[self.units]
         ideograph = self.kinds[self.units] == Kind.IDEOGRAPH
         particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
@@ -185,7 +201,10 @@ class Texts:
         return keys
 
     def _count(self, named: Ints) -> None:
-        """Compute what each document names, each key once."""
+        """Compute what each document names, each key once.
+
+        `named` is the number of its first places that are in title and keywords.
+        """
         size, count = len(self.weights), len(named)
         at = np.flatnonzero(self.keys)
         doc = np.searchsorted(self.bounds, at, side="right") - 1
@@ -215,10 +234,12 @@ class _Known(dict[str, tuple[int, ...]]):
         self._texts = texts
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
+        """Find the units of a piece, and cache them."""
         found = self[piece] = self._learn(piece)
         return found
 
     def _learn(self, piece: str) -> tuple[int, ...]:
+        """Return the units of a piece of text, 0 for a break; a word that ends a clause is followed by 0."""
         if has_cjk(piece):
             return tuple(chain.from_iterable(self._by_script(piece)))
         bare = piece.strip("_").rstrip("._-/:@+\\#")
@@ -229,6 +250,7 @@ class _Known(dict[str, tuple[int, ...]]):
         return (unit, 0) if piece[-1] in ".:" and unit else (unit,)
 
     def _word(self, piece: str, bare: str) -> int:
+        """Return the unit of a word, number or name of code; everyday words become function words, 0 if not all letters."""
         if _NUMBER.match(bare):
             return self._texts.unit(bare, Kind.NUMBER)
         word = learn(piece)
@@ -240,6 +262,7 @@ class _Known(dict[str, tuple[int, ...]]):
         return self._texts.unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
 
     def _by_script(self, piece: str) -> Iterator[tuple[int, ...]]:
+        """Yield the units of each part of a piece with ideographs: characters one by one, other scripts whole, else 0."""
         for ideographs, run, other in _SCRIPT.findall(piece):
             if ideographs:
                 yield tuple(self._one(character, Kind.IDEOGRAPH) for character in ideographs)
@@ -249,6 +272,7 @@ class _Known(dict[str, tuple[int, ...]]):
                 yield self[other] if other else (0,)
 
     def _one(self, shown: str, kind: Kind) -> int:
+        """Return the unit of an ideograph, which has no key of its own, or of a run of another script; made once."""
         name = f"\0{shown}"
         if name not in self:
             key = "" if kind is Kind.IDEOGRAPH else shown
@@ -258,6 +282,6 @@ class _Known(dict[str, tuple[int, ...]]):
 
 @cache
 def everyday() -> frozenset[str]:
-    """Return words in lower case, and pairs of ideographs, that are no topic."""
+    """Return words in lower case, and pairs of ideographs, that are no topic: those of the packaged file, read once."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())

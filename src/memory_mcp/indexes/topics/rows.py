@@ -42,7 +42,7 @@ class Rows:
     vectors: Array
 
     def __len__(self) -> int:
-        """Return number of segments."""
+        """Return the number of segments."""
         return len(self.lo)
 
     @property
@@ -55,7 +55,7 @@ class Rows:
         return node_of(int(self.hi[place]), int(self.lo[place]))
 
     def taken(self, places: Array) -> "Rows":
-        """Return the rows at `places`, `(n,)`, in that order."""
+        """Return the rows at `places`, `(n,)`, in that order, with their terms."""
         counts = np.diff(self.ptr)[places]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         at = np.repeat(self.ptr[:-1][places] - ptr[:-1], counts) + np.arange(ptr[-1])
@@ -64,7 +64,7 @@ class Rows:
 
     @classmethod
     def bare(cls, terms: Sequence[Collection[int]], vectors: Array) -> "Rows":
-        """Return rows with terms (32-bit hashes) and `(n, dimensions)` unit vectors only."""
+        """Return rows with terms (32-bit hashes) and `(n, dimensions)` unit vectors only; other columns are 0, topics -1."""
         n = len(terms)
         ptr = np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64)
         named = np.fromiter((t for own in terms for t in sorted(own)), dtype=np.uint32, count=int(ptr[-1]))
@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def joined(cls, blocks: Sequence["Rows"]) -> "Rows":
-        """Return the rows of several, in the order of their keys."""
+        """Return the rows of several, at least one, in the order of their keys; equal keys stay."""
         plain = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(cls) if f.name != "ptr"}
         counts = np.concatenate([np.diff(b.ptr) for b in blocks])
         whole = cls(**plain, ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
@@ -96,14 +96,17 @@ class Asked:
 
     @classmethod
     def of(cls, rows: Rows, wanted: Mapping[int, float]) -> "Asked":
-        """Find words by hash and weight; those in no row are dropped."""
+        """Find the rows that hold each word, by hash and weight; words in no row are dropped.
+
+        A word's weight is multiplied by its rarity among the rows.
+        """
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
         found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
         worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
         return cls(tuple(worth), len(rows))
 
     def by_row(self) -> Array:
-        """Return the share of the query, by weight, that each row holds, `(rows,)`, 0..1."""
+        """Return the share of the found words, by weight, that each row holds, `(rows,)`, 0..1; zeros without any."""
         total = sum(weight for _, weight in self.held)
         share = np.zeros(self.rows)
         for places, weight in self.held:
@@ -111,7 +114,11 @@ class Asked:
         return share
 
     def by_topic(self, topic: Array, mentions: Array, enough: float) -> Array:
-        """Return the share of the query that each topic holds, `(topics,)`: by rows with a word, fully from `enough`."""
+        """Return the share of the found words, by weight, that each topic holds, `(topics,)`, 0..1.
+
+        A word counts by the share of the topic's segments that hold it, fully from `enough` on. `topic` is
+        that of each row, `mentions` the number of rows of each topic, `(topics,)`.
+        """
         total = sum(weight for _, weight in self.held)
         share = np.zeros(len(mentions))
         for places, weight in self.held:
@@ -121,6 +128,9 @@ class Asked:
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with areas in place of topics; `areas`, `(topics,)`, is the area of each topic."""
+    """Return segments with areas in place of topics; those without a topic have none. Relevance is unchanged.
+
+    `areas`, `(topics,)`, is the area of each topic.
+    """
     topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
     return rows.with_topics(topic, rows.relevance)

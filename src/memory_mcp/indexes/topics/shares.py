@@ -50,7 +50,7 @@ class Shares:
         return found
 
     def near(self, vector: Array) -> Array:
-        """Return the similarity of each segment to a unit vector, `(rows,)`, 0..1, less what is common to all."""
+        """Return the similarity of each segment to a unit vector, `(rows,)`, 0..1, less what is common to all; 0 for zeros."""
         asked = vector - self.common
         asked = asked / max(float(np.linalg.norm(asked)), 1e-9)
         # The same as comparing rows less the common vector, without storing those, a kilobyte each.
@@ -65,20 +65,25 @@ class Shares:
         return pairs >> 32, pairs & 0xFFFFFFFF
 
     def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
-        """Return per topic the sum over mentions of relevance x 0.5^(age / half-life), recent ones times `boost`."""
+        """Return per topic the sum over mentions of relevance x 0.5^(age / half-life), `(topics,)`.
+
+        Those of an age up to `boosted_ms` count `boost` times. Times are milliseconds; later ones than
+        `now_ms` have age 0.
+        """
         age = np.maximum(now_ms - self.rows.end, 0)
         weight = self.rows.relevance * np.exp2(-age / half_life_ms) * np.where(age <= boosted_ms, boost, 1.0)
         return np.bincount(self.rows.topic, weights=weight, minlength=self.topics)
 
     def similar(self, topic: int) -> Array:
-        """Return the similarity of every topic to one, `(topics,)`, 0..1."""
+        """Return the similarity of the mean vector of every topic to that of one, `(topics,)`, 0..1."""
         found: Array = np.clip(self.middles @ self.middles[topic], 0.0, 1.0)
         return found
 
     def beside(self, topic: int) -> Array:
         """Return how much more often than by chance every topic is mentioned on the days of one, `(topics,)`, 0..1.
 
-        Ochiai's coefficient of their days, less that of independent topics.
+        Ochiai's coefficient of their days, less that of independent topics; 0 with fewer than two common
+        days.
         """
         of, day = self.days
         own = np.isin(day, day[of == topic])

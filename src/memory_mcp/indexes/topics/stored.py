@@ -30,7 +30,7 @@ class Stored:
 
 
 def write(directory: Path, graph: Stored) -> dict[str, Checked]:
-    """Write a graph into a new directory; return the checksums of its files."""
+    """Write a graph into a new directory, private to the user; return the checksums of its files. Raises OSError."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _ROWS, {name: getattr(graph.rows, name) for name in _COLUMNS})
     facts = {
@@ -44,7 +44,7 @@ def write(directory: Path, graph: Stored) -> dict[str, Checked]:
 
 
 def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored:
-    """Return what `write` wrote; raises IndexUnreadable when the files have changed."""
+    """Return what `write` wrote; raises IndexUnreadable when the files have changed or are others. `scratch`: see `Contents`."""
     if set(files) != {_ROWS, _FACTS}:
         raise IndexUnreadable("the manifest of the index names other files than it has")
     contents = Contents(directory, files, scratch)
@@ -58,8 +58,10 @@ def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored
 
 
 def _told(name: Name) -> list[Any]:
+    """Return a name as a list for JSON: label, keywords."""
     return [name.label, list(name.keywords)]
 
 
 def _name(told: list[Any]) -> Name:
+    """Return the name that `_told` wrote."""
     return Name(told[0], tuple(told[1]))

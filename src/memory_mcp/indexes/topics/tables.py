@@ -22,11 +22,11 @@ class Tables:
         self.agents = [tuple(names) for names in agents]
 
     def rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
-        """Return documents as rows without a topic. New names are added.
+        """Return documents as rows in order of their keys, without a topic. New names are added to the tables.
 
         Args:
-        documents: Segments, in any order.
-        vectors: `(n, dimensions)` rows of length 1 or 0.
+            documents: Segments, in any order.
+            vectors: `(n, dimensions)` rows of length 1 or 0.
 
         """
         keys = [node_doc(d.node_id) for d in documents]
@@ -48,6 +48,7 @@ class Tables:
 
 
 def _place(names: list[T], name: T) -> int:
+    """Return the index of a name in a list, which it is appended to if missing."""
     if name not in names:
         names.append(name)
     return names.index(name)

@@ -58,7 +58,8 @@ class Graph:
     def near(self, codes: Array) -> Array | None:
         """Return the documents of about `NAMED` nearest rows, `(n,)` int64, ascending; None if all rows have to be compared.
 
-        `codes` is a query, `(dimensions,)` int8.
+        That is so if the query is far from all rows or the graph fails, which is logged. `codes` is a query,
+        `(dimensions,)` int8.
         """
         try:
             with self.turn:
@@ -86,7 +87,7 @@ class Graph:
 
 
 def save(codes: Array, path: Path, with_graph: bool) -> float | None:
-    """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order.
+    """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order; not synced.
 
     Returns the similarity `Graph.least` with a graph, else None. Raises OSError when it cannot be written.
     """
@@ -127,6 +128,7 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
 
 
 def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool = True) -> Any:
+    """Return an empty usearch index of int8 rows by cosine; without `lookups` rows cannot be read by key."""
     # Key lookups take 43 bytes of memory a row.
     return Index(
         ndim=dimensions,
@@ -140,7 +142,7 @@ def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool
 
 
 def _least(index: Any, codes: Array) -> float:
-    """Return the similarity of a query's tenth row below which the graph is not used."""
+    """Return the similarity of a query's tenth row below which the graph is not used, from up to 256 of its own rows."""
     sample = codes[np.unique(np.linspace(0, len(codes) - 1, _SAMPLE).astype(np.int64))]
     tenth = [index.search(row, _TENTH + 1, threads=1).distances[-1] for row in sample]
     return float(1 - _FAR * np.quantile(tenth, 0.75))

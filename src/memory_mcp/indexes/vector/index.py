@@ -38,16 +38,16 @@ class VectorIndex:
 
     @property
     def embedder(self) -> Embedder:
-        """The configured embedder."""
+        """The configured embedder, with which new documents are embedded."""
         return cast("Vector", self.keeper.index.wanted).embedder
 
     @property
     def serving(self) -> Embedder:
-        """The embedder of the current index: another one while the index is being rebuilt."""
+        """The embedder of the current index: the former one until the index is rebuilt with a newly configured one."""
         return cast("Vector", self.keeper.index.kind).embedder
 
     def unknown(self) -> int:
-        """Return the number of documents without any word the model knows, whose rows are zeros."""
+        """Return the number of living documents without any word the model knows, whose rows are zeros; 0 if unsearchable."""
         try:
             snapshot: Snapshot[Body] = self.keeper.index.snapshot
         except IndexUnreadable:
@@ -60,7 +60,11 @@ class VectorIndex:
         return count
 
     def search(self, query: IndexQuery) -> Matches:
-        """See Searcher. Raises InvalidQuery and IndexUnreadable as there."""
+        """Return the documents nearest to the query, with at least `query.least` similarity; nothing for an empty index.
+
+        Raises InvalidQuery for a blank text, IndexUnreadable when the index cannot be searched,
+        LayerUnavailable without the model.
+        """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
@@ -73,7 +77,11 @@ class VectorIndex:
             return search(snapshot, vector, query.filters, query.limit, query.least)
 
     def candidates(self, query: IndexQuery, also: Array) -> Candidates:
-        """See Searcher; `also` is `(n,)` uint64."""
+        """Return the `query.limit` messages nearest to the query, best first, then those named in `also`, `(n,)` uint64.
+
+        Filters do not apply to the latter. Empty for an empty index; a blank text is not refused. Raises as
+        `search` otherwise.
+        """
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
         embedder = _embedder(snapshot)
         if embedder is None:
@@ -85,19 +93,23 @@ class VectorIndex:
             return Candidates.joined([found, rated(snapshot, vector, missing)]) if len(missing) else found
 
     def _vector(self, embedder: Embedder, text: str) -> Array:
-        """Return the unit vector of a text, `(dimensions,)` float32."""
+        """Return the unit vector of a text, `(dimensions,)` float32; that of the last text and embedder is cached."""
         asked = self._asked
         if asked is None or asked[0] is not embedder or asked[1] != text:
             asked = self._asked = embedder, text, embedder.embed([text])[0]
         return asked[2]
 
     def scale(self, text: str) -> float:
-        """See Searcher. Returns 1: no cosine similarity is higher."""
+        """Return 1: no cosine similarity is higher."""
         del text
         return 1.0
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
-        """See Searcher: an event is compared as a grip that quotes it whole."""
+        """Return the events with a similarity above 0 to the text, in order; none for a blank text.
+
+        Each is compared as a grip that quotes it whole. Vectors of the last 512 events are cached. Raises
+        IndexUnreadable when the index cannot be searched, LayerUnavailable without the model.
+        """
         waiting = list(events)
         embedder = _embedder(self.keeper.index.snapshot) or self.serving
         if not waiting or not text.strip():
@@ -118,7 +130,10 @@ class VectorIndex:
         return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """See Searcher. Builds the missing graphs of large parts in a child process, which may take minutes."""
+        """Build missing graphs of large parts in child processes, one part at a time, while `goes_on()`; return how many.
+
+        Each may take minutes.
+        """
         built = 0
         while goes_on() and self.keeper.index.merge(improve=True):
             built += 1
@@ -126,5 +141,5 @@ class VectorIndex:
 
 
 def _embedder(snapshot: Snapshot[Body]) -> Embedder | None:
-    """Return the embedder of this snapshot, whatever the index uses now; None for an empty one."""
+    """Return the embedder that made this snapshot's vectors, whatever the index uses now; None for an empty one."""
     return snapshot.parts[0].part.body.embedder if snapshot.parts else None

@@ -60,7 +60,8 @@ class Vector:
     ) -> None:
         """Create the kind of one model; a table of an improved part gets a graph from `graph_from` rows (0: default).
 
-        `reuse` is the folder of an index whose rows are taken for equal texts instead of embedding them.
+        `reuse` is the folder of an index whose rows are taken for equal texts instead of embedding them;
+        `opened` opens a former model by its folder. Raises as `fingerprint` with `reuse`.
         """
         self.embedder = embedder
         self._graph_from = graph_from or GRAPH_FROM
@@ -68,19 +69,29 @@ class Vector:
         self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
 
     def fingerprint(self) -> dict[str, Any]:
-        """See Kind. Raises LayerUnavailable when there is no such model."""
+        """Return the versions of files and documents, and the model's fingerprint.
+
+        Raises LayerUnavailable when there is no such model or it has more than 1024 dimensions.
+        """
         made = self.embedder.fingerprint()
         if made["dimensions"] > MOST_DIMENSIONS:
             raise LayerUnavailable(f"the embedding model has {made['dimensions']} dimensions, more than {MOST_DIMENSIONS}")
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": made}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """See Kind."""
+        """Return the options from which `opened` makes this kind in a child process.
+
+        They are `model`, its folder, `reuse` ("" for none) and `graph_from`.
+        """
         folder = self.embedder.fingerprint()["folder"]
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
-        """See Kind: the same with the former model, if that can still be loaded."""
+        """Return this kind if only the model's folder differs, or one with the former model; None otherwise.
+
+        The former model must have the configured one's name, still load, and have the same files; the formats
+        must be equal.
+        """
         made, mine = fingerprint.get("embedder"), self.fingerprint()
         if not isinstance(made, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
             return None
@@ -95,13 +106,13 @@ class Vector:
             return None
 
     def prepared(self, unit: Unit) -> Body:
-        """See Kind: its rows."""
+        """Return the rows of a unit's nodes and grips: embeds their gists, which raises LayerUnavailable without the model."""
         rows = self._rows([*unit.nodes, *unit.grips])
         first = len(unit.nodes)
         return Body(rows.taken(np.arange(first)), rows.taken(np.arange(first, len(rows))), self.embedder)
 
     def _rows(self, documents: Sequence[IndexDocument]) -> Rows:
-        """Embed the gists of documents, except those whose vectors an earlier index has."""
+        """Embed the gists of documents, except those whose vectors an earlier index has; return one row each, in order."""
         digests = np.array([_digest(d.gist) for d in documents], dtype=np.uint64)
         if self._reuse is None:
             return Rows.of(self.embedder.embed([d.gist for d in documents]), digests)
@@ -113,25 +124,25 @@ class Vector:
         return Rows(rows.codes, rows.inverse, rows.place[order], digests)
 
     def body_of(self, prepared: Sequence[Body]) -> Body:
-        """See Kind."""
+        """Return the rows of prepared units of both tables, in order."""
         none = Rows.empty(self.embedder.dimensions)
         nodes, grips = (Rows.joined([none, *(p.table(t) for p in prepared)]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
 
     def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
-        """See Kind; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
+        """Return one body without graphs; `kept` are rows of nodes and of grips, `(n,)` int64, for each body."""
         nodes = Rows.joined([b.nodes.taken(rows) for b, (rows, _) in zip(bodies, kept, strict=True)])
         grips = Rows.joined([b.grips.taken(rows) for b, (_, rows) in zip(bodies, kept, strict=True)])
         return Body(nodes, grips, self.embedder)
 
     def write(self, body: Body, directory: Path) -> None:
-        """See Kind."""
+        """Write the rows of both tables, with graphs of large ones if the body is improved, and which model made them."""
         for table in TABLES:
             stored.write(body.table(table), directory, table, self._graph_from if body.improved else None)
         (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")
 
     def read(self, contents: Contents) -> Body:
-        """See Kind. Raises IndexUnreadable, also when another model made the vectors."""
+        """Return what `write` wrote. Raises IndexUnreadable if damaged, or when another model made the vectors."""
         made = self.embedder.fingerprint()
         if contents.json_of(_MADE_BY) != identity(made):
             raise IndexUnreadable("a part of the index was made by another embedding model")
@@ -139,7 +150,7 @@ class Vector:
         return Body(nodes, grips, self.embedder)
 
     def improved(self, body: Body) -> Body | None:
-        """See Kind: with graphs of its large tables."""
+        """Return the body marked to be written with graphs of its large tables; None if no large table lacks one."""
         lacking = [t for t in TABLES if len(body.table(t).codes) >= self._graph_from and body.table(t).graph is None]
         return replace(body, improved=True) if lacking else None
 

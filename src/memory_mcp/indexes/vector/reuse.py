@@ -29,7 +29,11 @@ class Reuse:
         self._piece, self._row = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def find(self, digests: Array) -> tuple[Array, Rows]:
-        """Return which of some texts are embedded already, `(n,)` bool, and the rows of those, in order."""
+        """Return which of some texts are embedded already, `(n,)` bool, and the rows of those, in order.
+
+        `digests` are those of the texts, `(n,)` uint64. The folder is read at the first call; none are known
+        if it cannot be.
+        """
         pieces = self._read() if self._pieces is None else self._pieces
         if not len(self._digests):
             return np.zeros(len(digests), dtype=bool), Rows.empty(self._wanted["embedder"]["dimensions"])
@@ -43,6 +47,7 @@ class Reuse:
         return known, Rows(codes, inverse, np.arange(len(places)), digests[known])
 
     def _read(self) -> list[Rows]:
+        """Read the rows of all parts and sort their digests; parts that cannot be read are logged and skipped."""
         home = Home(self._directory)
         self._pieces = pieces = []
         for entry in self._entries(home):
@@ -61,7 +66,7 @@ class Reuse:
         return pieces
 
     def _entries(self, home: Home) -> Sequence[PartEntry]:
-        """Return the parts of the current generation; none if it was made by another model or format."""
+        """Return the parts of the current generation; none if unreadable or made by another model or format."""
         try:
             manifest = home.current()
         except IndexUnreadable:

@@ -44,30 +44,30 @@ class Rows:
     graph: Graph | None = None
 
     def __len__(self) -> int:
-        """Return number of documents."""
+        """Return the number of documents."""
         return len(self.place)
 
     @classmethod
     def of(cls, vectors: Array, digests: Array) -> "Rows":
-        """Return rows of unit vectors, `(n, dimensions)` float32, with the digests of their texts, `(n,)`."""
+        """Return rows of unit vectors, `(n, dimensions)` float32, one each, with the digests of their texts, `(n,)`."""
         codes = np.rint(_stretched(vectors)).astype(np.int8)
         return cls(codes, _inverse(codes), np.arange(len(codes)), digests)
 
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
-        """Return no rows."""
+        """Return rows of no documents."""
         return cls.of(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod
     def joined(cls, pieces: Sequence["Rows"]) -> "Rows":
-        """Return all rows in one, in order."""
+        """Return all rows in one, in order, without graphs; equal ones stay."""
         before = np.cumsum([0, *(len(p.codes) for p in pieces)])
         place = np.concatenate([p.place + n for p, n in zip(pieces, before.tolist(), strict=False)])
         codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
         return cls(codes, inverse, place, digests)
 
     def taken(self, documents: Array) -> "Rows":
-        """Return the rows of some documents, `(n,)`, ascending."""
+        """Return the rows of some documents, `(n,)`, ascending and distinct, without a graph; itself if they are all."""
         if len(documents) == len(self):
             return self
         rows, place = np.unique(self.place[documents], return_inverse=True)
@@ -80,9 +80,9 @@ class Rows:
         return found
 
     def similarities(self, query: "Query", documents: Array | None = None) -> Array:
-        """Return cosine similarities, `(n,)` float32; 0 for documents without a known word.
+        """Return cosine similarities, `(n,)` float32; 0 for documents without a known word. Rounding may exceed 1.
 
-        `documents` are rows, `(n,)`; None for all.
+        `documents` are indices of documents, `(n,)`; None for all.
         """
         if documents is None:
             return np.take(_similarities(self.codes, self.inverse, query), self.place)
@@ -104,7 +104,7 @@ class Query:
 
     @classmethod
     def of(cls, vector: Array) -> "Query":
-        """Return the query of a vector, `(dimensions,)`, of any length."""
+        """Return the query of a vector, `(dimensions,)`, of any length; one of zeros is similar to nothing."""
         wide = _stretched(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))

@@ -52,10 +52,11 @@ def search(
     limit: int,
     min_similarity: float = 0.0,
 ) -> Matches:
-    """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key.
+    """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key; only similarities above 0.
 
-    At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first.
-    The total is of all passing documents of that similarity; if a graph was used, of those it found.
+    At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first. Of
+    several grips of a message only the best is returned. The total is of all passing documents of that
+    similarity, grips singly; if a graph was used, of those it found.
     """
     floor = max(np.float32(min_similarity), _LEAST)
     # A result's score must not depend on the limit, nor on the least similarity.
@@ -74,7 +75,11 @@ def search(
 
 
 def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
-    """Return the `limit` messages nearest to a vector, `(dimensions,)` float32, with similarities of message and segment."""
+    """Return the `limit` messages nearest to a vector, `(dimensions,)` float32, with similarities of message and segment.
+
+    Best first, only similarities above 0; fewer if long messages have more than three of the nearest grips on
+    average. Empty for a vector of zeros.
+    """
     query = Query.of(query_vector)
     asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
@@ -88,7 +93,10 @@ def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, 
 
 
 def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
-    """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector, `(dimensions,)`."""
+    """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector, `(dimensions,)`.
+
+    Unknown names are left out; no filter applies.
+    """
     query = Query.of(query_vector)
     found = []
     for live in snapshot:
@@ -101,7 +109,11 @@ def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candid
 
 
 def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> Candidates:
-    """Return the messages of some rows (ascending), each with its nearest grip."""
+    """Return the messages of some rows of grips, ascending, each with its nearest grip.
+
+    `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is
+    below 0.
+    """
     places, similarity, best = by_message(live.messages, rows, raw.astype(np.float64))
     unit = live.messages.unit[places]
     units, back = np.unique(unit, return_inverse=True)
@@ -112,7 +124,7 @@ def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> 
 
 
 def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
-    """Drop grips of a message that has a better one before."""
+    """Return what was found, in order, without grips of a message that has one before; nodes and lone grips all stay."""
     seen: set[int] = set()
     kept = []
     for one in found:
@@ -125,7 +137,10 @@ def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
 
 
 def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
-    """Return the best documents of one table of one part, and how many have the least similarity."""
+    """Return the best documents of one table of one part, and how many have the least similarity.
+
+    At most `asked.limit`, best first, ties by key.
+    """
     columns = live.part.table(table)
     shown = findable(live, table, asked.filters)
     if table is DocType.NODE and asked.filters.window is not None and shown is not None:
@@ -139,7 +154,7 @@ def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[
 
 
 def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
-    """Return rows (None: all) and their similarities; -inf for rows that do not pass."""
+    """Return rows (None: all) and their similarities, compared exactly; -inf for rows that do not pass."""
     held = live.part.body.table(table)
     passing = len(held) if shown is None else np.count_nonzero(shown)
     if shown is None or passing == len(held):
@@ -151,7 +166,11 @@ def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
 
 
 def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array] | None:
-    """Return rows found by a graph and their similarities; None if there is none, or too few pass."""
+    """Return passing rows found by a graph and their exact similarities.
+
+    None if there is no graph or it cannot tell, fewer than the limit pass, or there is any filter but the
+    type.
+    """
     held = live.part.body.table(table)
     # With any filter but the type too few of the graph's rows may pass.
     is_wide = asked.filters == Filters(doc_type=asked.filters.doc_type)
@@ -165,7 +184,7 @@ def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Ask
 
 
 def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:
-    """Return `shown` without segments that cross the window's edge and have no near grip inside it."""
+    """Return `shown` without segments that cross the window's edge and have no near grip inside it: `(nodes,)` bool, a copy."""
     assert asked.filters.window is not None
     rows = np.flatnonzero(shown)
     rows = rows[live.part.nodes.partly(rows, asked.filters.window)]
@@ -185,7 +204,7 @@ def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:
 
 
 def _top(raw: Array, floor: np.float32, limit: int) -> Array:
-    """Return the indices of the best `limit` and of all equal to the last of them, in any order."""
+    """Return the indices of the best `limit` of at least `floor`, and of all equal to the last of them, in any order."""
     whole = len(raw) // _BLOCK
     if whole <= limit:
         near = np.flatnonzero(raw >= floor)
@@ -205,7 +224,7 @@ def _top(raw: Array, floor: np.float32, limit: int) -> Array:
 
 
 def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
-    """Return a document as a match; of a node with its best grip if `quoted`."""
+    """Return a document as a match; of a node with its best grip if `quoted`. Its raw score is the similarity, at most 1."""
     best = found.best
     # Rounding may exceed 1.
     similarity = min(found.raw, 1.0)
@@ -218,7 +237,7 @@ def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
 
 
 def _best_grip(live: LivePart[Body], unit: int, asked: _Asked) -> GripId | None:
-    """Return the unit's passing grip nearest to the query, the first of equals."""
+    """Return the unit's passing grip nearest to the query, the first of equals; None without one of similarity above 0."""
     units, grips = live.part.units, live.part.grips
     rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
     shown = findable(live, DocType.GRIP, asked.filters)

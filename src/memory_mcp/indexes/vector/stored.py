@@ -22,7 +22,7 @@ _NAMES = ("digests", "first", "inverse", "least", "order", "place")
 
 
 def files_of(table: DocType) -> tuple[str, str]:
-    """Return the names of a table's two files."""
+    """Return the names of a table's two files: rows with their graph, and digests with places."""
     return f"{table.value}.usearch", f"{table.value}.texts.npys"
 
 
@@ -40,7 +40,7 @@ def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -
 
 
 def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
-    """Return what `write` wrote, mapped; raises IndexUnreadable when it is damaged."""
+    """Return what `write` wrote, read-only views of `contents`; raises IndexUnreadable when it is damaged."""
     index, texts = files_of(table)
     data, held = contents.bytes_of(index), contents.arrays(texts, _NAMES)
     try:
@@ -72,7 +72,10 @@ def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
 
 
 def _by_row(place: Array, count: int, least: float | None) -> dict[str, Array]:
-    """Return the arrays that a graph of `count` rows needs, empty without one; `place` is each document's row, `(n,)`."""
+    """Return the arrays by which a graph of `count` rows finds documents: `least`, `order` and `first`.
+
+    They are empty if `least` is None: no graph. `place` is each document's row, `(n,)`.
+    """
     if least is None:
         return {"least": np.zeros(0, dtype=np.float32), **dict.fromkeys(("order", "first"), np.zeros(0, dtype=np.int32))}
     order = np.argsort(place, kind="stable").astype(np.int32)

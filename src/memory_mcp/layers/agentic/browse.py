@@ -12,10 +12,10 @@ _PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
 
 
 def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
-    """Return nodes of the scope, newest first, at most `query.limit` and the period itself.
+    """Return nodes of the scope, newest first, at most `query.limit`, and before them the node of the window if there is one.
 
-    An overview lists the finest periods that are few enough; segments where one day holds everything, and wherever an agent is
-    named, because periods mix agents.
+    An overview lists the finest periods that are few enough; segments where one day holds everything, and
+    wherever an agent is named, because periods mix agents.
     """
     ids = _periods(tree, query, scope) if query.overview and scope.agent is None else []
     if not ids:
@@ -27,7 +27,7 @@ def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
 
 
 def _whole(tree: Tree, scope: Scope) -> TocNode | None:
-    """Return the node of the period that equals the window; None if none does or nothing happened in it."""
+    """Return the node of the period that equals the scope's window, the finest; None if none does or nothing happened in it."""
     if scope.window is None:
         return None
     inside = TimeWindow(scope.window.start_ms, scope.window.end_ms - 1)
@@ -39,6 +39,10 @@ def _whole(tree: Tree, scope: Scope) -> TocNode | None:
 
 
 def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
+    """Return the periods of an overview, oldest first: the finest of at most `query.limit`, the last years if none is.
+
+    Without a window the latest days. Empty where one day holds everything.
+    """
     if scope.window is None:  # the latest days are overview enough
         days = tree.descendants(ROOT, TocLevel.DAY, scope.project)
         return days[-query.limit :] if len(days) > 1 else []
@@ -52,6 +56,7 @@ def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
 
 
 def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
+    """Return the latest segments of the scope, newest first, at most `query.limit`."""
     if scope.window is not None or scope.agent is not None:
         return [s.node_id for s in tree.segments_below(ROOT, scope)[::-1][: query.limit]]
     found: list[NodeId] = []
@@ -63,7 +68,7 @@ def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
 
 
 def hit(node: TocNode, query: Query) -> Hit:
-    """Return a hit for a node, with its first bullet."""
+    """Return a hit for a node, with its first bullet, or its summary, as the quotation; its score is 1."""
     bullet = node.bullets[0] if node.bullets else None
     return Hit(
         node_id=node.node_id,

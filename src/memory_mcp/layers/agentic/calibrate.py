@@ -25,7 +25,7 @@ TERMS = "terms"
 
 
 def calibrated(hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits, best first, with calibrated scores."""
+    """Return hits, best first, with calibrated scores, 0..1; the order stays."""
     if not hits:
         return []
     scores = np.array([h.score for h in hits])

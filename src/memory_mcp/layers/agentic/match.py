@@ -50,14 +50,14 @@ class Weighted:
     probes: tuple[str, ...]
 
     def may_be_in(self, text: str) -> bool:
-        """Return False only for a text that holds none of the terms."""
+        """Return False only for a text that holds none of the terms; True for every text that is not ASCII."""
         if not text.isascii():
             return True
         lower = text.lower()
         return any(probe in lower for probe in self.probes)
 
     def probes_in(self, text: str) -> int:
-        """Return the number of probes a text holds; all of them for a text that is not ASCII."""
+        """Return the number of probes a text holds, whatever the case; all of them for a text that is not ASCII."""
         if not text.isascii():
             return len(self.probes)
         lower = text.lower()
@@ -74,7 +74,7 @@ class Weighted:
         return sum(self.weights.values())
 
     def share(self, found: Iterable[str]) -> float:
-        """Return the share of the query's weight of some of its terms, 0..1."""
+        """Return the share of the query's weight of some of its terms, 0..1. Raises KeyError for other terms."""
         return sum(self.weights[t] for t in found) / self.total if self.total else 0.0
 
 
@@ -99,7 +99,10 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
 
 
 def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int) -> Weighted:
-    """Return a query's terms with IDF weights over the scope's segments; raises InvalidQuery for an empty query."""
+    """Return a query's terms with IDF weights over the segments of a project (None: all).
+
+    `segments` is their number. Raises InvalidQuery for an empty query.
+    """
     found = query_terms(text)
     if not found:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -138,7 +141,10 @@ def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
 
 
 def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) -> list[FieldMatch]:
-    """Return the matches in a node's own text, best first; ties in the order title, summary, bullets, keywords."""
+    """Return the matches in a node's own text, best first; ties in the order title, summary, bullets, keywords.
+
+    Each bullet and keyword is a match of its own; text is cut to 240 characters around the terms.
+    """
     candidates: list[tuple[SearchField, str, tuple[GripId, ...]]] = []
     if SearchField.TITLE in fields:
         candidates.append((SearchField.TITLE, node.title, ()))
@@ -158,13 +164,16 @@ def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) ->
 
 
 def text_score(query: Weighted, counts: Mapping[str, int], length: float, mean_length: float) -> float:
-    """Return the score, 0..1, of a text of `length` terms: the saturated term frequencies by weight."""
+    """Return the score, 0..1, of a text of `length` terms: the saturated term frequencies by weight.
+
+    `counts` are how often each term occurs; `mean_length` 0 leaves length out.
+    """
     norm = K1 * (1 - B + B * length / mean_length) if mean_length else K1
     return sum(w * counts[t] / (counts[t] + norm) for t, w in query.weights.items() if counts.get(t)) / query.total
 
 
 def count_terms(query: Weighted, text: str) -> Counter[str]:
-    """Return the occurrences of the query's terms in a text."""
+    """Return how often each of the query's terms occurs in a text; those that do not are left out."""
     if text.isascii():
         # Tokens do not cross white space, and most runs hold no query word: an eighth of the time (measured).
         runs = zip(text.split(), text.lower().split(), strict=True)

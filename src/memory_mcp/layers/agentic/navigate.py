@@ -104,17 +104,22 @@ class AgenticLayer:
         self._sift = Sift(storage, tree)
 
     def status(self) -> LayerStatus:
-        """See Layer. Always usable: it needs only the tree."""
+        """Return the status: always usable, as it needs only the tree; its count is that of segments."""
         return LayerStatus(self.name, enabled=True, healthy=True, count=self._tree.tally().segments)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """See Layer. Without a word to look for, returns what happened in the query's window, newest first."""
+        """Return cited messages found by walking the tree from the root, within the budget, best first.
+
+        Without a word to look for, returns what happened in the query's window, newest first. Raises
+        InvalidQuery for a text without terms and without window. Time words are not read.
+        """
         return self._measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
 
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
-        """Walk from `start`, with time expressions read relative to `now_ms`.
+        """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
-        They become the window unless the query has one; it is widened, with a notice, when nothing lies inside.
+        They become the window unless the query has one; it is widened, with a notice, when nothing lies
+        inside.
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
@@ -123,6 +128,7 @@ class AgenticLayer:
         return self._measured(query, hint, budget, start, widen=True)
 
     def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
+        """Do the work of `_navigate` and record its time and visited nodes as metrics."""
         before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
             answer = self._navigate(query, hint, budget, start, widen)
@@ -130,6 +136,10 @@ class AgenticLayer:
         return answer
 
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
+        """Walk and collect hits; without terms but with a window or for an overview, list what happened instead.
+
+        With `widen`, the hint's window is widened when nothing lies inside.
+        """
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             return self._browse(query, hint, budget)
         query = replace(query, text=hint.rest or query.text)
@@ -148,7 +158,7 @@ class AgenticLayer:
         return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
     def _attempt(self, walk: _Walk, start: NodeId) -> None:
-        """Walk within half of the bounds, then scan events for what the walk could not compare, within all of them."""
+        """Walk within half of the bounds, then scan events for what was not compared, unless an index was searched for it."""
         budget = walk.budget
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
         walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
@@ -161,6 +171,7 @@ class AgenticLayer:
             self._sift_below(walk, start)
 
     def _run(self, walk: _Walk, start: NodeId) -> None:
+        """Expand the best nodes from `start` on, until enough is found or nothing is left; a bound or the time sets `is_cut`."""
         walk.frontier = [(-1.0, 0, 0, start)]
         while walk.frontier and not self._enough(walk):
             batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(walk.budget.bounds.beam_width, len(walk.frontier)))]
@@ -170,13 +181,13 @@ class AgenticLayer:
                     return
 
     def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
-        """Return whether the time is up, or only what is needed to quote the finds is left after a step."""
+        """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
         to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * walk.budget.bounds.timeout_ms))
         has_found = bool(walk.found or found)
         return walk.budget.out_of_time() or (has_found and walk.budget.is_short_of(to_quote + step_ms))
 
     def _enough(self, walk: _Walk) -> bool:
-        """Return whether every segment with a term is found, or nothing left can cover more than what was found."""
+        """Return whether every segment with a term is found, or nothing left can cover more than the hits wanted."""
         held = Counter(t for f in walk.found for t in f.terms)
         if walk.found and all(held[t] >= count for t, count in walk.weighted.counts.items()):
             return True
@@ -186,7 +197,7 @@ class AgenticLayer:
         return -walk.frontier[0][0] <= covered
 
     def _expand(self, walk: _Walk, node_id: NodeId) -> bool:
-        """Compare what is below a node; return False when a bound ends the walk."""
+        """Compare what is below a node not seen yet, for one call; return False when a bound ends the walk."""
         if node_id in walk.seen:
             return True
         walk.seen.add(node_id)
@@ -202,7 +213,10 @@ class AgenticLayer:
         return self._descend(walk, node_id)
 
     def _descend(self, walk: _Walk, node_id: NodeId) -> bool:
-        """Compare the direct children and put those that hold query terms on the frontier."""
+        """Compare the children and put those with query terms on the frontier; return False if some could not be.
+
+        Below the depth bound segments are compared instead.
+        """
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
             return self._sweep(walk, node_id)
@@ -228,10 +242,10 @@ class AgenticLayer:
         return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
-        """Compare every segment below a node, newest first, and read those that may answer.
+        """Compare every segment below a node, newest first, and read those that may answer; return False if not all may be.
 
-        At the depth limit they are compared all the same, as far as the other bounds allow: a segment that holds a query word
-        is never missed because of the depth limit.
+        At the depth limit they are compared all the same, as far as the other bounds allow: a segment that
+        holds a query word is never missed because of the depth limit.
         """
         if walk.budget.bounds.max_depth >= DEPTH[TocLevel.SEGMENT]:
             walk.budget.go_down(DEPTH[TocLevel.SEGMENT])
@@ -245,7 +259,7 @@ class AgenticLayer:
         return allowed == len(segments)
 
     def _compared(self, walk: _Walk, segments: Sequence[Segment]) -> list[Found]:
-        """Compare segments by their term sets and read those that may answer; return what was found."""
+        """Compare segments by their term sets and read those that may answer; return what was found, which the walk has too."""
         walk.seen.update(s.node_id for s in segments)
         sets = self._tree.term_sets([s.node_id for s in segments])
         shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
@@ -257,7 +271,7 @@ class AgenticLayer:
         return found
 
     def _sift_below(self, walk: _Walk, start: NodeId) -> None:
-        """Scan the events slice by slice for segments that may answer, and read those of each slice at once."""
+        """Scan the events below a node slice by slice, newest first, each for a call, and read the likely segments of each."""
         budget, clock, took = walk.budget, walk.budget.clock, _SLICE_MS
         scope = walk.scope
         if start != ROOT and level_of(start) is not TocLevel.SEGMENT:
@@ -281,7 +295,10 @@ class AgenticLayer:
                 budget.record_hit("max_nodes_visited")
 
     def _read(self, walk: _Walk, held: list[tuple[float, Segment]]) -> list[Found]:
-        """Read the segments with the best bounds, and more only while those could beat what was read."""
+        """Read the segments with the best bounds, and more only while those could beat what was read; return what was found.
+
+        `held` are bounds and segments, best first. Ends early when the time is up, after the first batch.
+        """
         found: list[Found] = []
         clock, took = walk.budget.clock, 0.0
         want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
@@ -300,7 +317,10 @@ class AgenticLayer:
         return found
 
     def _attempts(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
-        """Search the window, then the time beside it, then all time, until anything is found."""
+        """Search the window, then also as much time before and after it, then all time, until anything is found.
+
+        Each widening is a notice. `walk.scope` stays the last one tried.
+        """
         length = window.end_ms - window.start_ms
         wider = TimeWindow(window.start_ms - length, window.end_ms + length)
         ways = ((window, "", 0.5), (wider, "the periods beside it", 0.5), (None, "all time", 1.0))
@@ -319,6 +339,10 @@ class AgenticLayer:
         walk.budget = whole
 
     def _collect(self, walk: _Walk) -> list[Hit]:
+        """Return at most `query.limit` calibrated hits, best first, the question itself left out.
+
+        Hits of events without a node are among them, which is a notice. Quoting ends when the time is up.
+        """
         ranked = best_messages(walk.found, walk.query.limit)
         hits: list[Hit] = []
         clock, took = walk.budget.clock, 0.0
@@ -340,7 +364,7 @@ class AgenticLayer:
         return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Return the events of the scope that have no node yet."""
+        """Return the events of the scope that have no node yet (with `probes`: that hold one), until the time is up."""
         done = self._tree.pending_from()
         if done is None:
             return iter(())
@@ -348,7 +372,7 @@ class AgenticLayer:
         return (e for e in found if may_show(e, scope))
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
-        """List what happened in the window, newest first, for a query without words; see `browse`."""
+        """List what happened in the window, newest first, at the cost of a call and a node each; see `browse`."""
         budget.call()
         scope = _scope(query, hint.window)
         nodes = browse.listed(self._tree, query, scope)
@@ -368,4 +392,5 @@ class AgenticLayer:
 
 
 def _scope(query: Query, window: TimeWindow | None) -> Scope:
+    """Return the scope of a query in a window."""
     return Scope(query.project, query.agent, window, query.role, query.speaker)

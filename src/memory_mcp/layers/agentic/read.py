@@ -89,9 +89,10 @@ class Reader:
         gone: Callable[[], bool] = lambda: False,
         literal: bool = False,
     ) -> list[Found]:
-        """Return the segments whose events in the scope hold query terms, with scores; stops once `gone()` is true.
+        """Return the segments whose events in the scope hold query terms, in order, with scores; stops once `gone()`.
 
-        With `literal`, tool output counts as much as messages.
+        Each has at most three messages. With `literal`, tool output counts as much as messages. Segments
+        without a node are left out.
         """
         asked = _Asked(query, scope, mean_tokens, literal, folded(query.text))
         nodes = self._tree.nodes([s.node_id for s in segments])
@@ -107,7 +108,10 @@ class Reader:
         return found
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
-        """Return events by segment key; those read lately are cached under the build they were read for."""
+        """Return events by segment key; those of 128 segments are cached under the build they were read for.
+
+        Segments that begin with a shorter duplicate of another event are left out.
+        """
         built = {s.key: (s.key, nodes[s.node_id].built) for s in segments if s.node_id in nodes}
         with self._lock:
             kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
@@ -130,7 +134,7 @@ class Reader:
         return kept | read if missing else kept
 
     def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
-        """Return a hit for each message, in order, with its best words exactly as stored and their grip."""
+        """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
         grips = self._storage.grips.of_events({m.event.event_id for _, m in chosen})
         read = {m.event.event_id: m.event for _, m in chosen}
         every = [g for several in grips.values() for g in several]
@@ -140,6 +144,7 @@ class Reader:
         return with_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
 
     def _hit(self, found: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
+        """Return the hit of a message of a segment; `grips` are those of its event, `quotes` their words."""
         event = message.event
         grip, quote = _quote(event, grips, quotes, query)
         return Hit(
@@ -162,7 +167,7 @@ class Reader:
         )
 
     def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Yield the stored events after `after_seq`, which have no node yet, until `stop()` is true.
+        """Yield the stored events of the scope after `after_seq`, which have no node yet, until `stop()` is true.
 
         With `probes` the store leaves out events that hold none of them: during an import thousands wait.
         """
@@ -172,9 +177,10 @@ class Reader:
             after_seq += _WAITING
 
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
-        """Return the best hits among events that have no node yet.
+        """Return the best hits among events that have no node yet, best first, at most `limit`.
 
-        Those with most of the query's words are read first, newest first; the others only while none of those matches.
+        Those with most of the query's words are read first, newest first; the others only while none of those
+        matches.
         """
         likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
         matched: list[tuple[Event, Counter[str]]] = []
@@ -194,23 +200,24 @@ class Reader:
         return with_standing(hits, {}, self._storage)
 
     def listed(self, event: Event) -> Hit:
-        """Return a hit for an event found by its time alone."""
+        """Return a hit for an event found by its time alone: its first 400 characters, with a score of 1."""
         end = min(len(event.text), _SPAN)
         return _unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
 
 
 def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
+    """Return the hit of an event without a node, with its coverage among the parts."""
     return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 
 def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
-    """Return the best messages of some segments, best first, newest first among equals."""
+    """Return the best `limit` messages of some segments with those, best first, newest first among equals."""
     every = ((f, m) for f in found for m in f.messages)
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
 
 
 def may_show(event: Event, scope: Scope) -> bool:
-    """Return whether an event is within the time, role and speaker of a scope."""
+    """Return whether an event is within the time, role and speaker of a scope; project and agent are not compared."""
     if scope.window is not None and not scope.window.contains(event.timestamp):
         return False
     if scope.role is not None and event.role.value != scope.role:
@@ -237,7 +244,10 @@ class _Asked:
 
 
 def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Asked) -> Found | None:
-    """Return a segment with its best messages; None if no message of the scope holds a term."""
+    """Return a segment with its up to three best messages; None if no message of the scope holds a term.
+
+    A message that holds a query of ten characters or more verbatim scores 1.
+    """
     query, mean_tokens = asked.query, asked.mean_tokens
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
     shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, asked.scope)]
@@ -256,7 +266,10 @@ def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Ask
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
-    """Return the score of a message's own words, 0..1; tool output counts less unless `literal`."""
+    """Return the score of a message's own words, 0..1; tool output counts .7 of it unless `literal`.
+
+    `counts` are how often each term occurs in it; longer messages score less.
+    """
     length = len(event.text) / _PER_TERM
     if not event.text.isascii() and len(event.text) >= _LONG_WORDS * (event.text.count(" ") + 1):
         length = float(len(event.text))
@@ -264,7 +277,7 @@ def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal
 
 
 def _with_neighbours(own: Sequence[float], at: int) -> float:
-    """Return a message's score plus shares of those beside it."""
+    """Return a message's score plus shares of those one and two places away; `own` are all scores of the segment."""
     score = own[at]
     for distance, share in enumerate(NEIGHBOURS, start=1):
         before = own[at - distance] if at >= distance else 0.0
@@ -274,7 +287,10 @@ def _with_neighbours(own: Sequence[float], at: int) -> float:
 
 
 def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
-    """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it."""
+    """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it.
+
+    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken.
+    """
     scored = []
     for grip in grips:
         text = quotes.get(grip.grip_id, "")
@@ -290,7 +306,7 @@ def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], qu
 
 
 def _span_of(text: str, query: Weighted) -> tuple[int, int]:
-    """Return start and end of the window that holds most of the query, cut at white space."""
+    """Return start and end of the window that holds most of the query, cut at white space; of about 400 characters."""
     if len(text) <= _SPAN:
         return 0, len(text)
     best = densest(text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))

@@ -43,7 +43,11 @@ class Scan:
         self._holding = holding
 
     def named(self, query: Query, words: Sequence[str]) -> Slice | None:
-        """See Scanner."""
+        """Return the events that hold all of `words`, of the segments that the index says hold them and of unindexed events.
+
+        None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too
+        few of a literal text were found among the newest.
+        """
         # A literal text may begin and end inside words, which an index does not know.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
         told = self._segments_with(inner, query.project)
@@ -58,7 +62,10 @@ class Scan:
         return found if len(found.hits) >= wanted else None
 
     def slices(self, query: Query) -> list[TimeWindow]:
-        """See Scanner."""
+        """Return the query's window, or all time with events, cut at Mondays into at most 8 stretches, newest first.
+
+        Empty if nothing happened in the query's scope.
+        """
         calendar = self._tree.calendar
         held = self._storage.events.span(_scope(query))
         if held is None:
@@ -72,16 +79,19 @@ class Scan:
         return [w.meet(query.window) for w in reversed(windows)]
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
-        """See Scanner."""
+        """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
         count, found = self._storage.events.holding(_scope(query), words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
-        """Return the segments that hold every word of some texts; None if the index cannot tell."""
+        """Return the segments that hold every word of some texts; None if the index cannot tell. `project` None means all."""
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:
-        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events."""
+        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events.
+
+        Return the newest `query.limit` that hold all of `words`, and the number compared.
+        """
         scope = _scope(query)
         last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
         waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []
@@ -95,7 +105,11 @@ class Scan:
         return Slice(tuple(self._hits(newest, words)), count)
 
     def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
-        """Return a hit for each event, in order."""
+        """Return a hit for each event, once, in order, quoting 400 characters around the words.
+
+        It has the node of a segment that cites the event, if any. A single text of several words scores
+        `WHOLE`, others `SCORE`.
+        """
         grips = self._storage.grips.of_events([e.event_id for e in events])
         keys = {g.segment for several in grips.values() for g in several if g.segment}
         segments = self._storage.toc.segments(keys)
@@ -115,7 +129,7 @@ class Scan:
 
 
 def _place(text: str, words: Sequence[str]) -> int:
-    """Return where the quotation begins: at white space a little before the first of the words."""
+    """Return where the quotation begins: at white space up to 100 characters before the first of the words; 0 in a short text."""
     if len(text) <= _SPAN:
         return 0
     lower = text.lower()
@@ -125,4 +139,5 @@ def _place(text: str, words: Sequence[str]) -> int:
 
 
 def _scope(query: Query) -> Scope:
+    """Return the scope of a query."""
     return Scope(query.project, query.agent, query.window, query.role, query.speaker)

@@ -51,7 +51,11 @@ class NodeSearch:
     def search_node(
         self, node_id: NodeId, text: str, fields: Sequence[str] | None, limit: int, project: str | None
     ) -> tuple[TocNode, list[FieldMatch]]:
-        """Return a node and the matches in its own fields, best first; raises NotFound for an unknown node."""
+        """Return a node and the matches in its own fields, best first, at most `limit`.
+
+        Raises NotFound for an unknown node, InvalidQuery for a limit out of 1..100, an unknown field or an
+        empty text.
+        """
         _check_limit(limit)
         chosen = parse_fields(fields)
         query = self.weigh(text, project)
@@ -70,8 +74,10 @@ class NodeSearch:
     ) -> ChildrenResult:
         """Return children (or all descendants of a finer level) that hold query terms, in themselves or below.
 
-        With `fields`, only those fields count. Ties go to the node with more in its own text, then the newest.
-        Raises NotFound for an unknown parent, InvalidQuery for a level that is not below it.
+        With `fields`, only those fields count. Ties go to the node with more in its own text, then the
+        newest. Raises NotFound for an unknown parent, InvalidQuery for a level that is not below it, a limit
+        out of 1..100, an unknown field or an empty text. Of more than 300 nodes term sets choose which are
+        read.
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
@@ -85,10 +91,11 @@ class NodeSearch:
         return ChildrenResult(tuple(page), more, len(ids))
 
     def _likely(self, ids: Sequence[NodeId], query: Weighted, project: str | None, most: int) -> list[NodeId]:
-        """Return, of many nodes, those whose term sets hold most of the query, newest first among equals.
+        """Return, of many nodes, at most `most` whose term sets hold most of the query, newest first among equals.
 
-        Reading thousands of nodes whole took a second at 100,000 events. A node's words are those of its events, or those of
-        an agent who refined it: a refined node is always read.
+        They keep the order of `ids`. Reading thousands of nodes whole took a second at 100,000 events. A
+        node's words are those of its events, or those of an agent who refined it: a refined node is always
+        read, beyond `most`.
         """
         sets = self._tree.term_sets(ids, project)
         shares = shares_of(query, [sets.get(i) for i in ids])
@@ -113,7 +120,11 @@ class NodeSearch:
     def rank(
         self, ids: Sequence[NodeId], query: Weighted, fields: Sequence[SearchField], below_too: bool, project: str | None
     ) -> list[NodeResult]:
-        """Return the nodes that match, best first."""
+        """Return the nodes that match, best first, with at most three matches each.
+
+        With `below_too` words of their events count as well; a node that has them only there gets a pointer
+        as its match.
+        """
         nodes, sets = self._tree.with_terms(ids, project) if below_too else (self._tree.nodes(ids, project), {})
         found = []
         for node_id, node in nodes.items():
@@ -133,7 +144,7 @@ class NodeSearch:
 
 
 def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
-    """Return as many results as the token budget holds, in order; a result is left out whole, never cut."""
+    """Return as many results as the token budget has room for, in order; ends at the first that does not fit, uncut."""
     kept = []
     for result in results:
         text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id
@@ -144,5 +155,6 @@ def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
 
 
 def _check_limit(limit: int) -> None:
+    """Raise InvalidQuery for a limit out of 1..100."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidQuery(f"limit must be 1 to {MAX_LIMIT}, not {limit}")

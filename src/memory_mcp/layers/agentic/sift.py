@@ -53,7 +53,7 @@ class Sift:
     def likely(self, scope: Scope, query: Weighted, most: int) -> tuple[list[Segment], bool]:
         """Return at most `most` segments whose messages hold most of the query, and whether there may be more.
 
-        Ordered by weight, latest first among equals.
+        Ordered by weight, latest first among equals; messages without a segment are left out.
         """
         probes: dict[str, float] = {}
         for term, weight in query.weights.items():

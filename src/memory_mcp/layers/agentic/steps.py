@@ -14,7 +14,11 @@ STRONG_MATCH = 0.5
 
 
 def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
-    """Return the step of a descent; without `tell` the held terms are not shown: they may be of another project."""
+    """Return the step of a descent to the child that holds most of the query.
+
+    `held` are the terms that each compared child holds. Without `tell` these are not shown: they may be of
+    another project.
+    """
     level = finer(level_of(node_id))
     best = max(held, key=lambda i: query.share(held[i]), default=None)
     if best is None or not held[best]:
@@ -30,7 +34,7 @@ def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Wei
 
 
 def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str) -> Step:
-    """Return the step of comparing segments; `otherwise` is the decision if none matched."""
+    """Return the step of comparing segments, naming the best of `found`; `otherwise` is the decision if none matched."""
     best = max(found, key=lambda f: (f.coverage, f.score), default=None)
     if best is None:
         return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
@@ -39,7 +43,7 @@ def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str
 
 
 def label(node_id: NodeId) -> str:
-    """Return a node's name for people: Root, Year 2026, Month 2026-01, Day 2026-01-30."""
+    """Return a node's name for people: Root, Year 2026, Month 2026-01, Day 2026-01-30, Segment and the rest of its id."""
     if node_id == ROOT:
         return "Root"
     level = level_of(node_id)

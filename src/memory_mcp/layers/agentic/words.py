@@ -17,7 +17,7 @@ class TreeWords:
         self._tree = tree
 
     def weigh(self, text: str, project: str | None) -> Weighed:
-        """See Words."""
+        """Return the terms of a text with IDF weights in a project (None: all); no terms for a text without words."""
         tally = self._tree.tally(project)
         if not query_terms(text):
             return Weighed({}, {}, tally.segments, tally.events)
@@ -25,7 +25,10 @@ class TreeWords:
         return Weighed(found.weights, found.counts, tally.segments, tally.events)
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
-        """See Words. A period mixes projects: the words of all of them count."""
+        """Return the query terms in each node's term set; none of an unknown node.
+
+        A period mixes projects: the words of all of them count.
+        """
         sets = self._tree.term_sets(nodes)
         hashes = {t: term_hash(t) for t in query.weights}
         weighted = Weighted("", query.weights, hashes, query.counts, ())
