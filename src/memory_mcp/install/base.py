@@ -193,7 +193,7 @@ class Client(ABC):
     def config(self, place: Place, level: Level) -> PurePath:
         """Return the first existing file of `configs`, else the first.
 
-        Raise InstallRefused where there is none at this level.
+        Raises InstallRefused where there is none at this level.
         """
         files = self.configs(place, level)
         if not files:
