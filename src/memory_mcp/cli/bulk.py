@@ -84,7 +84,7 @@ class Memory(Protocol):
         ...
 
     def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
-        """Bring the tree up to date, and the daemon's indexes; return seconds by stage. `progress` is told what is left."""
+        """Bring the tree up to date, and the daemon's indexes; return seconds by stage. `progress` is called with what is left."""
         ...
 
     def holdings(self) -> dict[str, Any]:
@@ -258,11 +258,11 @@ class There:
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
-        """Connect to the daemon; raise LayerUnavailable when none can be reached or started."""
+        """Connect to the daemon, starting one where none runs; raise LayerUnavailable when none can be reached or started."""
         self.marks("import:")
 
     def close(self) -> None:
-        """Close the connection, and delete the files that were not stored."""
+        """Close the connection, and delete the handed-over files that the daemon did not store."""
         self._hang_up()
         if self._token is not None:
             self._token.release()
@@ -279,8 +279,8 @@ class There:
     ) -> dict[str, Any]:
         """Call a method of the daemon and return its result; `hear` gets the messages before the result.
 
-        When a daemon ends, the next is called the same, up to five failures in a row (a connection that lasted a
-        second begins the count anew).
+        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a
+        second begins the count anew.
 
         Raises:
             LayerUnavailable: No daemon can be reached or started, or they keep failing.

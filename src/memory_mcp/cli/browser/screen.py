@@ -285,7 +285,7 @@ class Browser(App[None]):
             results.show(cards)
 
     def _show_results(self, shown: bool) -> None:
-        """Show or hide the list of results."""
+        """Show or hide the list of results, by which the tree gets less or more room."""
         self._results.display = shown
         self.screen_stack[0].set_class(shown, "-found")
 
@@ -313,7 +313,7 @@ class Browser(App[None]):
     # keys
 
     def action_search(self) -> None:
-        """Go to the search box."""
+        """Focus the search box."""
         self._focus(self._search)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - see App
@@ -339,7 +339,7 @@ class Browser(App[None]):
             self._focus(self._tree)
 
     def _list(self, wanted: str) -> Widget:
-        """Return the results where they are wanted and shown, else the tree."""
+        """Return the results where `wanted` is "#results" and they are shown, else the tree."""
         return self._results if wanted == "#results" and self._results.display else self._tree
 
     def action_copy(self) -> None:

@@ -86,7 +86,7 @@ class Projects(ModalScreen["str | None"]):
         self.query_one(Entries).focus()
 
     def _show(self, typed: str) -> None:
-        """Show the projects whose names contain the input."""
+        """Show the projects whose names contain `typed`; with "" all, and first the choice of all projects."""
         self.query_one(Entries).show(projects(self._found, self._yours, typed))
 
     def _take(self) -> None:
