@@ -274,7 +274,7 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
 
 
 def _known(record: Record, done: Done) -> Done | None:
-    """Return the recorded edit of the same entry; None where there is none."""
+    """Return the recorded edit of the same entry (`Done.same_place`); None where there is none."""
     return next((one for one in record.edits if one.same_place(done)), None)
 
 

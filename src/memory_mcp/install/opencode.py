@@ -26,7 +26,7 @@ class OpenCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folders of its settings and of its data."""
+        """Return its settings folder, and its data folder in XDG_DATA_HOME or ~/.local/share."""
         return [_home(place), place.named("XDG_DATA_HOME", ".local", "share") / "opencode"]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:

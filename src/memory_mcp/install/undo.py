@@ -125,6 +125,10 @@ def _ours(item: Any) -> Callable[[Any], bool]:
     commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
 
     def is_ours(there: Any) -> bool:
+        """Whether an item equals the one that install added.
+
+        Also true for an entry that has one of its commands and no hooks inside.
+        """
         return there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
 
     return is_ours

@@ -76,7 +76,7 @@ class Ask:
     def number(self, name: str, default: int) -> int:
         """Return an argument as a whole number, the default where it is absent.
 
-        Raises InvalidQuery for all but up to nine digits.
+        Raises InvalidQuery for anything but one to nine digits.
         """
         text = self.given(name)
         if not text:

@@ -60,7 +60,7 @@ def drawn(name: str, *inner: str, **attributes: object) -> Markup:
 
 
 def _safe(value: object) -> str:
-    """Return a value as it may be put into markup; a number needs nothing."""
+    """Return a value as it may be put into markup: a number as it is, any other as plain, escaped text."""
     return str(value) if isinstance(value, int | float) else escape(plain(str(value)))
 
 
@@ -174,7 +174,7 @@ def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode)
 
 
 def legend() -> Markup:
-    """Return the shades of a heat map from nothing to most."""
+    """Return a picture of the shades of a heat map, from nothing to most, hidden from screen readers."""
     cells = [drawn("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)]
     wide = (STEPS + 1) * _PITCH
     return drawn("svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true")

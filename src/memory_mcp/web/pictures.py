@@ -63,7 +63,10 @@ def milliseconds(took: float) -> str:
 
 
 def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return a row for each layer in the order tried, its bar as long as its time; those left out follow without a bar."""
+    """Return a picture with a row for each layer in the order tried, its bar as long as its share of the longest time.
+
+    Layers left out follow with an empty outline and the reason.
+    """
     longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
     rows: list[tuple[str, str, float | None, str]] = []
     for one in tried:

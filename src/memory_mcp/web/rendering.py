@@ -93,7 +93,7 @@ def short(project: str) -> str:
 
 
 def count(given: int | None, noun: str = "") -> str:
-    """Return a number with its noun, in the plural where there are several; what a response leaves out is 0."""
+    """Return a number with thousands separated and its noun, in the plural unless it is 1; None counts as 0."""
     number = given or 0
     return f"{number:,}" if not noun else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -147,13 +147,13 @@ def environment() -> Environment:
 
 
 def address(visit: Visit, page: str, **query: object) -> str:
-    """Return the address of a page of a visit; a part of its path is escaped, a value that is empty is left out."""
+    """Return the address of a page of a visit, its path and arguments quoted; arguments "" and None are left out."""
     given = urlencode({name: value for name, value in query.items() if value not in ("", None)})
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
 
 
 def link(visit: Visit, page: str, /, **query: object) -> Markup:
-    """Return an address as an attribute holds it; nothing in it is replaced, or it would lead elsewhere."""
+    """Return the address of a page of a visit, escaped for an attribute, and otherwise as it is, or it would lead elsewhere."""
     return Markup.escape(address(visit, page, **query))
 
 

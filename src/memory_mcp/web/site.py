@@ -44,7 +44,10 @@ Act = Callable[[Ask], Awaitable[Done]]
 
 
 def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
-    """Return the routes below `/ui/`; whether a request belongs to a visit was checked before they are reached."""
+    """Return the routes below `/ui/`: entering, static files, changes, acts, pages, and the page for any other address.
+
+    Whether a request belongs to a visit must have been checked before they are reached.
+    """
     site = _Site(memory, visits)
     below = BELOW + "{visit}/"
     return [
@@ -194,7 +197,7 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
-        """Return the handler's response, or a page that tells of its error.
+        """Return the handler's response, or a page that reports its error.
 
         An error that is not ours is logged and shown without details. The visit counts as used, unless a script
         asked by itself (`x-live`).

@@ -83,11 +83,11 @@ class Later:
     async def show(self, owner: str, shown: Mapping[str, Any], look: Work, work: Work) -> Pending:
         """Keep an act that a visit is shown first, with what `look` finds that it would change; `work` carries it out later.
 
-        Waits a second for `look`; if it takes longer it goes on in the background and the act is returned in
-        stage LOOKING, else SHOWN. Beyond 64 acts the oldest that neither waits nor runs is forgotten.
+        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is
+        returned as LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten.
 
         Raises:
-            MemoryMcpError: `look` raised it within the patience of a page.
+            MemoryMcpError: `look` raised it within that second.
 
         """
         made = Pending(owner, shown, work)
@@ -140,7 +140,7 @@ class Later:
             self.undo(pending)
 
     async def _run(self, pending: Pending) -> None:
-        """Carry out an act after its waiting time, unless it is undone by then."""
+        """Carry out an act after its waiting time and keep its result or error in it; nothing where it was undone by then."""
         await self._sleep(self.wait_s)
         work, pending.work = pending.work, None
         if pending.stage is not Stage.WAITING or work is None:

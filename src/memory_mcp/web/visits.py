@@ -78,7 +78,7 @@ class Visits:
         self.last_used: float | None = None
 
     def ticket(self, is_person: bool = False) -> str:
-        """Return the path with a new ticket that opens a visit, once, within 120 seconds; counts as use.
+        """Return the path with a new ticket that opens a visit, once, within 120 seconds; notes the use for `idle_s`.
 
         `is_person` becomes the visit's. Of more than 32 tickets the oldest is dropped.
         """

@@ -137,7 +137,7 @@ def _value(text: str, at: int) -> tuple[Node, int]:
 def _string(text: str, at: int) -> tuple[str, int]:
     """Return the text in double quotes at an offset, and the offset behind it.
 
-    Raises Broken where no quote stands there, or the text has no end or a character that must be escaped.
+    Raises Broken where no quote is there, or the text has no end or a character that must be escaped.
     """
     if text[at : at + 1] != '"':
         raise Broken("a key in double quotes is missing", at)

@@ -212,7 +212,10 @@ def _member(node: Node, key: str) -> Part | None:
 
 
 def _descend(node: Node, keys: Sequence[str]) -> Node | None:
-    """Return the node at a path of keys; None where there is none."""
+    """Return the node at a path of keys, the node itself for none.
+
+    None where there is none or an object is missing on the way.
+    """
     for key in keys:
         part = _member(node, key) if isinstance(node.value, dict) else None
         if part is None:

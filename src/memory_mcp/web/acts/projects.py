@@ -79,5 +79,5 @@ def _pattern(ask: Ask) -> tuple[str, str]:
 
 
 def _called(project: str, everything: str) -> str:
-    """Return a project's short name, `everything` for all projects."""
+    """Return a project's short name; `everything` for "*", that is all projects."""
     return everything if project == _ALL else short(project)

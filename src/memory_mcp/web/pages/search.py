@@ -128,7 +128,7 @@ def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with(given: str, names: list[str]) -> list[str]:
-    """Return the names that a field offers, the given one first if any; each once, and without the name of "no name"."""
+    """Return the names that a field offers, each once, the given one first if any; without NO_NAME."""
     return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
 
 
