@@ -84,7 +84,10 @@ class Memory(Protocol):
         ...
 
     def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
-        """Bring the tree up to date, and the daemon's indexes; return seconds by stage. `progress` is called with what is left."""
+        """Bring the tree up to date, and the daemon's indexes; return seconds by stage.
+
+        `progress` is called with what is left.
+        """
         ...
 
     def holdings(self) -> dict[str, Any]:

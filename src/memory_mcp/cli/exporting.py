@@ -68,8 +68,8 @@ class Export:
     def markdown(self, folder: Path, force: bool) -> None:
         """Write one file a day, DAY.md, linked to the days before and after, into a folder that is made where it is missing.
 
-        Raises InvalidQuery, with nothing written, where a file that is no export has the name of one and `force`
-        is False; StorageError where a file cannot be written.
+        Raises InvalidQuery, before any file is written, where a file that is no export has the name of one and
+        `force` is False; StorageError where a file cannot be written.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".memory-mcp-export-", dir=folder) as aside:

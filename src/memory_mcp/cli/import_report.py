@@ -86,7 +86,7 @@ def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose
 
 
 def _quote_lines(quotes: list[dict[str, Any]], below: str) -> Iterator[str]:
-    """Yield a line for each quotation: its file below a folder, line and beginning."""
+    """Yield a line for each quotation: its file without the folder `below`, its line number, and the first 80 characters."""
     for quote in quotes:
         place = quote["file"].removeprefix(below).lstrip("/") or Path(below).name
         yield f"    {place}:{quote['line']}: {render.one_line(quote['text'], 80)}"

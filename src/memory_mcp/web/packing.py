@@ -103,9 +103,10 @@ def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
 
 
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
-    """Return the cost of a place: its distance from the middle, x divided by `wide`, and its distances to what pulls it.
+    """Return the cost of a place: its distance from the middle, and for each pull its distance to that circle.
 
-    Rounded to 4 digits, so that all machines agree.
+    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all
+    machines agree.
     """
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
     return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)

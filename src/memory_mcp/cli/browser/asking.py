@@ -57,9 +57,9 @@ class There:
         self._wanted = wanted
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Have the daemon answer a reading request while a thread waits; when the caller is cancelled, end it there.
+        """Have the daemon answer a reading request while a thread waits. Raises as Asking.
 
-        Raises as Asking.
+        When the caller is cancelled, the request is ended in the daemon.
         """
         one = _Request(self._wanted, {"name": name, "arguments": arguments})
         try:

@@ -19,7 +19,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print every setting with its value, where it comes from, and its help; return 0. Secrets are not shown."""
+    """Print every setting with its value, where it comes from, and its help, passwords in addresses hidden; return 0."""
     from memory_mcp.config import iter_keys, shown_value
 
     settings = settings_of(args)

@@ -49,7 +49,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_change(args: argparse.Namespace) -> int:
     """Add or remove one pattern, as the subcommand says, in the settings file, print those in force, and return 0.
 
-    A relative path is resolved in the caller's directory.
+    A path that begins with . or .. as a folder is resolved in the caller's directory.
 
     Raises:
         ConfigError: --config names another settings file than the running daemon uses.

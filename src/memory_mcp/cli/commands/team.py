@@ -177,7 +177,7 @@ def run_space_list(args: argparse.Namespace) -> int:
 def run_member_add(args: argparse.Namespace) -> int:
     """Add a member or change one, print it, and return 0; raise InvalidQuery for a subject without a provider.
 
-    Without --sub the member can be used by API keys alone.
+    Without --sub the member has API keys alone.
     """
     with _acting(args) as (acts, settings):
         issuer = args.issuer or settings.team.issuer

@@ -116,7 +116,7 @@ def _agreed(own: Path, count: int) -> bool:
 
 @contextmanager
 def _data_dir(kept: Path | None) -> Iterator[Path]:
-    """Yield the data directory of this trial: `kept`, or a temporary one, which is removed at the end and said so."""
+    """Yield the data directory of this trial: `kept`, or a temporary one, removed at the end with a line on stderr."""
     if kept is not None:
         yield kept
         return
