@@ -56,11 +56,11 @@ class Memory(Protocol):
     capture: "Capture"
 
     def importer(self, name: str) -> "Importer":
-        """See App."""
+        """Return the importer of a name; raises InvalidQuery for an unknown one."""
         ...
 
     def importers(self) -> "list[Importer]":
-        """See App."""
+        """Return all importers."""
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
@@ -68,23 +68,34 @@ class Memory(Protocol):
         ...
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
-        """See App."""
+        """Read, clean and store what an importer finds in `source`, and return the report; known events are stored once.
+
+        Args:
+            name: The importer.
+            source: Files, or a folder whose files the importer lists.
+            progress: Called with the report so far, the file, and the share that is done (0..1).
+            newest: About how many of the newest events to read; None: all.
+
+        """
         ...
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Counts":
-        """Store drafts that have passed the gate; return how many were new, and how many known."""
+        """Store drafts that have passed the gate, committed when it returns; return how many were new, and how many known."""
         ...
 
     def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
-        """Bring the tree up to date, and the daemon's indexes; return seconds by stage."""
+        """Bring the tree up to date, and the daemon's indexes; return seconds by stage.
+
+        `progress` is called with what is left.
+        """
         ...
 
     def holdings(self) -> dict[str, Any]:
-        """See App."""
+        """Return counts of what the memory holds, as JSON values."""
         ...
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a function of `requests.carrying`, `requests.merging` or `requests.portable` by its name."""
+        """Return the result of a function of `requests.carrying`, `.merging` or `.portable`, called by its name."""
         ...
 
 
@@ -99,24 +110,25 @@ class Here:
         self.holdings = app.holdings
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
-        """See Memory."""
+        """Store drafts through the App, committed when it returns; return how many were new, and how many known."""
         stored = self._app.append(drafts, source)
         return len(stored.new), len(stored.known)
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """See Memory."""
+        """Call the function of that name on the memory opened here; raises KeyError for an unknown name."""
         from memory_mcp.requests import carrying, merging, portable
 
         give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS)}[what]
         return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """See Memory; an index follows when it is next used."""
+        """Bring the tree up to date; return seconds by stage. An index follows when it is next used."""
         from memory_mcp.derive.derivation import Place
 
         left = self._app.derivation.pending()
 
         def tell(count: int) -> None:
+            """Subtract what was filed from the events that are left, and report it."""
             nonlocal left
             left = max(0, left - count)
             progress(Upkeep(left))
@@ -140,20 +152,24 @@ class There:
         self._finished: dict[str, Any] = {}
 
     def importer(self, name: str) -> "Importer":
-        """See Memory."""
+        """Return an importer made here by the settings; raises InvalidQuery for an unknown name."""
         return importer_named(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
-        """See Memory."""
+        """Return all importers, made here by the settings."""
         return all_importers(self.settings.ingest)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """See Memory."""
+        """Ask the daemon for the positions of importers whose names begin with `prefix`; raises as `_ask`."""
         found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return found
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
-        """See Memory: files are read and cleaned by processes of this command, and stored by the daemon in their order."""
+        """Have processes of this command read and clean the files, and the daemon store them in their order; return the report.
+
+        Cleaned events are handed over as files in the spool; `progress` and `newest` as Memory says. Raises as
+        `_ask`.
+        """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import finish, prefix_of, survey
@@ -177,7 +193,10 @@ class There:
         return report
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
-        """See Memory."""
+        """Write drafts to files in the spool and have the daemon store each; return how many were new, and how many known.
+
+        Raises as `_ask`.
+        """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.handover import Writer
 
@@ -192,7 +211,7 @@ class There:
         return report.new, report.known
 
     def _claim(self) -> "Token":
-        """Return the token under which files are handed to the daemon, made with the first of them."""
+        """Return the token under which files are handed to the daemon, made by the first call; `close` releases it."""
         from memory_mcp.ingest.handover import Token
 
         if self._token is None:
@@ -200,7 +219,10 @@ class There:
         return self._token
 
     def _store(self, name: str, report: "ImportReport") -> None:
-        """Have the daemon store one file; add what was new and known to `report`."""
+        """Have the daemon store one file, then delete it; add its counts of new and known and the time to `report`.
+
+        Raises as `_ask`, and the file then stays.
+        """
         began = time.monotonic()
         answer = self._ask("import/store", {"name": name})
         if self._token is not None:
@@ -210,10 +232,14 @@ class There:
         report.seconds["store"] += time.monotonic() - began
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """See Memory; the time from the last event sent until only indexing is left counts as filing."""
+        """Have the daemon file everything and complete its indexes; return seconds by stage ("segment+summarise", "index").
+
+        The time until only indexing is left counts as filing. Keeps the result for `holdings`. Raises as `_ask`.
+        """
         began, filed = time.monotonic(), 0.0
 
         def hear(message: dict[str, Any]) -> None:
+            """Report the daemon's counts of what is left, and note when only indexing is left."""
             nonlocal filed
             now = Upkeep(int(message["left"]), int(message["indexed"]), int(message["to_index"]))
             if now.to_index and not filed:
@@ -226,27 +252,27 @@ class There:
         return {"segment+summarise": filed - began, "index": ended - filed}
 
     def holdings(self) -> dict[str, Any]:
-        """See Memory."""
+        """Return what the last `build` said of the memory's contents; raises KeyError before the first."""
         found: dict[str, Any] = self._finished["holdings"]
         return found
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """See Memory."""
+        """Have the daemon call the function of that name; raises as `_ask`."""
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
-        """Connect to the daemon; raise LayerUnavailable when none can be reached or started."""
+        """Connect to the daemon, starting one where none runs; raise LayerUnavailable when none can be reached or started."""
         self.marks("import:")
 
     def close(self) -> None:
-        """Close the connection, and delete the files that were not stored."""
+        """Close the connection, and delete the handed-over files that the daemon did not store."""
         self._hang_up()
         if self._token is not None:
             self._token.release()
             self._token = None
 
     def _hang_up(self) -> None:
-        """Close the connection to the daemon, if there is one."""
+        """Close the connection to the daemon, if there is one; the next call opens another."""
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -254,10 +280,13 @@ class There:
     def _ask(
         self, method: str, params: dict[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
     ) -> dict[str, Any]:
-        """Call a method of the daemon, trying the next daemon when one ends; `hear` gets the messages before the result.
+        """Call a method of the daemon and return its result; `hear` gets the messages before the result.
+
+        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a
+        second begins the count anew.
 
         Raises:
-            LayerUnavailable: No daemon can be reached.
+            LayerUnavailable: No daemon can be reached or started, or they keep failing.
             MemoryMcpError: The daemon answers with an error.
 
         """
@@ -282,7 +311,10 @@ class There:
 
 @contextmanager
 def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
-    """Yield the daemon's memory, this process at low priority; raise LayerUnavailable without a daemon."""
+    """Yield the daemon's memory and close it at the end; this process goes on at low priority for good.
+
+    Raises LayerUnavailable when no daemon can be reached or started.
+    """
     memory = There(settings, wanted)
     try:
         # Only now: a daemon that is started inherits the priority of its starter.

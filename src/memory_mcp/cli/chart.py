@@ -12,14 +12,20 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def heat(counts: Sequence[int], blocks: bool) -> str:
-    """Return one cell for each count, shaded by its square root, so that small counts are visible."""
+    """Return one cell for each count, shaded by the root of its share of the largest; 0 has a cell of its own.
+
+    `blocks` chooses block characters or ASCII.
+    """
     shades = BLOCKS if blocks else ASCII
     most = max(counts, default=0)
     return "".join(shades[math.ceil((len(shades) - 1) * math.sqrt(count / most))] if count else shades[0] for count in counts)
 
 
 def spark(counts: Sequence[int], blocks: bool) -> str:
-    """Return one column for each count; a count above 0 is visible."""
+    """Return one column for each count, as high as its share of the largest; a count above 0 is visible.
+
+    Without `blocks` as `heat`.
+    """
     if not blocks:
         return heat(counts, blocks)
     most = max(counts, default=0)
@@ -27,7 +33,7 @@ def spark(counts: Sequence[int], blocks: bool) -> str:
 
 
 def bar(count: int, most: int, width: int, blocks: bool) -> str:
-    """Return a bar padded to `width` characters; a count above 0 is visible."""
+    """Return a bar of count / most of `width` characters, padded with blanks to `width`; a count above 0 is visible."""
     share = count / most if most else 0.0
     if not blocks:
         return ("#" * max(round(share * width), 1 if count else 0)).ljust(width)
@@ -37,7 +43,7 @@ def bar(count: int, most: int, width: int, blocks: bool) -> str:
 
 
 def ruler(names: Sequence[tuple[int, str]], width: int) -> str:
-    """Return names placed above their first cells; one that would touch the one before is left out."""
+    """Return a line with each name (cell, name) at its cell; one that would touch the one before or pass `width` is left out."""
     made = ""
     for place, name in names:
         if place >= len(made) + bool(made) and place + len(name) <= width:

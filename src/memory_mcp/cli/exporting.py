@@ -61,12 +61,16 @@ class Export:
         self.done = Exported()
 
     def jsonl(self, stream: IO[str]) -> None:
-        """Write every event, one a line, in order of arrival."""
+        """Write every event, one a line, in order of arrival; progress is reported page by page, and `done` counts."""
         for events in self._pages():
             stream.writelines(f"{json.dumps(mapping_of(out.draft), ensure_ascii=False)}\n" for out in events)
 
     def markdown(self, folder: Path, force: bool) -> None:
-        """Write one file a day; raise InvalidQuery where a file that is no export has the name of one."""
+        """Write one file a day, DAY.md, linked to the days before and after, into a folder that is made where it is missing.
+
+        Raises InvalidQuery, before any file is written, where a file that is no export has the name of one and
+        `force` is False; StorageError where a file cannot be written.
+        """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".memory-mcp-export-", dir=folder) as aside:
             days = self._by_day(Path(aside))
@@ -80,7 +84,7 @@ class Export:
                 self.done.files += 1
 
     def _by_day(self, aside: Path) -> list[str]:
-        """Write events to a file for each of their days; return the days in order."""
+        """Append the events to a file in `aside` for each of their days; return the days in order."""
         days: set[str] = set()
         for events in self._pages():
             lines: dict[str, list[str]] = {}
@@ -94,7 +98,10 @@ class Export:
         return sorted(days)
 
     def _day(self, aside: Path, before: str, day: str, after: str) -> str:
-        """Return the page of a day in Markdown; `before` and `after` are the days it links to, "" for none."""
+        """Return the page of a day in Markdown, its events by time, the tree's words passed through the gate.
+
+        `before` and `after` are the days it links to, "" for none.
+        """
         with (aside / day).open(encoding="utf-8", newline="\n") as stream:
             events = [json.loads(line) for line in stream]
         events.sort(key=lambda told: (told[0]["timestamp"], told[0]["event_id"]))
@@ -107,7 +114,10 @@ class Export:
         return day_page(day, before, after, events, found)
 
     def _pages(self) -> Iterator[list[_Out]]:
-        """Yield the events to write, page by page in order of arrival, and report the progress."""
+        """Yield the events to write, page by page in order of arrival; after each page progress is reported.
+
+        Ends at what was stored when the first page was asked for.
+        """
         after = to = 0
         while not to or after < to:
             found = self._ask("page", {**self._asked, "after": after, "to": to})
@@ -120,7 +130,7 @@ class Export:
                 return
 
     def _clean(self, found: Mapping[str, Any]) -> list[_Out]:
-        """Return the events of a page that pass the gate, and count what it drops and redacts."""
+        """Return the events of a page that pass the gate, redacted by it; add what it drops and redacts to `done`."""
         report = ImportReport()
         kept = []
         rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)
@@ -135,7 +145,10 @@ class Export:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
-    """Yield a private file that gets its name once it is complete; raise StorageError when it cannot be written."""
+    """Yield a private file that replaces `path` once it is complete; removed where its writing fails.
+
+    Raises StorageError when it cannot be written, also for any OSError of the caller's block.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with machine.Aside(path, aside, text=True) as stream:
@@ -145,7 +158,7 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 
 
 def _may_replace(path: Path) -> bool:
-    """Whether the path is free, or holds a day of an export."""
+    """Whether the path is free, or is a regular file that holds a day of an export."""
     if not os.path.lexists(path):
         return True
     if path.is_symlink() or not path.is_file():

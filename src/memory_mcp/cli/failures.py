@@ -21,7 +21,7 @@ class _Told(MemoryMcpError):
 
 
 def reach(wanted: link.Wanted) -> link.Line:
-    """Return a connection to the daemon, starting one where none runs; raise LayerUnavailable when that fails."""
+    """Return a connection to the daemon, starting one where none runs; raise LayerUnavailable when none can be started."""
     try:
         return link.reach(wanted, "rpc")
     except link.Unreachable as error:
@@ -29,5 +29,5 @@ def reach(wanted: link.Wanted) -> link.Line:
 
 
 def ours(error: link.Refused) -> MemoryMcpError:
-    """Return a reported error as an exception of this package."""
+    """Return an error that the daemon reported as an exception of this package, with its text, hint and exit status."""
     return _Told(str(error), error.status, error.hint)

@@ -18,13 +18,17 @@ _AGAIN = 0.5
 
 
 def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
-    """Serve a team in this process until it is stopped."""
+    """Serve a team in this process until it is stopped, at --host and --port or those of the settings; print its address.
+
+    Ends the process with status 0 when stopped; raises what starting it raises.
+    """
     from memory_mcp.team.server import serve
 
     host, port = args.host or settings.server.http_host, settings.server.http_port if args.port is None else args.port
     named = replace(settings, server=replace(settings.server, http_host=host, http_port=port))
 
     def tell(url: str) -> None:
+        """Print the server's address."""
         lines = [f"Streamable HTTP: {url}/mcp", "Every request needs an API key or a token: Authorization: Bearer ..."]
         render.emit(bool(getattr(args, "json", False)), {"url": url}, lines)
         render.flush()
@@ -33,7 +37,10 @@ def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
 
 
 def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
-    """Open the daemon's HTTP server, print its address, and keep it open, also in the next daemon, until this is stopped.
+    """Open the daemon's HTTP server, print its address when it is new, and keep it open until this is stopped.
+
+    When a daemon ends it is opened in the next. Returns only when the daemon refuses: the status that it gives,
+    after its message on stderr.
 
     Raises:
         LayerUnavailable: The platform has no sockets for a daemon, or none could be started.

@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
-    """Return what an import did as JSON values; `seconds` of further stages are added to its own."""
+    """Return what an import did as JSON values; `seconds` of further stages are added to its own, rounded to milliseconds."""
     quotes = {
         reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
     }
@@ -31,19 +31,19 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 
 
 def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of an import's report; `verbose`: with every reason for leaving something out, and places."""
+    """Yield the lines of an import's report and what the memory holds now; `verbose`: with every reason, and places."""
     yield from source_lines(data, verbose)
     yield holdings_line(data["built"])
 
 
 def holdings_line(built: dict[str, Any]) -> str:
-    """Return one line about what the memory holds."""
+    """Return one line on how many events, sessions, segments and projects the memory holds."""
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     return f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
 
 
 def brief_line(data: dict[str, Any]) -> str:
-    """Return one line about one source of several."""
+    """Return one line about one source of several: its files, and how many events were new, known or left out."""
     told = [f"{data['new']:,} new", *([f"{data['known']:,} known"] if data["known"] else [])]
     left_out = sum(sum(data[key].values()) for key in ("skipped", "dropped"))
     told += [f"{render.plural(left_out, 'line')} left out"] if left_out else []
@@ -53,7 +53,7 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the lines about what was read of one source; `verbose`: see `report_lines`."""
+    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose` as `report_lines`."""
     extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
     files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
     yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"
@@ -70,6 +70,7 @@ def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose: bool) -> Iterator[str]:
+    """Yield the reasons of one kind with their counts: the first three on one line, or with `verbose` all, with places."""
     reasons: dict[str, int] = data[key]
     total = render.plural(sum(reasons.values()), noun)
     if not verbose:
@@ -85,6 +86,7 @@ def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose
 
 
 def _quote_lines(quotes: list[dict[str, Any]], below: str) -> Iterator[str]:
+    """Yield a line for each quotation: its file without the folder `below`, its line number, and the first 80 characters."""
     for quote in quotes:
         place = quote["file"].removeprefix(below).lstrip("/") or Path(below).name
         yield f"    {place}:{quote['line']}: {render.one_line(quote['text'], 80)}"

@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises InvalidQuery."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise InvalidQuery with the mistake, the nearest known word or all of them, and the help to read."""
+        """Raise InvalidQuery with the mistake, the nearest known word or all of them, and the help to read; it never returns."""
         see = f"See: {self.prog} --help"
         if choice := _CHOICE.search(message):
             raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
@@ -67,7 +67,10 @@ class Parser(argparse.ArgumentParser):
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
-        """Return the error for a word that an argument does not take, with the nearest one that it does."""
+        """Return the error for a word that an argument does not take, with the nearest one that it does, else all of them.
+
+        For a command also what people call so elsewhere; for SOURCE that it is a path, or why it cannot be read.
+        """
         from difflib import get_close_matches
 
         from memory_mcp.cli.mistakes import UNREADABLE
@@ -87,7 +90,10 @@ class Parser(argparse.ArgumentParser):
         return InvalidQuery(f"unknown {argument.lower()}: {given!r}", f"{said}{listed}{see}")
 
     def _unknown_option(self, given: str) -> InvalidQuery:
-        """Return the error for an option or word that no parser of the command line knows, with the nearest known one."""
+        """Return the error for an option or word that no parser of the command line knows.
+
+        Its hint names the nearest option of the commands that the command line names, and their help.
+        """
         from difflib import get_close_matches
 
         parser, options = self, set[str]()
@@ -106,7 +112,7 @@ class Parser(argparse.ArgumentParser):
     given: Sequence[str] = ()
 
     def choices(self) -> "dict[str, Parser]":
-        """Return the parsers of the subcommands, by their names."""
+        """Return the parsers of the subcommands, by their names; empty without any."""
         return dict(self._subparsers._group_actions[0].choices or {}) if self._subparsers else {}
 
 
@@ -114,7 +120,7 @@ class _Front(Parser):
     """The whole program's parser, whose help shows the commands in groups."""
 
     def format_help(self) -> str:
-        """See ArgumentParser."""
+        """Return the help with the commands in groups, those of `registry.GROUPS`, instead of one list."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
@@ -134,7 +140,10 @@ class _Front(Parser):
 
 
 def build_parser(argv: Sequence[str] | None = None) -> Parser:
-    """Return the parser of the commands that `argv` may name, the others by name only; None: of all commands."""
+    """Return the parser of the commands that `argv` holds as words, the others by name only; None: of all commands in full.
+
+    Only the modules of commands in full are loaded.
+    """
     parser = _Front(
         prog="memory-mcp",
         description="Long-term memory for coding agents. On a pipe, without a command, this is the MCP server on stdio.",
@@ -154,7 +163,11 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit status. An error of ours becomes one line on stderr."""
+    """Run one command (None: of the process's own arguments) and return the exit status; any error becomes one line on stderr.
+
+    0 where the reader of the output has gone, 130 when interrupted. Changes the process's umask, so that its
+    files are private.
+    """
     render.prepare_streams()
     # What is stored and written beside it is for this user alone.
     os.umask(os.umask(0o077) | 0o077)
@@ -199,6 +212,8 @@ def _interrupted_by_signals() -> Iterator[None]:
 def perform(argv: Sequence[str]) -> int:
     """Run one command on the terminal that `render` is set to; return the exit status.
 
+    Errors, ours or not, are printed as one line on stderr and become a status; KeyboardInterrupt is passed on.
+
     Raises:
         BrokenPipeError: The reader of the output has gone.
 
@@ -219,7 +234,7 @@ def perform(argv: Sequence[str]) -> int:
 
 
 def _failed(text: str, status: int) -> int:
-    """Print an error as one line on stderr; return the exit status that is given."""
+    """Print an error as one line on stderr, with MEMORY_MCP_DEBUG=1 also where it was raised; return `status`."""
     if os.environ.get(_DEBUG) == "1" and sys.exc_info()[0] is not None:
         render.trace()
     render.err(render.one_line(text))
@@ -227,7 +242,11 @@ def _failed(text: str, status: int) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    """Parse the words and run the command that they name; raises what the command raises."""
+    """Parse the words and run the command that they name; return its exit status, and raise what it raises.
+
+    --help and --version return 0. Without a command: help on a terminal, else the stdio server. A variable
+    MEMORY_MCP_... that is none of ours raises ConfigError, except for doctor.
+    """
     parser = build_parser(argv)
     try:
         args = parser.parse_args(argv)

@@ -26,7 +26,10 @@ UNREADABLE = {"windsurf": "Windsurf encrypts its conversations; none can be read
 
 
 def refuse_no_transcript(path: Path) -> None:
-    """Raise SourceUnreadable for a single file of a kind that holds no transcript."""
+    """Raise SourceUnreadable for a file that cannot be read, or that begins as a picture, program or other kind without text.
+
+    Folders, missing files and all other files pass.
+    """
     if not path.is_file():
         return
     try:
@@ -42,5 +45,5 @@ def refuse_no_transcript(path: Path) -> None:
 
 
 def nothing_used(told: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the reports of an import have lines of which none was used."""
+    """Whether the reports of an import have lines, but none was used and no event was new or known."""
     return any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told)

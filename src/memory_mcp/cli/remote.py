@@ -41,6 +41,7 @@ def execute(
     """
 
     def reopen() -> None:
+        """Have the event loop end the daemon, so that the next opens the store again."""
         anyio.from_thread.run_sync(stop, "what is open no longer fits the store")
 
     terminal = render.TERMINAL.set(render.Terminal(cast("TextIO", out), cast("TextIO", err), *look))

@@ -68,23 +68,24 @@ def _width() -> int | None:
 
 
 def is_terminal() -> bool:
-    """Whether stdout is a terminal."""
+    """Whether stdout, or the caller's where the command runs for another process, is a terminal."""
     return _out().isatty()
 
 
 def draws_blocks() -> bool:
-    """Whether stdout is a UTF-8 terminal whose owner wants more than plain text."""
+    """Whether stdout is a UTF-8 terminal whose owner wants more than plain text (NO_COLOR is not set)."""
     there = TERMINAL.get()
     plain = bool(os.environ.get("NO_COLOR")) if there is None else there.plain
     return _out().isatty() and not plain and _is_utf8()
 
 
 def _is_utf8() -> bool:
+    """Whether the stream of results is encoded as UTF-8."""
     return (getattr(_out(), "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
 def prepare_streams() -> None:
-    """Replace characters that the terminal's encoding lacks, instead of failing."""
+    """Have stdout and stderr replace characters that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -92,17 +93,17 @@ def prepare_streams() -> None:
 
 
 def safe(text: str) -> str:
-    """Return `text` without terminal control characters."""
+    """Return a text with each control character, but line feed and tab, and each that turns writing, replaced by U+FFFD."""
     return text.translate(_CONTROLS)
 
 
 def out(text: str = "") -> None:
-    """Print a line of the result to stdout."""
+    """Print a line of the result to stdout, without control characters; stored text is not fenced."""
     print(safe(text), file=_out())
 
 
 def err(text: str) -> None:
-    """Print a line to stderr: progress, notes, errors."""
+    """Print a line to stderr at once (progress, notes, errors), without control characters or what looks like our fence."""
     from memory_mcp.model.fencing import neutral
 
     print(neutral(safe(text)), file=_err(), flush=True)
@@ -121,7 +122,7 @@ def trace() -> None:
 
 
 def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> None:
-    """Print a result as JSON or as lines; `recalled`: it holds stored text."""
+    """Print a result as JSON or as lines; `recalled`: it holds stored text, and is fenced where stdout is no terminal."""
     if as_json:
         out_json(data, recalled)
         return
@@ -132,7 +133,7 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
 
 
 def _unfenced(lines: Iterable[str]) -> None:
-    """Print lines of this program, with text that looks like a fence neutralised: off a terminal in all lines together."""
+    """Print lines of this program, without what looks like our fence; off a terminal it is looked for in all lines together."""
     from memory_mcp.model.fencing import neutral
 
     if _out().isatty():
@@ -144,14 +145,17 @@ def _unfenced(lines: Iterable[str]) -> None:
 
 
 def _fenced(lines: Iterable[str]) -> None:
-    """Print lines within the fence that marks recalled data."""
+    """Print lines, without control characters, as one text within the fence that marks recalled data."""
     from memory_mcp.model.fencing import fence
 
     out(fence(safe("\n".join(lines))))
 
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
-    """Print one JSON document; `recalled`: it holds stored text, and is marked so."""
+    """Print one JSON document, without what looks like our fence.
+
+    `recalled`: it holds stored text, marked by a field "origin".
+    """
     import json
 
     from memory_mcp.model.fencing import neutral_json
@@ -161,14 +165,17 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
-    """Return the lines of JSON that a person is to copy."""
+    """Return the indented lines of JSON that a person is to copy; nothing is replaced in it."""
     import json
 
     return json.dumps(data, indent=2).splitlines()
 
 
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
-    """Print lines with colours where the terminal has any; `recalled`: they hold stored text, fenced off a terminal."""
+    """Print lines with colours where the terminal has any, cut to its width; off a terminal as plain text.
+
+    `recalled`: they hold stored text, and are fenced off a terminal.
+    """
     if recalled and not _out().isatty():
         _fenced(line.plain for line in lines)
         return
@@ -188,12 +195,15 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
 
 
 def can_ask() -> bool:
-    """Whether a person can be asked something: only at this process's own terminal."""
+    """Whether a person can be asked something: stdin and stderr are this process's own terminal, not another process's."""
     return TERMINAL.get() is None and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def is_persons(argv: Sequence[str]) -> bool:
-    """Whether a person at a terminal confirms that a command's words are their own; see `forward.QUESTIONS`."""
+    """Whether a person at a terminal confirms that a command's words are their own; asks, see `forward.QUESTIONS`.
+
+    For another process's terminal it was asked there. False where nobody can be asked.
+    """
     from memory_mcp.client.forward import question_of
 
     terminal = TERMINAL.get()
@@ -203,13 +213,16 @@ def is_persons(argv: Sequence[str]) -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Ask a question on the terminal; return whether the answer is yes, as the return key alone means."""
+    """Ask a question on stderr, and return whether the answer is yes, as the return key alone (and the input's end) means."""
     print(f"{safe(question)} [Y/n] ", end="", file=_err(), flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """Return `text` on one line, cut between words to `width` characters; 0: not cut."""
+    """Return a text on one line, cut to `width` characters with an ellipsis, between words where that leaves most of it.
+
+    0: not cut.
+    """
     flat = " ".join(text.split())
     if not width or len(flat) <= width:
         return flat
@@ -219,9 +232,9 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
-    """Return `text` wrapped to lines of at most `width` characters, indented; its own line breaks stay.
+    """Return a text wrapped to indented lines of at most `width` characters; its own line breaks stay.
 
-    `first` is the indentation of the first line, where that is another.
+    `first` is the indentation of the first line, where that is another. An empty text is one line.
     """
     import textwrap
 
@@ -233,7 +246,10 @@ def wrapped(text: str, indent: str = "", first: str | None = None, width: int = 
 
 
 def gist(title: str) -> str:
-    """Return a node's title without its leading date or time."""
+    """Return a node's title without its leading date or time, up to the first " · ".
+
+    The whole title where it begins with none.
+    """
     before, dot, after = title.partition(" · ")
     return after if dot and any(c.isdigit() for c in before) else title
 
@@ -249,7 +265,7 @@ def second(iso: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 file, 2 files, 3 queries, 4 days."""
+    """Return a count with its noun, in the plural unless it is 1: 1 file, 2,000 files, 3 queries, 4 days."""
     if count == 1:
         return f"{count:,} {noun}"
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
@@ -271,7 +287,7 @@ def days(first: str, last: str) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with a decimal unit, such as 4.2 MB."""
+    """Return a number of bytes with a decimal unit, such as 4.2 MB; the largest is GB."""
     if count < 1000:
         return f"{count} B"
     value = count / 1000
@@ -292,7 +308,7 @@ class Progress:
         self._told = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        """Show the bar, if there is a terminal for it."""
+        """Show the bar, if there is a terminal for it; return self."""
         if _err().isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn
@@ -305,11 +321,14 @@ class Progress:
         return self
 
     def count(self, done: int, total: int, noun: str) -> None:
-        """Show that `done` of `total` things are done."""
+        """Show that `done` of `total` things are done, as `at` does."""
         self.at(done / max(total, 1), f"{done:,} of {total:,} {noun}")
 
     def at(self, fraction: float, note: str = "") -> None:
-        """Show the fraction (0..1) that is done."""
+        """Show the fraction (0..1) that is done, with a note.
+
+        Without a bar at most one line a second, the first after a second.
+        """
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=fraction, note=safe(note))
         elif time.monotonic() - self._told >= 1:
@@ -317,6 +336,6 @@ class Progress:
             err(f"{self._title}: {fraction:.0%} {note}".rstrip())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        """Take the bar away."""
+        """Take the bar away, if there is one; exceptions are passed on."""
         if self._bar is not None:
             self._bar.stop()

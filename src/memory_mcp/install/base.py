@@ -40,7 +40,7 @@ class Place:
     cwd: str
 
     def path(self, *parts: str) -> PurePath:
-        """Return a path of this platform."""
+        """Return the parts joined as a path of this platform: a Windows path on win32, else a POSIX path. Pure."""
         return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
 
     def at_home(self, *parts: str) -> PurePath:
@@ -48,16 +48,24 @@ class Place:
         return self.path(self.home, *parts)
 
     def in_project(self, *parts: str) -> PurePath:
-        """Return a path below the working directory."""
+        """Return a path below the working directory, which is taken for the project's folder."""
         return self.path(self.cwd, *parts)
 
     def named(self, variable: str, *otherwise: str) -> PurePath:
-        """Return the folder that an environment variable names, else one below the user's home."""
+        """Return the folder that an environment variable names.
+
+        Where the variable is not set, is empty or holds no absolute path: the folder `otherwise` below the user's
+        home.
+        """
         value = self.environ.get(variable, "")
         return self.path(value) if value and self.path(value).is_absolute() else self.at_home(*otherwise)
 
     def app_folder(self, name: str) -> PurePath:
-        """Return the configuration folder of a desktop program."""
+        """Return the configuration folder of a desktop program called `name`.
+
+        On Windows below APPDATA, on macOS below ~/Library/Application Support, elsewhere below XDG_CONFIG_HOME or
+        ~/.config.
+        """
         if self.platform == "win32":
             return self.named("APPDATA", "AppData", "Roaming") / name
         if self.platform == "darwin":
@@ -133,29 +141,49 @@ class Client(ABC):
 
     @abstractmethod
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return paths that exist once the client has been run: one that exists means that it is installed."""
+        """Return paths that exist once the client has been run.
+
+        The client counts as installed when any one of them exists.
+        """
 
     @abstractmethod
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the files that may hold its servers, best first, of which the first existing is used; none: no such level."""
+        """Return the files that may hold the client's servers, best first; empty: it has no configuration at this level.
+
+        `config` takes the first that exists, else the first.
+        """
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Return the key paths of its user's configuration that hold servers for this folder; ours goes into the first."""
+        """Return the key paths of the user's configuration that hold servers which this folder sees, `self.keys` first.
+
+        An install writes below `self.keys`; status and uninstall look below all of them.
+        """
         del place
         return [self.keys]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a server in its configuration: an address with headers, or a command as `local` writes it."""
+        """Return the entry of a server in its configuration.
+
+        Address and headers if the server has a `url`, else a command as `local` writes it; many clients override
+        this.
+        """
         del level
         return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that make it record sessions as they happen; empty without hooks. Pure."""
+        """Return the edits that make the client record its sessions as they happen; none unless a subclass has hooks.
+
+        Pure.
+        """
         del order
         return ()
 
     def edits(self, order: Order) -> list[Edit]:
-        """Return all edits of an order; raise InstallRefused where the client cannot be configured so."""
+        """Return all edits of an order: the server's entry, then those of `hooks` unless the order leaves hooks out.
+
+        No configuration file is read or written. Raises InstallRefused for an address where the client takes
+        none, and for a level without a configuration.
+        """
         if order.server.url and not self.takes_addresses:
             raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
         file = self.config(order.place, order.level)
@@ -163,18 +191,24 @@ class Client(ABC):
         return [server, *(self.hooks(order) if order.hooks else ())]
 
     def config(self, place: Place, level: Level) -> PurePath:
-        """Return the file that holds its servers; raise InstallRefused where it has none at this level."""
+        """Return the first existing file of `configs`, else the first.
+
+        Raises InstallRefused where there is none at this level.
+        """
         files = self.configs(place, level)
         if not files:
             raise InstallRefused(f"{self.title} has no configuration for one project", "Leave --project out.")
         return next((file for file in files if Path(file).exists()), files[0])
 
     def hook_line(self, order: Order) -> str:
-        """Return the command line that its hooks run."""
+        """Return the shell line that its hooks run: `memory-mcp hook CLIENT`.
+
+        The order's data directory and settings file are options in it where they are not None.
+        """
         return hook_line(self.hook_client, order.data_dir, order.config, order.place.platform)
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
-    """Return the entry of a command as most clients write it, with `more` fields before it."""
+    """Return the entry of a command as most clients write it: `more` fields, command, args, and env unless it is empty."""
     told = {**more, "command": server.command, "args": list(server.args)}
     return told | ({"env": dict(server.env)} if server.env else {})

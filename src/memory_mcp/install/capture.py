@@ -23,14 +23,20 @@ _COMMAND = 'const COMMAND = ["memory-mcp", "hook", "opencode"]'
 
 
 def hooks(client: Client, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
-    """Return the edits that add one hook for each event to a file, in Claude Code's format, which others share."""
+    """Return one edit per event, each adding a hook that runs our command to the array hooks.EVENT of a file.
+
+    The format is Claude Code's, which other clients share; the client ends a hook after 10 seconds.
+    """
     patience = _PATIENCE_MS if client.hook_client == "gemini" else _PATIENCE_S
     item = {"hooks": [{"type": "command", "command": client.hook_line(order), "timeout": patience}]}
     return [AddItem(file, ("hooks", event), item, client.hook_client) for event in events]
 
 
 def opencode_plugin(order: Order, folder: PurePath) -> list[Edit]:
-    """Return the edit that places our plugin in a folder whose files opencode loads."""
+    """Return the edit that places our plugin as memory-mcp.js in a folder whose files opencode loads.
+
+    The plugin's text is the packaged one with the hook command of this machine put in.
+    """
     text = resources.files("memory_mcp.install").joinpath("opencode_plugin.js").read_text(encoding="utf-8")
     words = json.dumps(hook_words("opencode", order.data_dir, order.config))
     return [PlaceFile(folder / "memory-mcp.js", text.replace(_COMMAND, f"const COMMAND = {words}"))]

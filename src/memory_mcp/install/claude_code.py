@@ -19,34 +19,46 @@ class ClaudeCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its settings folder and its state file."""
+        """Return its settings folder and the user's state file."""
         return (_home(place), *self.configs(place, Level.USER))
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return its state file, which is inside CLAUDE_CONFIG_DIR where that is set; a project's is .mcp.json."""
+        """Return one file: for a project .mcp.json, for the user the state file .claude.json.
+
+        The latter is in CLAUDE_CONFIG_DIR where that is set, else in the home directory.
+        """
         if level is Level.PROJECT:
             return [place.in_project(".mcp.json")]
         inside = place.environ.get("CLAUDE_CONFIG_DIR")
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Return the user's servers, and those of this folder: `claude mcp add` without a scope writes the latter."""
+        """Return two key paths: of the user's servers, and of those for this folder.
+
+        `claude mcp add` without a scope writes the latter.
+        """
         return [self.keys, ("projects", place.cwd, *self.keys)]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry that `claude mcp add` would write."""
+        """Return the entry that `claude mcp add` would write.
+
+        Type http with address and headers if the server has a `url`, else type stdio with a command.
+        """
         del level
         if server.url:
             return {"type": "http", "url": server.url, "headers": server.headers}
         return local(server, type="stdio")
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return a hook per event; a project's go into the file that is not shared, since the command is this machine's."""
+        """Return the edits that add a hook per event: to settings.json for the user, to settings.local.json for a project.
+
+        The latter is not shared with others, since the command is this machine's.
+        """
         inside = order.place.in_project(".claude", "settings.local.json")
         file = _home(order.place) / "settings.json" if order.level is Level.USER else inside
         return capture.hooks(self, order, file, capture.CLAUDE_CODE)
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of its settings."""
+    """Return the folder of its settings: CLAUDE_CONFIG_DIR, else ~/.claude."""
     return place.named("CLAUDE_CONFIG_DIR", ".claude")

@@ -17,14 +17,14 @@ class ClaudeDesktop(Client):
     then = "quit it from its menu and start it again"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its application folder."""
+        """Return its one application folder, `Claude`."""
         return [place.app_folder("Claude")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return its configuration file; it has none for a project."""
+        """Return its configuration file at the user's level; none at a project's."""
         return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a command; servers on the network are connectors, which people add in its settings."""
+        """Return the entry of a command; an address is never asked for, since `edits` refuses it for this client."""
         del level
         return local(server)

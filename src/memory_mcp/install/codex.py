@@ -28,16 +28,16 @@ class Codex(Client):
         return [place.named("CODEX_HOME", ".codex")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return config.toml of the level."""
+        """Return one config.toml: the user's in CODEX_HOME or ~/.codex, a project's in .codex of the working directory."""
         home = place.named("CODEX_HOME", ".codex") if level is Level.USER else place.in_project(".codex")
         return [home / "config.toml"]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return its entry; it names headers http_headers and refuses bearer_token."""
+        """Return a command as `local` writes it, or the address with its headers under http_headers, as Codex calls them."""
         del level
         return {"url": server.url, "http_headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return a hook per event, in hooks.json beside config.toml."""
+        """Return the edits that add a hook per event to hooks.json, beside config.toml of the level."""
         file = self.configs(order.place, order.level)[0].with_name("hooks.json")
         return capture.hooks(self, order, file, capture.CODEX)

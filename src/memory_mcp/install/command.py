@@ -31,12 +31,16 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The HTTP headers of every request."""
+        """The HTTP headers of every request: Authorization with the token, also where the token is empty."""
         return {"Authorization": f"Bearer {self.token}"}
 
 
 def executable() -> tuple[str, list[str]]:
-    """Return the absolute path of the command, and the arguments that must come first."""
+    """Return the absolute path of a program that starts this command, and the arguments that must come first.
+
+    Taken is the first file called memory-mcp of: the running command, one beside the Python interpreter, one on
+    the PATH (no arguments). Else the interpreter with -m memory_mcp.
+    """
     for place in (Path(sys.argv[0]), Path(sys.executable).with_name("memory-mcp"), Path(shutil.which("memory-mcp") or "")):
         if place.name.startswith("memory-mcp") and place.is_file():
             return str(place.absolute()), []
@@ -44,33 +48,42 @@ def executable() -> tuple[str, list[str]]:
 
 
 def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
-    """Return our stdio server, with its data directory and settings file where they are not the defaults."""
+    """Return our stdio server: the command with `serve`, and given paths, made absolute, in its environment."""
     command, first = executable()
     told = {DATA_DIR: data_dir, CONFIG: config}
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in told.items() if path is not None})
 
 
 def client_config(data_dir: Path | None) -> dict[str, Any]:
-    """Return the `mcpServers` object that most clients read."""
+    """Return the `mcpServers` object that most clients read, with our stdio server under the name `memory`.
+
+    `env` is in it only with a data directory.
+    """
     server = local_server(data_dir)
     shown: dict[str, Any] = {"command": server.command, "args": list(server.args)}
     return {"mcpServers": {NAME: shown | ({"env": server.env} if server.env else {})}}
 
 
 def claude_line(data_dir: Path | None) -> str:
-    """Return the shell line that adds the server to Claude Code."""
+    """Return the shell line (POSIX quoting) that adds our stdio server to Claude Code under the name `memory`."""
     server = local_server(data_dir)
     settings = [part for name, value in server.env.items() for part in ("-e", f"{name}={value}")]
     return shlex.join(["claude", "mcp", "add", NAME, *settings, "--", server.command, *server.args])
 
 
 def hook_line(client: str, data_dir: Path | None, config: Path | None, platform: str) -> str:
-    """Return the line that a client's shell runs for each event."""
+    """Return the line that a client's shell runs for each event.
+
+    The words of `hook_words`, quoted by `shell_line` for the platform.
+    """
     return shell_line(hook_words(client, data_dir, config), platform)
 
 
 def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:
-    """Return the hook command as a program and its arguments."""
+    """Return the hook command as a program and its arguments.
+
+    Paths are given as options, made absolute, where they are not None.
+    """
     command, first = executable()
     words = [command, *first, "hook", client]
     for option, path in (("--data-dir", data_dir), ("--config", config)):
@@ -79,7 +92,11 @@ def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[
 
 
 def shell_line(words: list[str], platform: str) -> str:
-    """Return words as a shell line; on Windows one that bash, which drops backslashes, and cmd both read."""
+    """Return words as one shell line.
+
+    On Windows one that bash, which drops backslashes, and cmd both read: with slashes, and words with special
+    characters in double quotes.
+    """
     if platform != "win32":
         return shlex.join(words)
     plain = [word.replace("\\", "/") for word in words]
@@ -87,7 +104,11 @@ def shell_line(words: list[str], platform: str) -> str:
 
 
 def starts_us(entry: object) -> bool:
-    """Whether a server's entry in any client's configuration starts this program."""
+    """Whether a server's entry in any client's configuration starts this program.
+
+    The command must be memory-mcp or memory_mcp, or the name must come behind -m or in a line with --from; with
+    arguments, one must be `serve`. False for entries with an address and for anything that is not a dictionary.
+    """
     words = _words(entry)
     if not words or (len(words) > 1 and "serve" not in words):
         return False
@@ -97,7 +118,10 @@ def starts_us(entry: object) -> bool:
 
 
 def _words(entry: object) -> list[str]:
-    """Return the command and arguments of an entry, in any client's format."""
+    """Return the command and arguments of an entry, in any client's format; empty where it has none.
+
+    What is no text is left out.
+    """
     if not isinstance(entry, dict):
         return []
     inner = entry.get("command")
@@ -107,7 +131,12 @@ def _words(entry: object) -> list[str]:
 
 
 def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return `entry` merged into an existing one of ours, keeping keys, environment and arguments that its user added."""
+    """Return `entry` merged into `there`, an existing entry that starts this program.
+
+    Keys, environment variables and arguments after `serve` that its user added are kept; where both have a key,
+    the value of `entry` is taken. An `entry` that does not start this program, as one with an address, is
+    returned as it is.
+    """
     if not starts_us(entry):
         return entry
     environments = {
@@ -123,14 +152,20 @@ def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(there: list[str], ours: list[str]) -> list[str]:
-    """Return the arguments of `there` that follow our command, behind the arguments before "serve" in `ours`."""
+    """Return the arguments of a merged entry: ours before `serve`, then all that follows the program in `there`.
+
+    Where `there` has no `serve` behind the program: ours. Some word of `there` must be this program.
+    """
     starter = next(i for i, word in enumerate(there) if _OURS.search(word))
     kept = there[starter + 1 :]
     return ours[: ours.index("serve")] + kept if "serve" in kept else ours
 
 
 def told_paths(there: object) -> dict[str, Path]:
-    """Return the data directory and settings file in an entry's environment, by variable name."""
+    """Return the data directory and settings file that an entry's environment names, by variable name.
+
+    Empty where it names neither, or `there` is no dictionary.
+    """
     if not isinstance(there, dict):
         return {}
     environ = {**(there.get("env") or {}), **(there.get("environment") or {})}
@@ -138,7 +173,10 @@ def told_paths(there: object) -> dict[str, Path]:
 
 
 def runs_our_hook(item: object, client: str) -> bool:
-    """Whether a hook's entry, or one inside it, runs our hook for `client`."""
+    """Whether a hook's entry, or any entry in arrays inside it, runs our hook for `client`.
+
+    `item` may also be a list of entries.
+    """
     if isinstance(item, list):
         return any(runs_our_hook(one, client) for one in item)
     if isinstance(item, dict):
@@ -147,7 +185,7 @@ def runs_our_hook(item: object, client: str) -> bool:
 
 
 def is_our_hook(item: object, client: str) -> bool:
-    """Whether a hook's entry itself runs this program for `client`."""
+    """Whether a hook's entry itself, not one inside it, has a command line that runs `memory-mcp hook CLIENT`."""
     line = item.get("command") if isinstance(item, dict) else None
     return isinstance(line, str) and bool(_OURS.search(line)) and f" hook {client}" in " ".join(line.split()).replace('"', "")
 
@@ -158,7 +196,10 @@ def command_of(entry: dict[str, Any]) -> str:
 
 
 def found(command: str) -> str:
-    """Return the executable of a command's name or path; "" where there is none."""
+    """Return the path of a command's executable; "" where there is none.
+
+    A path must be an executable file; a name is looked up on the PATH.
+    """
     if "/" in command or "\\" in command:
         return command if Path(command).is_file() and os.access(command, os.X_OK) else ""
     return shutil.which(command) or ""

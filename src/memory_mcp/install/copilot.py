@@ -23,12 +23,16 @@ class Copilot(Client):
         return [place.named("COPILOT_HOME", ".copilot")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the file of the level."""
+        """Return one file: mcp-config.json in COPILOT_HOME or ~/.copilot for the user, .mcp.json for a project."""
         home = place.named("COPILOT_HOME", ".copilot")
         return [home / "mcp-config.json"] if level is Level.USER else [place.in_project(".mcp.json")]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return what `copilot mcp add` writes, with all tools allowed; in a project what Claude Code can read, too."""
+        """Return what `copilot mcp add` writes, with all tools allowed.
+
+        At a project's level always a command of type stdio, which Claude Code can read too, even where the server
+        has an address.
+        """
         if level is Level.PROJECT:
             return local(server, type="stdio")
         if server.url:

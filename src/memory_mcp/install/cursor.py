@@ -15,9 +15,9 @@ class Cursor(Client):
     then = "restart it; the server is listed in its settings under MCP"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its own folder, and that of the application."""
+        """Return ~/.cursor and the application's configuration folder."""
         return [place.at_home(".cursor"), place.app_folder("Cursor")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the file of the level."""
+        """Return one file: mcp.json in ~/.cursor for the user, in .cursor of the working directory for a project."""
         return [place.at_home(".cursor", "mcp.json") if level is Level.USER else place.in_project(".cursor", "mcp.json")]

@@ -46,7 +46,11 @@ class Change:
 
     @property
     def action(self) -> str:
-        """What happens to the file: unchanged, removed, restored, cleaned, created, updated or changed."""
+        """What happens to the file, in one word.
+
+        unchanged; removed; restored (uninstalled, to its first bytes) or cleaned (uninstalled, other changes
+        kept); created; updated (our earlier edits are there) or changed.
+        """
         if self.after == self.content.data:
             return "unchanged"
         if self.after is None:
@@ -58,14 +62,21 @@ class Change:
         return "updated" if self.again else "changed"
 
     def diff(self) -> list[str]:
-        """Return a unified diff with one line of context, since lines around it may hold secrets."""
+        """Return the lines of a unified diff; empty if unchanged.
+
+        It has one line of context, since lines around it may hold secrets.
+        """
         was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
         names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
         return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))
 
 
 def plan(client: Client, order: Order, state: State) -> list[Change]:
-    """Return what installing for a client would change, file by file; nothing is written.
+    """Return what installing for a client would change; nothing is written.
+
+    One change per file, also for files that stay as they are.
+
+    An order that names no data directory or settings file takes those of the client's present entry of ours.
 
     Raises:
         InstallRefused: An edit cannot be made; the hint says what to do by hand.
@@ -79,9 +90,10 @@ def plan(client: Client, order: Order, state: State) -> list[Change]:
 
 
 def _as_before(client: Client, order: Order) -> Order:
-    """Return the order with the data directory and settings file of an existing entry, where it names none.
+    """Return the order with the data directory and settings file of an existing entry of ours, where it names none.
 
-    Installing again thereby keeps the memory that a client uses.
+    Installing again thereby keeps the memory that a client uses. The order is unchanged for a server with an
+    address, and where the file cannot be read: the edit that fails for the same reason reports it.
     """
     path = Path(client.config(order.place, order.level))
     try:
@@ -96,17 +108,24 @@ def _as_before(client: Client, order: Order) -> Order:
 
 
 def install(client: Client, order: Order, state: State) -> list[Change]:
-    """Plan and write all edits of a client; raise InstallRefused when one cannot be made."""
+    """Plan and write all edits of a client and their records; return the changes.
+
+    Raises InstallRefused when one edit cannot be made, before anything of this client is written, or when a write
+    fails.
+    """
     return carry_out(client, state, partial(plan, client, order, state), _write)
 
 
 def carry_out(
     client: Client, state: State, plan: Callable[[], list[Change]], write: Callable[[Change, State], None]
 ) -> list[Change]:
-    """Plan changes and write them, planning again when another program wrote one of the files meanwhile.
+    """Plan changes and write them one by one under the state's lock; return them.
+
+    When another program wrote one of the files meanwhile, all is planned again, at most three times. Returns the
+    changes of the last plan.
 
     Raises:
-        InstallRefused: A file cannot be written, or another program keeps writing it.
+        InstallRefused: A file cannot be planned or written, or another program keeps writing it.
 
     """
     with state.held():
@@ -122,7 +141,11 @@ def carry_out(
 
 
 def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
-    """Return the change of one file by all its edits; raise InstallRefused when one of them cannot be made."""
+    """Return the change of one file by all its edits, with the record it will have; nothing is written.
+
+    Raises InstallRefused when the file cannot be read or written, or one edit cannot be made; its hint says what
+    to put in by hand.
+    """
     content = files.read(path)
     known = state.records.get(str(path))
     record = _taken_up(known, content) if known else Record(digest(content.data))
@@ -149,7 +172,11 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
 
 
 def _taken_up(known: Record, content: Content) -> Record:
-    """Return the record for the file of now: its first content is not restored over what others wrote since."""
+    """Return a copy of the known record that takes the present content of the file into account.
+
+    A new one where the file is again what it was at first; else `exact` stays only if nobody else changed the
+    file since, so that its first content is not restored over what others wrote.
+    """
     if digest(content.data) == known.before and known.before != known.after:
         return Record(known.before)
     untouched = digest(content.data) == known.after
@@ -157,7 +184,11 @@ def _taken_up(known: Record, content: Content) -> Record:
 
 
 def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
-    """Return the file's bytes after one edit, which is noted in the change's record."""
+    """Return the file's bytes after one edit, which is noted in the change's record; None where there is and will be no file.
+
+    Raises InstallRefused for an entry or file of that name which is not ours, Broken where the text cannot be
+    edited.
+    """
     if isinstance(edit, PlaceFile):
         done = Done(client.name, order.level, "file")
         known = _known(change.record, done)
@@ -176,7 +207,11 @@ def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes |
 
 
 def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
-    """Return a text with one entry set, unless it is there; raise InstallRefused for an entry that is not ours."""
+    """Return a text with one entry set, and note it in the change's record; the text is unchanged where the entry is as wanted.
+
+    An entry that starts this program is merged by `brought_up`. A server of ours under another name is left alone
+    and noted for the user. Raises InstallRefused for an entry that is not ours.
+    """
     is_json = edit.format is Format.JSON
     there = splice.value_at(text, edit.keys) if is_json else toml.value_at(text, edit.keys)
     done = Done(client.name, order.level, "key", edit.format, list(edit.keys), edit.value)
@@ -205,7 +240,10 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
 
 
 def _other_name(edit: SetKey, text: str) -> str:
-    """Return the name of an existing server of ours, when ours is to have the default name; "" without one."""
+    """Return the name of an existing server of ours beside the entry; "" without one.
+
+    Also "" where the entry is not to have the default name: its user wants another server.
+    """
     if edit.keys[-1] != NAME:
         return ""
     there = (splice if edit.format is Format.JSON else toml).value_at(text, edit.keys[:-1])
@@ -213,7 +251,11 @@ def _other_name(edit: SetKey, text: str) -> str:
 
 
 def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
-    """Return a text with one more item in an array, or with ours replaced, unless one there runs our hook already."""
+    """Return a text with one more item in an array, and note it in the change's record.
+
+    Our earlier item, known by the record, is replaced. The text is unchanged where the item is there, or, with a
+    note for the user, where another one there runs our hook already.
+    """
     there = splice.value_at(text, edit.keys)
     done = Done(client.name, order.level, "item", Format.JSON, list(edit.keys), edit.item)
     known = _known(change.record, done)
@@ -232,12 +274,16 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
 
 
 def _known(record: Record, done: Done) -> Done | None:
-    """Return the recorded edit of the same entry; None where there is none."""
+    """Return the recorded edit of the same entry (`Done.same_place`); None where there is none."""
     return next((one for one in record.edits if one.same_place(done)), None)
 
 
 def _note(record: Record, done: Done) -> None:
-    """Record an edit; one that is made again keeps what was there before the first time."""
+    """Put an edit into the record, in the place of an earlier edit of the same entry.
+
+    What the earlier one replaced (`had`) and the larger number of containers made are kept; the same entry
+    recorded for another client stays with that client and gets the new value.
+    """
     known = [one for one in record.edits if one.same_place(done)]
     if known:
         done = replace(done, had=known[0].had, made=max(done.made, *(one.made for one in known)))
@@ -252,7 +298,11 @@ def _note(record: Record, done: Done) -> None:
 
 
 def _write(change: Change, state: State) -> None:
-    """Write one file and its record, with a copy of the file as it was first; raise InstallRefused when that fails."""
+    """Copy the file as it was before our first change, save the records, then replace the file.
+
+    An unchanged file only has its record saved. Raises InstallRefused on an OSError, Changed when another program
+    wrote the file.
+    """
     path = change.path
     if change.record.edits or str(path) in state.records:
         state.records[str(path)] = change.record
@@ -271,7 +321,7 @@ def _write(change: Change, state: State) -> None:
 
 
 def by_hand(*edits: Edit) -> str:
-    """Return one line that says what to put in by hand."""
+    """Return one line that says what to put in by hand for the first of the edits; "" for whole files."""
     import json
 
     told = []

@@ -26,15 +26,21 @@ class OpenCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folders of its settings and of its data."""
+        """Return its settings folder, and its data folder in XDG_DATA_HOME or ~/.local/share."""
         return [_home(place), place.named("XDG_DATA_HOME", ".local", "share") / "opencode"]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the two files of the level; where none exists, the first is made, which holds no comments."""
+        """Return the two files of the level, opencode.json and opencode.jsonc: the user's, or those in the working directory.
+
+        Where none exists, the first is made, which holds no comments.
+        """
         return [(_home(place) if level is Level.USER else place.path(place.cwd)) / name for name in _FILES]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return its entry; without `oauth` it would look for a way to log in when the token is refused."""
+        """Return its entry: of type remote with address and headers, or local with the command as one list and `environment`.
+
+        A remote one has `oauth` off: else it would look for a way to log in when the token is refused.
+        """
         del level
         if server.url:
             return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, "enabled": True}
@@ -42,11 +48,11 @@ class OpenCode(Client):
         return told | ({"environment": dict(server.env)} if server.env else {})
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edit that places our plugin."""
+        """Return the edit that places our plugin in `plugins` of the user's settings folder, or of a project's .opencode."""
         folder = _home(order.place) if order.level is Level.USER else order.place.in_project(".opencode")
         return capture.opencode_plugin(order, folder / "plugins")
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of the user's settings."""
+    """Return the folder of the user's settings: opencode in XDG_CONFIG_HOME, else in ~/.config."""
     return place.named("XDG_CONFIG_HOME", ".config") / "opencode"

@@ -40,7 +40,10 @@ class Done:
     made: int = 0
 
     def same_place(self, other: "Done") -> bool:
-        """Whether both are about the same entry, or the same client's item of one array."""
+        """Whether both have the same kind and keys, and for items of arrays the same client too.
+
+        Level and value do not count.
+        """
         return (self.kind, self.keys) == (other.kind, other.keys) and (self.kind != "item" or self.client == other.client)
 
 
@@ -72,7 +75,7 @@ class State:
             self._load()
 
     def _load(self) -> None:
-        """Read the records; raise InstallRefused where they cannot be read, or are of another version."""
+        """Read records and folders from the file; raise InstallRefused where it is unreadable or of another version."""
         try:
             told = json.loads(self._file.read_text(encoding="utf-8"))
             if told["v"] != _VERSION:
@@ -87,7 +90,10 @@ class State:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock of the state, having read what other processes wrote before.
+        """Hold the lock of the state, with the records read anew, since other processes may have written.
+
+        Waits up to 60 seconds for the lock, then raises filelock.Timeout. On leaving without any record the lock
+        file, empty backups and the folders made for the state are removed.
 
         Raises:
             InstallRefused: The state cannot be read.
@@ -120,7 +126,10 @@ class State:
                 files.remove_folders([Path(folder) for folder in self._folders])
 
     def _acquire(self, lock: "FileLock") -> list[str]:
-        """Acquire the lock; return the folders that were made for it, the innermost first."""
+        """Make the state's directory and acquire the lock; return the folders that were made for it, the innermost first.
+
+        Begins again where another process removed the directory in between.
+        """
         made: list[str] = []
         while True:
             made = [*(str(one) for one in files.make_folder(self.directory)), *made]
@@ -132,7 +141,10 @@ class State:
             return made
 
     def save(self) -> None:
-        """Write all records; remove the file when there are none."""
+        """Write all records that have edits and forget the others; remove the file when there are none.
+
+        Raises OSError, or Changed when another process wrote the file in between.
+        """
         self.records = {path: one for path, one in self.records.items() if one.edits}
         if not self.records:
             self._file.unlink(missing_ok=True)
@@ -142,20 +154,23 @@ class State:
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def keep(self, path: Path, data: bytes) -> Path:
-        """Keep a copy of what a file held, `data`; return the path of the copy."""
+        """Write a copy of `data`, which a file held, over an earlier copy; return the path of the copy. Raises OSError."""
         place = self.backup(path)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.replace(place, place.read_bytes() if place.exists() else None, data)
         return place
 
     def kept(self, path: Path, record: Record) -> bytes | None:
-        """Return what a file held before the first change; None when the copy is gone or is of another content."""
+        """Return the copy of what a file held before the first change.
+
+        None when the copy is gone or does not have the digest in the record.
+        """
         place = self.backup(path)
         data = place.read_bytes() if place.is_file() else None
         return data if data is not None and digest(data) == record.before else None
 
     def backup(self, path: Path) -> Path:
-        """Return the path of a file's copy, whether or not it exists."""
+        """Return the path of a file's copy, named by a hash of its path and its name, whether or not it exists."""
         return self.directory / "backups" / f"{paths.name_of(str(path))}-{path.name}"
 
 

@@ -47,30 +47,36 @@ class ClientStatus:
 
     @property
     def configured(self) -> bool:
-        """Whether it would start this memory."""
+        """Whether any configuration that was read starts this memory."""
         return bool(self.servers)
 
     @property
     def recording(self) -> bool:
-        """Whether it hands over sessions by hooks of its configuration."""
+        """Whether at least one of our hooks, or our plugin file, is on at some level.
+
+        Claude Code's plugin, which brings hooks of its own, is not seen.
+        """
         return any(on for on, _ in self.hooks.values())
 
 
 def is_here(client: Client, place: Place) -> bool:
-    """Whether a client is installed: it left something behind, or its command is on the PATH."""
+    """Whether a client is installed: one of its folders exists, or one of its commands is on the PATH of `place`."""
     return any(Path(one).exists() for one in client.folders(place)) or any(
         shutil.which(name, path=place.environ.get("PATH")) for name in client.commands
     )
 
 
 def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
-    """Return the status of every client, in the order of the registry."""
+    """Return the status of every client, installed or not, in the order of the registry. Reads files only.
+
+    Without `state` the records are read from their usual place. Raises InstallRefused where those cannot be read.
+    """
     known = state or State()
     return [_status(client, place, known) for client in CLIENTS.values()]
 
 
 def _status(client: Client, place: Place, state: State) -> ClientStatus:
-    """Return the status of one client; files that cannot be read are named in it."""
+    """Return the status of one client; files that cannot be read are named in it, and raise nothing."""
     servers: list[Configured] = []
     hooks: dict[str, tuple[int, int]] = {}
     unreadable: list[str] = []
@@ -94,7 +100,10 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
 
 
 def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
-    """Yield the servers at a path of keys that start this program, or that install wrote."""
+    """Yield the servers at a path of keys in a file that start this program, or whose entry install wrote (as an address).
+
+    None where the file does not exist. Raises Broken or InstallRefused where it cannot be read.
+    """
     there = _value(path, client.format, keys)
     record = state.records.get(str(path))
     ours = {tuple(one.keys) for one in record.edits} if record else set()
@@ -113,7 +122,11 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
 
 
 def _is_on(edit: Edit, client: Client) -> bool:
-    """Whether the edit for a hook or a plugin is made already."""
+    """Whether the edit for a hook or a plugin is made already.
+
+    A plugin file counts if it contains "memory-mcp", an array if one of its items runs our hook. Raises Broken or
+    InstallRefused.
+    """
     if isinstance(edit, PlaceFile):
         return _MARK in (files.read(Path(edit.path)).data or b"")
     form = edit.format if isinstance(edit, SetKey) else Format.JSON
@@ -122,7 +135,7 @@ def _is_on(edit: Edit, client: Client) -> bool:
 
 
 def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys of a file; None where there is none. Raises Broken or InstallRefused."""
+    """Return the value at a path of keys of a file; None without the file or the value. Raises Broken or InstallRefused."""
     content = files.read(path)
     if content.data is None:
         return None

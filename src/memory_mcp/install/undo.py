@@ -17,7 +17,11 @@ from memory_mcp.install.state import Done, Record, State, digest
 
 
 def plan(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """Return what uninstalling would change: by the records and, in files without one, by entries that start this program."""
+    """Return what uninstalling a client at these levels would change; nothing is written.
+
+    First by the records; then, in files without one, entries and hooks that start this program. Raises
+    InstallRefused when a file cannot be changed.
+    """
     changes = []
     for name, record in state.records.items():
         mine = [one for one in record.edits if one.client == client.name and one.level in levels]
@@ -30,12 +34,20 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
 
 
 def uninstall(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """Plan and write the removal of everything of ours; raise InstallRefused when a file cannot be changed."""
+    """Plan and write the removal of everything of ours for a client at these levels; return the changes.
+
+    Raises InstallRefused when a file cannot be changed.
+    """
     return carry_out(client, state, partial(plan, client, place, levels, state), _write)
 
 
 def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> Change:
-    """Return the change of a recorded file without the edits `mine`: its first bytes, or what is left without our entries."""
+    """Return the change of a recorded file without the edits `mine`.
+
+    Its first bytes where only this program changed it, no other edit is left and the copy is there; else the
+    present content without our entries. Unchanged where the file is gone or is as it was at first. Raises
+    InstallRefused where it cannot be read or written.
+    """
     content = files.read(path)
     left = replace(record, edits=[one for one in record.edits if one not in mine])
     change = Change(content, content.data, left, undoing=True)
@@ -57,7 +69,11 @@ def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> C
 
 
 def _without(content: Content, record: Record, mine: Iterable[Done], others: Sequence[Done]) -> bytes | None:
-    """Return the file's bytes without some edits; None where nothing is left of a file that install made."""
+    """Return the file's bytes without some edits; None where nothing is left of a file that install made.
+
+    Edits that `others` still need stay, and so does a whole file of ours, since its user changed it. Raises
+    InstallRefused where the file cannot be read.
+    """
     gone = [one for one in mine if not any(one.same_place(other) for other in others)]
     if any(one.kind == "file" for one in gone):
         # Its user changed it: it stays.
@@ -78,7 +94,10 @@ def _without(content: Content, record: Record, mine: Iterable[Done], others: Seq
 
 
 def _one_out(text: str, one: Done) -> str:
-    """Return a text without one edit, or with what it replaced; unchanged where the entry is not ours any more."""
+    """Return a text without one edit, or with what it replaced put back; unchanged where the entry is not ours any more.
+
+    Raises Broken where the text cannot be read or changed.
+    """
     if one.format == Format.TOML:
         there = toml.value_at(text, one.keys)
         if there is None or not _still_ours(there, one):
@@ -98,18 +117,25 @@ def _still_ours(there: Any, one: Done) -> bool:
 
 
 def _ours(item: Any) -> Callable[[Any], bool]:
-    """Return a test of whether an item, or a command inside one, is what install added."""
+    """Return a test of whether an item is what install added: it equals `item` or has its command.
+
+    An item with hooks inside it passes only if it equals `item`.
+    """
     inner = item.get("hooks") if isinstance(item, dict) else None
     commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
 
     def is_ours(there: Any) -> bool:
+        """Whether an item equals the one that install added.
+
+        Also true for an entry that has one of its commands and no hooks inside.
+        """
         return there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
 
     return is_ours
 
 
 def _pruned(text: str, one: Done) -> str:
-    """Remove the containers that were made for the entry and are now empty."""
+    """Return the text without the containers that were made for the entry and are now empty; TOML is left as it is."""
     if one.format == Format.TOML:
         return text
     inner = len(one.keys) if one.kind == "item" else len(one.keys) - 1
@@ -119,7 +145,10 @@ def _pruned(text: str, one: Done) -> str:
 
 
 def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
-    """Yield changes of files whose entries start this program although no record names them."""
+    """Yield a change for each configuration and hook file of a client at a level, without the entries that start this program.
+
+    Files without such entries yield a change that changes nothing; plugin files are not looked for.
+    """
     for file in client.configs(place, level):
         lists = client.server_keys(place) if level is Level.USER else [client.keys]
         yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
@@ -130,7 +159,11 @@ def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
 
 
 def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
-    """Return the change of a file whose text is cleaned; none where the file cannot be read."""
+    """Return the change of a file with the text that `clean` makes of the present one; nothing is written.
+
+    The change is none where the file is missing or cannot be read. Raises InstallRefused where the text would
+    change and the file is read-only.
+    """
     change = Change(Content(path, None), None, Record(""), undoing=True)
     try:
         change.content = content = files.read(path)
@@ -146,7 +179,7 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
 
 
 def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
-    """Return a text without the servers, at these paths of keys, that start this program."""
+    """Return a text without the servers that start this program, in the objects at these paths of keys."""
     for keys in lists:
         there = (splice if form is Format.JSON else toml).value_at(text, keys)
         for name in [name for name, entry in there.items() if starts_us(entry)] if isinstance(there, dict) else []:
@@ -156,7 +189,10 @@ def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
-    """Return a text without the hooks, at these paths of keys, that run this program."""
+    """Return a text without the hooks that run this program for the client, in the arrays at these paths of keys.
+
+    Arrays that become empty are removed too.
+    """
     for keys in lists:
         there = splice.value_at(text, keys)
         if runs_our_hook(there, client.hook_client):
@@ -165,7 +201,11 @@ def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _write(change: Change, state: State) -> None:
-    """Write or remove one file, and forget its record where nothing of ours is left; raise InstallRefused when that fails."""
+    """Write or remove one file, with a copy first where no record names it, then save or forget its record.
+
+    The folders made for a file of ours are removed if empty; the copy is deleted once the first bytes are back.
+    Raises InstallRefused on an OSError, Changed when another program wrote the file.
+    """
     path, content = change.path, change.content
     try:
         if change.after != content.data and content.data is not None:

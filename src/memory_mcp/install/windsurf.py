@@ -17,14 +17,14 @@ class Windsurf(Client):
     then = "press Refresh in the list of MCP servers of Cascade"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its own folder, and that of the application."""
+        """Return ~/.codeium/windsurf and the application's configuration folder."""
         return [place.at_home(".codeium", "windsurf"), place.app_folder("Windsurf")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return its configuration file; it has none for a project."""
+        """Return its configuration file at the user's level; none at a project's."""
         return [place.at_home(".codeium", "windsurf", "mcp_config.json")] if level is Level.USER else []
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return its entry, in which an address is called serverUrl."""
+        """Return its entry: the address under serverUrl with headers, or a command as `local` writes it."""
         del level
         return {"serverUrl": server.url, "headers": server.headers} if server.url else local(server)

@@ -16,16 +16,19 @@ class Zed(Client):
     then = "open the settings of its agent panel: the server is listed there"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folder of its settings."""
+        """Return the folder of its settings; see `_home`."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the file of the level."""
+        """Return one settings.json: the user's, or that in .zed of the working directory."""
         return [(_home(place) if level is Level.USER else place.in_project(".zed")) / "settings.json"]
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of its settings; on macOS it is below ~/.config too, whatever XDG_CONFIG_HOME says."""
+    """Return the folder of the user's settings.
+
+    On Windows Zed below APPDATA, on Linux zed below XDG_CONFIG_HOME or ~/.config; on macOS always ~/.config/zed.
+    """
     if place.platform == "win32":
         return place.named("APPDATA", "AppData", "Roaming") / "Zed"
     return place.named("XDG_CONFIG_HOME", ".config") / "zed" if place.platform == "linux" else place.at_home(".config", "zed")

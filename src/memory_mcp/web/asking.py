@@ -23,7 +23,7 @@ _STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413,
 
 
 def status_of(error: MemoryMcpError) -> int:
-    """Return the status of a response that says an error."""
+    """Return the HTTP status of a response that says an error, by its code; 500 for a code without one."""
     return _STATUS.get(error.code, 500)
 
 
@@ -39,12 +39,15 @@ class Ask:
 
     @property
     def by(self) -> str:
-        """Who acts, as the list of acts names them."""
+        """Who acts, as the list of acts names them: a person if the visit was opened as theirs, else the explorer."""
         return PERSON if self.visit.is_person else EXPLORER
 
     @property
     def back(self) -> str:
-        """The page that a form was on; the first one where it does not say."""
+        """The page that a form was on, below the visit's address.
+
+        "" (the first page) where the form does not say, and for acts and for paths with "..".
+        """
         page = self.form.get("back", "")
         return page if page and not page.startswith("do/") and ".." not in page else ""
 
@@ -55,20 +58,26 @@ class Ask:
 
     @property
     def scoped(self) -> dict[str, Any]:
-        """The project and scope of a request: the project that the address names, else all projects."""
+        """Keyword arguments project and scope of a request: the project that the form or address names, else all projects."""
         project = self.given("project")
         return {"project": project, "scope": "" if project else ScopeName.ALL.value}
 
     def path(self, name: str) -> str:
-        """Return a part of the address that the route names."""
+        """Return a part of the address that the route names; "" where the route has none of that name."""
         return str(self.request.path_params.get(name, ""))
 
     def given(self, name: str, default: str = "") -> str:
-        """Return a field of the form, else an argument of the address."""
+        """Return a field of the form, else an argument of the address, else the default; without blanks around it.
+
+        Empty counts as absent.
+        """
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument that is a whole number; raise InvalidQuery for any other text."""
+        """Return an argument as a whole number, the default where it is absent.
+
+        Raises InvalidQuery for anything but one to nine digits.
+        """
         text = self.given(name)
         if not text:
             return default
@@ -77,15 +86,19 @@ class Ask:
         return int(text)
 
     def link(self, page: str, **query: object) -> Markup:
-        """Return the address of another page of this visit, as an attribute holds it."""
+        """Return the address of another page of this visit, escaped for an attribute; arguments "" and None are left out."""
         return rendering.link(self.visit, page, **query)
 
     def shown(self, name: str, code: int = 200, /, **values: Any) -> Response:
-        """Return the page of a name, or where a script wants its changing part, that part."""
+        """Return the page NAME.html, or where a script asked for its changing part, part_NAME.html; `code` is the status."""
         return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
 
     def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
-        """Return a page from a template of `web/templates`; `code` is the status of the response."""
+        """Return a page from a template of `web/templates`; `code` is the status of the response.
+
+        The template also gets project, address and arguments. A whole page takes the visit's notes, which are
+        then gone; a part leaves them.
+        """
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()
         shown = {

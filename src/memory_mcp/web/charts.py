@@ -48,7 +48,10 @@ class Column:
 
 
 def drawn(name: str, *inner: str, **attributes: object) -> Markup:
-    """Return an element of SVG; `_` in the name of an attribute is a hyphen, and None leaves it out."""
+    """Return an element of SVG with attributes and inner parts, which are escaped unless they are markup.
+
+    `_` in the name of an attribute is a hyphen, one at the end is dropped, and None leaves the attribute out.
+    """
     said = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_safe(value)}"' for key, value in attributes.items() if value is not None
     )
@@ -57,51 +60,56 @@ def drawn(name: str, *inner: str, **attributes: object) -> Markup:
 
 
 def _safe(value: object) -> str:
-    """Return a value as it may be put into markup; a number needs nothing."""
+    """Return a value as it may be put into markup: a number as it is, any other as plain, escaped text."""
     return str(value) if isinstance(value, int | float) else escape(plain(str(value)))
 
 
 def linked(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
-    """Return a link around `inner` with a title for pointers and screen readers; without `href` a plain group."""
+    """Return a link around `inner` with a title for pointers and screen readers.
+
+    Without `href` a plain group with the title.
+    """
     told = drawn("title", title)
     return drawn("a", told, *inner, href=href, **attributes) if href else drawn("g", told, *inner, **attributes)
 
 
 def step(count: int, most: int) -> int:
-    """Return 0 for nothing, else 1 to `STEPS`: by the root, so that quiet days show beside the busiest."""
+    """Return 0 for no count or no `most`, else 1 to `STEPS` by the square root of count / most, so that quiet days show."""
     return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
 
 
 def date(day: dt.date) -> str:
-    """Return a day as people say it, in English whatever the locale."""
+    """Return a day as people say it, as "Mon 5 Jan 2026", in English whatever the locale."""
     return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def month_name(month: int) -> str:
-    """Return a month's short name."""
+    """Return a month's short English name; 1 is January."""
     return _MONTHS[month - 1]
 
 
 def week_of(monday: dt.date) -> tuple[str, str]:
-    """Return the node of a week, and its name."""
+    """Return (node id, name) of the ISO week that begins on a Monday."""
     year, week, _ = monday.isocalendar()
     return week_id(year, week), f"Week of {date(monday)}"
 
 
 def month_of(year: int, place: int) -> tuple[str, str]:
-    """Return the node of a month, and its name; the first month has place 0."""
+    """Return (node id, name) of a month; `place` 0 is January."""
     return month_id(year, place + 1), f"{_MONTHS[place]} {year}"
 
 
 def said(day: dt.date, tally: Tally | None) -> str:
-    """Return the title of a day."""
+    """Return the title of a day: its date and its events and sessions, or "nothing" for None."""
     if tally is None:
         return f"{date(day)}: nothing"
     return f"{date(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
 
 
 def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
-    """Return a year: a column for each ISO week, a cell for each day, the darker the more was recorded.
+    """Return a year as SVG: a column for each ISO week, a cell for each day, the darker the more was recorded.
+
+    Only days, weeks and months that hold something are links.
 
     Args:
         number: The year.
@@ -131,7 +139,11 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
 
 
 def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most: int, to: ToNode) -> Markup:
-    """Return a column: the days of a week that lie in the year, and the week's number below."""
+    """Return a column at `x`: the days of a week that are in year `number`, and the week's number below.
+
+    `most` is the largest count of events, by which cells are shaded. Days and weeks without anything are no
+    links.
+    """
     cells, holds = [], False
     for weekday in range(_DAYS):
         day = monday + dt.timedelta(days=weekday)
@@ -150,7 +162,10 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
 
 
 def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode) -> Iterable[Markup]:
-    """Yield the names of the months, each above the week of its first day."""
+    """Yield the names of all twelve months, each above the week of its first day.
+
+    A link where `days` has a day of the month.
+    """
     for month, name in enumerate(_MONTHS, 1):
         x = _LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH
         held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
@@ -159,14 +174,18 @@ def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode)
 
 
 def legend() -> Markup:
-    """Return the shades of a heat map from nothing to most."""
+    """Return a picture of the shades of a heat map, from nothing to most, hidden from screen readers."""
     cells = [drawn("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)]
     wide = (STEPS + 1) * _PITCH
     return drawn("svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true")
 
 
 def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 22) -> Markup:
-    """Return a column for each count, each with its own title and address; labels stand below."""
+    """Return a chart of one column per item, each with its own title and, if it has one, address; labels below, if any.
+
+    Heights are relative to the largest count; a count of 0 is a thin line. `height` and `pitch` (width of a
+    column) are units of the drawing.
+    """
     most = max((one.count for one in shown), default=0)
     below = 14 if any(one.label for one in shown) else 0
     parts = []
@@ -188,12 +207,12 @@ def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 
 
 
 def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
-    """Return a column for each month, in layers from below: one for each of the series, which share few shades.
+    """Return a column for each month, in layers from below: one for each of the series that has events then.
 
     Args:
         months: As 2026-01; the keys of the series.
         series: Name and events by month; those beyond the number of shades have the last one.
-        label: What the whole is.
+        label: Description of the chart for screen readers.
 
     """
     pitch, height = 40, 110
@@ -214,7 +233,7 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
 
 
 def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:
-    """Return a small column for each count, in one path."""
+    """Return a small column for each count, in one path above a base line; a count of 0 has none. `label` is its title."""
     most = max(counts, default=0)
     path = "".join(
         f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"
@@ -229,7 +248,10 @@ def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 
 
 
 def bar(count: int, most: int) -> Markup:
-    """Return a bar beside a number that says the same: it is not told to screen readers."""
+    """Return a bar of count / most of its width, at least 1 % for a count above 0.
+
+    Hidden from screen readers, since a number beside it says the same.
+    """
     share = max(round(100 * count / most, 1), 1.0) if count and most else 0.0
     filled = drawn("rect", width=share, height=8, rx=2, class_="column")
     ground = drawn("rect", width=100, height=8, rx=2, class_="heat-0")

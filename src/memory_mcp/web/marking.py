@@ -14,12 +14,15 @@ _MOST = 200
 
 
 def wanted(question: str, but: str = "") -> frozenset[str]:
-    """Return the terms of a question, without those of the words that only name its time."""
+    """Return the first 200 terms of a question, without the terms of `but`, the words that only name its time."""
     return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
 
 
 def marked(text: str, terms: Set[str]) -> Markup:
-    """Return a text in which each word that holds one of the terms is an element of its own; every piece is escaped."""
+    """Return a text in which each word that holds one of the terms is in a mark element.
+
+    Every piece is escaped and made plain.
+    """
     # What steers a page is replaced first: between two elements it would not be known again.
     text = plain(text)
     pieces, at = [], 0
@@ -30,14 +33,18 @@ def marked(text: str, terms: Set[str]) -> Markup:
 
 
 def _places(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
-    """Yield where words are that hold a term; of a path or a dotted name the words in it, where one holds it alone."""
+    """Yield (start, end) of the words that hold a term, in no order.
+
+    Of a path or dotted name only the words in it that hold a term by themselves, or the whole of it where none
+    does.
+    """
     for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
         words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]
         yield from [place for place in words if not term_set(text[slice(*place)]).isdisjoint(terms)] or words
 
 
 def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield places that overlap or touch as one."""
+    """Yield places as (start, end), those that overlap or touch as one; `places` must be sorted."""
     held: tuple[int, int] | None = None
     for start, end in places:
         if held is not None and start <= held[1]:

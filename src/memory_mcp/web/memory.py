@@ -17,11 +17,14 @@ class Host(Protocol):
     """Runs work on the open memory in a thread."""
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """Run a reading call; cancelled with its caller."""
+        """Run a reading call on the open memory in a thread and return its result; cancelled with its caller."""
         ...
 
     async def write(self, work: Callable[[App], T]) -> T:
-        """Run a writing call to its end."""
+        """Run a writing call on the open memory in a thread and return its result.
+
+        It goes on to its end if its caller is cancelled.
+        """
         ...
 
 
@@ -46,9 +49,15 @@ class Memory:
     pulse: Callable[[], Pulse]
 
     async def ask(self, request: Any) -> dict[str, Any]:
-        """Return the response of a request that reads, as JSON values; raises what its handler raises."""
+        """Return the response of a reading request as JSON values, with notices of lost data.
+
+        Raises what its handler raises.
+        """
         return await self.host.read(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))
 
     async def write(self, request: Any) -> dict[str, Any]:
-        """Return the response of a request that writes, as JSON values; raises what its handler raises."""
+        """Return the response of a writing request as JSON values, with notices of lost data.
+
+        Raises what its handler raises.
+        """
         return await self.host.write(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))

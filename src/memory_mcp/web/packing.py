@@ -23,7 +23,7 @@ class Circle:
     r: float
 
     def moved(self, x: float, y: float) -> "Circle":
-        """Return the circle with its middle elsewhere by so much."""
+        """Return the circle with its middle moved by (x, y)."""
         return Circle(self.x + x, self.y + y, self.r)
 
 
@@ -34,7 +34,7 @@ _Corner = tuple[Circle, Circle, int]
 def packed(
     radii: Sequence[float], gap: float = 0.0, wide: float = 1.0, pulls: Mapping[tuple[int, int], float] | None = None
 ) -> list[Circle]:
-    """Return a circle for each radius.
+    """Return a circle for each radius, in the same order; no two are nearer to each other than `gap`.
 
     Args:
         radii: Put in this order, the first in the middle: the largest should come first.
@@ -60,7 +60,11 @@ def packed(
 def _free_place(
     placed: Sequence[Circle], corners: list[_Corner], radius: float, wide: float, pulling: Sequence[tuple[Circle, float]]
 ) -> tuple[float, float]:
-    """Return the best place for the next circle; corners that have no room for it are taken from the list for good."""
+    """Return the middle (x, y) of the place with the least cost for the next circle, whose `radius` includes the gap.
+
+    Corners that were tried and have no room for it are taken from the list for good. The first circle is at (0,
+    0), the second at its right, and one without any free corner at the right of all.
+    """
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
     middle = _middle(placed)
@@ -77,7 +81,10 @@ def _free_place(
 
 
 def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[tuple[float, float]]:
-    """Yield the middle of a circle that touches both on one side; none where they lie too far apart."""
+    """Yield the middle of a circle that touches both on one side (1 or -1).
+
+    None where they are too far apart for its radius.
+    """
     across, down = other.x - one.x, other.y - one.y
     first, second = one.r + radius, other.r + radius
     square = across * across + down * down
@@ -90,19 +97,23 @@ def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[
 
 
 def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
-    """Return the centre of gravity of all circles."""
+    """Return the centre of gravity (x, y) of all circles, weighted by their areas; there must be one."""
     whole = sum(one.r * one.r for one in placed)
     return sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
 
 
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
-    """Return the cost of a place: its distance from the middle and from what pulls it; rounded, so that machines agree."""
+    """Return the cost of a place: its distance from the middle, and for each pull its distance to that circle.
+
+    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all
+    machines agree.
+    """
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
     return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
 
 
 def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> bool:
-    """Whether a circle of this middle and radius overlaps none of those that are placed."""
+    """Whether a circle of this middle and radius overlaps none of those that are placed; touching is no overlap."""
     for one in reversed(placed):
         across, down, apart = one.x - x, one.y - y, one.r + radius
         if across * across + down * down < apart * apart - _EPSILON * apart:
@@ -111,7 +122,7 @@ def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> boo
 
 
 def around(circles: Sequence[Circle]) -> Circle:
-    """Return a circle around all of some, hardly larger than it must be; a point at 0, 0 for none."""
+    """Return a circle around all of them, hardly larger than it must be; one of radius 0 at (0, 0) for none."""
     if not circles:
         return Circle(0.0, 0.0, 0.0)
     x = sum(one.x for one in circles) / len(circles)
@@ -129,7 +140,11 @@ def around(circles: Sequence[Circle]) -> Circle:
 def grouped(
     groups: Sequence[Sequence[float]], gap: float, margin: float, wide: float, pulls: Mapping[tuple[int, int], float]
 ) -> list[tuple[Circle, list[Circle]]]:
-    """Return a circle for each group of radii, with the circles in it; groups pull each other as `packed` says."""
+    """Return for each group of radii (circle of the group, circles in it), in the order of groups and radii.
+
+    The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and
+    `pulls`.
+    """
     inner = [packed(radii, gap) for radii in groups]
     rings = [around(circles) for circles in inner]
     outer = packed([ring.r + margin for ring in rings], gap, wide, pulls)

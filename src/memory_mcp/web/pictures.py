@@ -48,22 +48,25 @@ _PARTS = {
 
 
 def bound_name(name: str) -> str:
-    """Return a bound as people read it."""
+    """Return a bound as people read it; an unknown one with blanks for underscores."""
     return _BOUNDS.get(name, name.replace("_", " "))
 
 
 def part_name(name: str) -> str:
-    """Return a part of a score as people read it."""
+    """Return a part of a score as people read it; an unknown one with blanks for underscores and a capital letter."""
     return _PARTS.get(name, name.replace("_", " ").capitalize())
 
 
 def milliseconds(took: float) -> str:
-    """Return a time as it is read beside a bar."""
+    """Return milliseconds as they are read beside a bar: whole, or with one decimal below 1."""
     return f"{took:.0f} ms" if took >= 1 else f"{took:.1f} ms"
 
 
 def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return a row for each layer in the order tried, its bar as long as its time; those left out follow without a bar."""
+    """Return a picture with a row for each layer in the order tried, its bar as long as its share of the longest time.
+
+    Layers left out follow with an empty outline and the reason.
+    """
     longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
     rows: list[tuple[str, str, float | None, str]] = []
     for one in tried:
@@ -76,7 +79,10 @@ def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, An
 
 
 def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
-    """Return a row for each bound, filled as far as it was used; one that ended the search stands out."""
+    """Return a picture with a row for each bound that says how much was used, filled so far.
+
+    A bound among `hit`, which ended the search, has another shade and says so.
+    """
     rows = []
     for name, one in given.items():
         if "used" in one:
@@ -88,13 +94,16 @@ def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> M
 
 
 def parts(given: Mapping[str, float]) -> Markup:
-    """Return a row for each part of a score that is a share of 1."""
+    """Return a picture with a row for each part of a score from 0 to 1; other parts are left out."""
     rows = [(f"{part_name(name)}: {value:.2f}", "", value, "column") for name, value in given.items() if 0 <= value <= 1]
     return _rows(rows, "Parts of the score", "parts")
 
 
 def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: str) -> Markup:
-    """Return rows of words above a bar; None draws an empty outline."""
+    """Return a picture of rows (text, more for its title, share or None, shade), each a text above a bar filled to its share.
+
+    None draws an empty outline. A text of more than 56 characters is cut; the title has all of it.
+    """
     made = []
     for place, (told, more, share, shade) in enumerate(rows):
         top = place * _ROW

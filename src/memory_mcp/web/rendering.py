@@ -35,17 +35,23 @@ _CONTROLS = {
 
 
 def plain(text: str) -> str:
-    """Return a text as it may be shown: nothing in it steers the page, and nothing passes for the fence of an answer."""
+    """Return a text as it may be shown: control characters and those that turn the direction of writing are replaced.
+
+    What could pass for the fence around an answer is made harmless too. Markup is not escaped here.
+    """
     return neutral(text.translate(_CONTROLS))
 
 
 def _finalized(value: Any) -> Any:
-    """Make every text of a template plain; markup of our templates stays."""
+    """Return a template's value as it is put out: a text made plain, "" for None, markup and all else unchanged."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
 
 
 def when(iso: str, seconds: bool = False) -> Markup:
-    """Return a moment as an element: the weekday, day and minute in the memory's zone."""
+    """Return a moment as a time element: weekday, day and minute (or second), in the zone that the text has.
+
+    A text that is no ISO moment is returned escaped.
+    """
     try:
         moment = dt.datetime.fromisoformat(str(iso))
     except ValueError:
@@ -55,7 +61,10 @@ def when(iso: str, seconds: bool = False) -> Markup:
 
 
 def period(node_id: str) -> str:
-    """Return what a year, month, week or day is called; the id itself of anything else."""
+    """Return what a year, month, week or day is called, as "Week 3 of 2026".
+
+    The id itself of anything else, "All years" for the root.
+    """
     kind, _, rest = node_id.removeprefix("toc:").partition(":")
     try:
         if kind == "month":
@@ -71,7 +80,7 @@ def period(node_id: str) -> str:
 
 
 def behind(iso: str) -> str:
-    """Return the second after a moment, so that a stretch that ends there includes it."""
+    """Return the ISO moment one second later, so that a stretch that ends there includes it; "" for no ISO moment."""
     try:
         return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
     except ValueError:
@@ -79,18 +88,18 @@ def behind(iso: str) -> str:
 
 
 def short(project: str) -> str:
-    """Return the last part of a project's name."""
+    """Return the last part of a project's name, between slashes or backslashes; the name itself where that is empty."""
     return project.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1] or project
 
 
 def count(given: int | None, noun: str = "") -> str:
-    """Return a number with its noun, in the plural where there are several; what a response leaves out is 0."""
+    """Return a number with thousands separated and its noun, in the plural unless it is 1; None counts as 0."""
     number = given or 0
     return f"{number:,}" if not noun else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: float) -> str:
-    """Return bytes as people read them."""
+    """Return bytes as people read them, in steps of 1000 up to GB, with a decimal below 100 of a unit other than B."""
     for unit in ("B", "kB", "MB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
@@ -99,7 +108,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a stretch of time in its two largest units."""
+    """Return seconds in their two largest units, as "2 h 5 min"; a unit of 0 is left out, and fractions are dropped."""
     days, rest = divmod(int(seconds), 86400)
     hours, rest = divmod(rest, 3600)
     minutes, rest = divmod(rest, 60)
@@ -110,7 +119,10 @@ def duration(seconds: float) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates of the package."""
+    """Return the environment of the package's templates, made once.
+
+    It has filters and globals of ours; every value is escaped and made plain.
+    """
     made = Environment(
         loader=PackageLoader("memory_mcp.web"),
         autoescape=True,
@@ -135,17 +147,20 @@ def environment() -> Environment:
 
 
 def address(visit: Visit, page: str, **query: object) -> str:
-    """Return the address of a page of a visit; a part of its path is escaped, a value that is empty is left out."""
+    """Return the address of a page of a visit, its path and arguments quoted; arguments "" and None are left out."""
     given = urlencode({name: value for name, value in query.items() if value not in ("", None)})
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
 
 
 def link(visit: Visit, page: str, /, **query: object) -> Markup:
-    """Return an address as an attribute holds it; nothing in it is replaced, or it would lead elsewhere."""
+    """Return the address of a page of a visit, escaped for an attribute, and otherwise as it is, or it would lead elsewhere."""
     return Markup.escape(address(visit, page, **query))
 
 
 def page(visit: Visit, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-    """Return a page, or a part of one where the template is a part."""
+    """Return a page, or a part of one where the template is a part, with the headers of every response.
+
+    `values` go to the template.
+    """
     html = environment().get_template(template).render(**values, visit=visit, link=partial(link, visit))
     return HTMLResponse(html, status, HEADERS)

@@ -44,7 +44,10 @@ Act = Callable[[Ask], Awaitable[Done]]
 
 
 def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
-    """Return the routes below `/ui/`; whether a request belongs to a visit was checked before they are reached."""
+    """Return the routes below `/ui/`: entering, static files, changes, acts, pages, and the page for any other address.
+
+    Whether a request belongs to a visit must have been checked before they are reached.
+    """
     site = _Site(memory, visits)
     below = BELOW + "{visit}/"
     return [
@@ -59,7 +62,7 @@ def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
 
 
 async def _missing(ask: Ask) -> Response:
-    """Raise NotFound for an address that no page has."""
+    """Raise NotFound for an address that no page has; it never returns."""
     raise NotFound(f"there is no page {ask.path('missing')}", "The links above lead to all of them.")
 
 
@@ -71,7 +74,11 @@ class _Site:
         self._visits = visits
 
     async def enter(self, request: Request) -> Response:
-        """Open a visit: the page leads on by itself, so that the cookie is sent wherever the link was followed."""
+        """Open a visit by the ticket in the address, and set its cookie; 403 for a ticket that is unknown, used or too old.
+
+        The page leads on by itself, so that the cookie is sent wherever the link was followed. A browser's
+        prefetch gets 503 and leaves the ticket as it is.
+        """
         if "prefetch" in request.headers.get("sec-purpose", ""):
             # The browser's guess of what the person is about to open; the ticket is kept for when they do.
             return Response(status_code=503, headers=HEADERS)
@@ -86,11 +93,14 @@ class _Site:
         return response
 
     async def first(self, request: Request) -> Response:
-        """Lead to the page that a visit begins with."""
+        """Redirect to the page that a visit begins with."""
         return RedirectResponse(rendering.address(_visit(request), FIRST), 303, HEADERS)
 
     async def static(self, request: Request) -> Response:
-        """Return a style sheet or a script of the package; raise HTTPException (404) for any other name."""
+        """Return a style sheet, script or picture of the package, cached for a week.
+
+        Raises HTTPException (404) for any other name.
+        """
         name = PurePosixPath(request.path_params["name"])
         place = files("memory_mcp.web").joinpath("static", name.name)
         if name.suffix not in _TYPES or not place.is_file():
@@ -99,11 +109,19 @@ class _Site:
         return Response(place.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
 
     async def live(self, request: Request) -> Response:
-        """Announce changes of the memory for as long as the page is open; this alone keeps no process alive."""
+        """Announce changes of the memory as server-sent events for as long as the page is open.
+
+        The memory's version is looked at each second and sent when it differs, and every 20 seconds. This alone
+        keeps no process alive.
+        """
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type="text/event-stream")
 
         async def events() -> AsyncIterator[str]:
+            """Yield the event of the memory's version at first, on each change, and after 20 seconds of silence.
+
+            Without an end.
+            """
             known, silent = None, 0.0
             while True:
                 now = self._memory.pulse()
@@ -129,7 +147,7 @@ class _Site:
         act = ACTS.get(request.path_params["act"])
 
         async def carry_out(ask: Ask) -> Response:
-            """Check the token and carry out the act; raise InvalidQuery or NotFound where that is not possible."""
+            """Check the token, carry out the act; return JSON for a script, else a redirect, or the form again if refused."""
             if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
                 raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
             if act is None:
@@ -154,14 +172,19 @@ class _Site:
         return await self._respond(request, carry_out, fields)
 
     def handler(self, show: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a page."""
+        """Return the endpoint of a page: `show`, with errors as pages.
+
+        The work is cancelled when the browser closes the connection first.
+        """
 
         async def endpoint(request: Request) -> Response:
+            """Return the page's response; one of status 499 where the browser has left."""
             # Where the browser closes the connection first, the work for it is cancelled.
             response = Response(status_code=_LEFT, headers=HEADERS)
             async with anyio.create_task_group() as tasks:
 
                 async def watch() -> None:
+                    """Cancel the work for the page once the connection is closed."""
                     while (await request.receive())["type"] != "http.disconnect":
                         pass
                     tasks.cancel_scope.cancel()
@@ -174,7 +197,11 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
-        """Return the handler's response, or a page that tells of its error."""
+        """Return the handler's response, or a page that reports its error.
+
+        An error that is not ours is logged and shown without details. The visit counts as used, unless a script
+        asked by itself (`x-live`).
+        """
         ask = Ask(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:
             self._visits.touch()
@@ -189,14 +216,18 @@ class _Site:
 
 
 def _visit(request: Request) -> Visit:
-    """Return the visit that the security checks found for a request."""
+    """Return the visit that the security checks put into a request's scope; they let no request without one through."""
     visit = request.scope["visit"]
     assert isinstance(visit, Visit)
     return visit
 
 
 async def _once(ask: Ask, act: Act) -> Done:
-    """Carry out an act; the same form with the same key, sent again, returns the result of the first time."""
+    """Carry out an act; the same form with the same key, sent again, returns the result of the first time.
+
+    A form without a key is always carried out. Forms with keys are carried out one after the other; the last 100
+    results of a visit are kept. An act that raises is not kept.
+    """
     if not ask.form.get("key"):
         return await act(ask)
     said = json.dumps([ask.request.path_params["act"], sorted(ask.form.items())])
@@ -211,7 +242,7 @@ async def _once(ask: Ask, act: Act) -> Done:
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:
-    """Return the page of an error, a part of it for a script, or JSON for the act of a script."""
+    """Return the page of an error with its status, a part of it for a script, or JSON for the act of a script."""
     status = status_of(error)
     if ask.part and ask.request.method == "POST":
         said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}

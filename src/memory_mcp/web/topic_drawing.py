@@ -28,7 +28,11 @@ _Given = Mapping[str, Any]
 
 
 def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
-    """Return the map of what `get_topic_map` found; `to` makes the address of a topic or an area by its id."""
+    """Return the map of what `get_topic_map` found, as SVG; `to` makes the address of a topic or an area by its id.
+
+    At most 70 relations are drawn. Areas of more than one topic have their label above. Every topic must be in
+    one area.
+    """
     topics = {topic["topic_id"]: topic for topic in found["topics"]}
     areas = [[topics[name] for name in area["topics"]] for area in found.get("areas", ())]
     most = max((topic["importance"] for topic in topics.values()), default=0.0)
@@ -55,12 +59,15 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
 
 
 def _radius(topic: _Given, most: float) -> float:
-    """Return the radius of a topic's circle, whose area grows with its importance."""
+    """Return the radius of a topic's circle, from 23 on, growing with the root of its importance relative to `most`."""
     return _LEAST + _MORE * math.sqrt(topic["importance"] / most) if most else _LEAST
 
 
 def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:
-    """Return how strongly areas pull each other, by the places of the two, the smaller first."""
+    """Return how strongly areas pull each other, by the places of the two, the smaller first.
+
+    The strengths of the relations between topics of the two areas are summed; those inside an area do not count.
+    """
     found: dict[tuple[int, int], float] = {}
     for relation in relations:
         one, other = sorted(area_of[topic] for topic in relation["topics"])
@@ -70,7 +77,7 @@ def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tupl
 
 
 def _box(rings: Sequence[Circle]) -> str:
-    """Return the `viewBox` that shows all circles."""
+    """Return the `viewBox` that shows all circles with a small margin; of one unit for none."""
     if not rings:
         return "0 0 1 1"
     left, top = min(ring.x - ring.r for ring in rings) - 4, min(ring.y - ring.r for ring in rings) - 12
@@ -79,7 +86,7 @@ def _box(rings: Sequence[Circle]) -> str:
 
 
 def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
-    """Return a relation as a line from one circle's edge to the other's."""
+    """Return a relation as a line from one circle's edge to the other's, the wider the stronger."""
     one, other = (circles[topic] for topic in relation["topics"])
     across, down = other.x - one.x, other.y - one.y
     length = math.hypot(across, down) or 1.0
@@ -96,7 +103,10 @@ def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
 
 
 def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
-    """Return a topic as a circle with its label in it, which leads to its page."""
+    """Return a topic as a circle with its label broken into lines in it, which links to its page.
+
+    Not reached by the Tab key.
+    """
     lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
     first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
     texts = [drawn("text", line, x=_at(circle.x), y=_at(first + n * _LINE), text_anchor="middle") for n, line in enumerate(lines)]
@@ -106,18 +116,22 @@ def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
 
 
 def _area(area: _Given, ring: Circle, to: Callable[[str], str]) -> Markup:
-    """Return the label above an area, which leads to its page."""
+    """Return the label above an area in one line, cut to its width, which links to its page; not reached by the Tab key."""
     [line] = broken(area["label"], 2.1 * ring.r / _AREA_CHARACTER, 1)
     text = drawn("text", line, x=_at(ring.x), y=_at(ring.y - ring.r + 3), text_anchor="middle")
     return linked(to(area["topic_id"]), f"Area: {area['label']}", text, class_="area-name", tabindex=-1)
 
 
 def _at(number: float) -> str:
+    """Return a coordinate as text with one decimal."""
     return f"{number:.1f}"
 
 
 def broken(text: str, width: float, lines: int) -> list[str]:
-    """Return a text in at most so many lines of so many characters, wide ones counted twice; what has no room is left out."""
+    """Return a text broken between words into at most `lines` lines of `width` characters, wide ones counted twice.
+
+    What has no room is left out, with an ellipsis. A blank text is "?".
+    """
     made = [""]
     for word in plain(text).split() or ["?"]:
         joined = f"{made[-1]} {word}".strip()
@@ -132,7 +146,7 @@ def broken(text: str, width: float, lines: int) -> list[str]:
 
 
 def _cut(text: str, width: float) -> str:
-    """Return a line cut to so many characters, with an ellipsis where it is."""
+    """Return a line cut to `width` characters, with an ellipsis where it is cut; a comma at its end is dropped."""
     if _wide(text) <= width:
         return text.rstrip(",")
     while len(text) > 1 and _wide(text) + 1 > width:

@@ -81,10 +81,13 @@ class Later:
         self._known: OrderedDict[str, Pending] = OrderedDict()
 
     async def show(self, owner: str, shown: Mapping[str, Any], look: Work, work: Work) -> Pending:
-        """Keep an act that a visit is shown first, with what `look` finds that it would take.
+        """Keep an act that a visit is shown first, with what `look` finds that it would change; `work` carries it out later.
+
+        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is
+        returned as LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten.
 
         Raises:
-            MemoryMcpError: `look` raised it within the patience of a page.
+            MemoryMcpError: `look` raised it within that second.
 
         """
         made = Pending(owner, shown, work)
@@ -105,19 +108,22 @@ class Later:
         return made
 
     def find(self, owner: str, given: str) -> Pending | None:
-        """Return a visit's act; None for an unknown one and another visit's."""
+        """Return the act with the id `given` of the visit called `owner`; None for an unknown one and another visit's."""
         found = self._known.get(given)
         return found if found is not None and found.owner == owner else None
 
     def start(self, pending: Pending) -> None:
-        """Start the waiting time of an act; a second call does nothing."""
+        """Start the waiting time of an act that is shown, after which a task carries it out.
+
+        Does nothing in any other stage.
+        """
         if pending.stage is not Stage.SHOWN:
             return
         pending.stage, pending.due = Stage.WAITING, self._clock() + self.wait_s
         pending.task = asyncio.get_running_loop().create_task(self._run(pending))
 
     def undo(self, pending: Pending) -> bool:
-        """Drop an act that has not begun; return whether it is undone."""
+        """Drop an act that has not begun, and cancel its task; return whether it is undone, now or before."""
         if pending.stage in (Stage.LOOKING, Stage.SHOWN, Stage.WAITING):
             pending.stage, pending.work = Stage.UNDONE, None
             if pending.task is not None:
@@ -125,16 +131,16 @@ class Later:
         return pending.stage is Stage.UNDONE
 
     def left_s(self, pending: Pending) -> float:
-        """Return the seconds until an act is carried out."""
+        """Return the seconds until an act is carried out; 0 once it is due, and for one that was not started."""
         return max(0.0, pending.due - self._clock())
 
     def end(self) -> None:
-        """Drop every act that has not begun."""
+        """Undo every act that has not begun; those that run go on."""
         for pending in self._known.values():
             self.undo(pending)
 
     async def _run(self, pending: Pending) -> None:
-        """Carry out an act after its waiting time, unless it is undone by then."""
+        """Carry out an act after its waiting time and keep its result or error in it; nothing where it was undone by then."""
         await self._sleep(self.wait_s)
         work, pending.work = pending.work, None
         if pending.stage is not Stage.WAITING or work is None:
@@ -144,13 +150,20 @@ class Later:
             pending.result, pending.stage = result, Stage.DONE
 
     async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
-        """Keep what an act would change once that is known."""
+        """Keep what `looking` finds once that is known; its error makes the act FAILED.
+
+        Ignored if the act was undone meanwhile.
+        """
         if (found := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
             pending.found, pending.stage = found, Stage.SHOWN
 
 
 async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the result of the awaitable; None where it fails, with the error kept in `pending`."""
+    """Return the result of the awaitable; None where it fails.
+
+    The error is then kept in `pending`, which becomes FAILED and drops its work. Errors other than ours are
+    logged by their type alone and replaced, since their text may repeat what was to be forgotten.
+    """
     try:
         return await doing
     except MemoryMcpError as error:

@@ -31,6 +31,7 @@ COOKIE = "memory-mcp"
 
 
 def _secret() -> str:
+    """Return a new random token of 32 bytes, as text that may be in a URL."""
     return secrets.token_urlsafe(32)
 
 
@@ -55,7 +56,7 @@ class Visit:
     acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
 
     def taken_notes(self) -> list[str]:
-        """Return the notes that no page has shown yet."""
+        """Return the notes that no page has shown yet, and empty the list."""
         taken, self.notes = self.notes, []
         return taken
 
@@ -77,7 +78,10 @@ class Visits:
         self.last_used: float | None = None
 
     def ticket(self, is_person: bool = False) -> str:
-        """Return the address that opens a visit, once."""
+        """Return the path with a new ticket that opens a visit, once, within 120 seconds; notes the use for `idle_s`.
+
+        `is_person` becomes the visit's. Of more than 32 tickets the oldest is dropped.
+        """
         ticket = _secret()
         self._tickets[ticket] = (self._clock() + TICKET_SECONDS, is_person)
         while len(self._tickets) > _MOST:
@@ -86,7 +90,10 @@ class Visits:
         return f"{ENTER}{ticket}"
 
     def enter(self, path: str) -> Visit | None:
-        """Return the visit that an address opens; None for one that is unknown, used or too old."""
+        """Return a new visit for the ticket in a path, which is used up; None for one that is unknown, used or too old.
+
+        A visit lasts 12 hours; of more than 32 the oldest is dropped.
+        """
         given = path.removeprefix(ENTER)
         known = next((t for t in self._tickets if hmac.compare_digest(t.encode(), given.encode("utf-8", "replace"))), None)
         if known is None:
@@ -101,7 +108,10 @@ class Visits:
         return visit
 
     def find(self, path: str, cookies: Iterable[str]) -> Visit | None:
-        """Return the visit that a page's address and one of the cookies belong to; None for any other pair."""
+        """Return the visit that a page's address and one of the cookies belong to; None for any other pair.
+
+        A visit whose time is over is dropped.
+        """
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
         given = [cookie.encode("utf-8", "replace") for cookie in cookies]
         if visit is None or not any(hmac.compare_digest(visit.cookie.encode(), cookie) for cookie in given):
@@ -112,11 +122,11 @@ class Visits:
         return visit
 
     def touch(self) -> None:
-        """Note that a page was requested."""
+        """Note that a person requested a page, for `idle_s`."""
         self.last_used = self._clock()
 
     def end(self) -> None:
-        """End every visit, and let no ticket open another."""
+        """End every visit, undo acts that have not begun, and drop all tickets."""
         self.later.end()
         self._tickets.clear()
         self._visits.clear()

@@ -40,7 +40,10 @@ class Here:
         self._host, self._caller = Host.of(app), caller
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See Asking."""
+        """Answer a reading request in a thread, on the memory opened here; ended when its caller is cancelled.
+
+        Raises as Asking.
+        """
         from memory_mcp.requests.registry import answer, reading
 
         request = reading(name, arguments)
@@ -54,7 +57,10 @@ class There:
         self._wanted = wanted
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See Asking."""
+        """Have the daemon answer a reading request while a thread waits. Raises as Asking.
+
+        When the caller is cancelled, the request is ended in the daemon.
+        """
         one = _Request(self._wanted, {"name": name, "arguments": arguments})
         try:
             return await asyncio.to_thread(one.answer)
@@ -72,7 +78,11 @@ class _Request:
         self._is_cancelled = False
 
     def answer(self) -> dict[str, Any]:
-        """Send the request and wait; raise MemoryMcpError when it fails."""
+        """Send the request, wait, and return its response; blocks the calling thread.
+
+        When a daemon ends meanwhile the next is asked, three tries in all. Raises the error that the daemon
+        reports as one of ours, and LayerUnavailable where no daemon can be reached or the request was cancelled.
+        """
         for left in reversed(range(_TRIES)):
             try:
                 with self._connected() as line:
@@ -87,7 +97,10 @@ class _Request:
 
     @contextmanager
     def _connected(self) -> Iterator[link.Line]:
-        """Yield a connection to the daemon, which `cancel` can close; raise OSError when the request was cancelled."""
+        """Yield a connection to the daemon, started if none runs, which `cancel` can close; close it at the end.
+
+        Raises OSError when the request was cancelled or no daemon can be reached.
+        """
         line = self._line = link.reach(self._wanted, "rpc")
         try:
             if self._is_cancelled:
@@ -97,7 +110,10 @@ class _Request:
             line.close()
 
     def cancel(self) -> None:
-        """Cancel the request in the daemon, and release the waiting thread."""
+        """Shut the connection, so that the daemon cancels the request and the waiting thread goes on.
+
+        May be called from any thread.
+        """
         self._is_cancelled = True
         if self._line is not None:
             with suppress(OSError):

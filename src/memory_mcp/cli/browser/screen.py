@@ -65,7 +65,7 @@ class Browser(App[None]):
         self._opener = "#tree"
 
     def compose(self) -> ComposeResult:
-        """See App."""
+        """Yield the widgets: scope and search above, tree and results at the left, the page at the right, keys below."""
         with Horizontal(id="top"):
             yield Static(Content("memory"), id="scope")
             yield Input(placeholder="/ search: words or a question (last week too)", compact=True, id="search")
@@ -77,7 +77,7 @@ class Browser(App[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     async def on_mount(self) -> None:
-        """Show the newest month."""
+        """Set theme and titles, focus the tree, and start reading the root and the newest month."""
         self.theme = "ansi-dark"
         self._tree.border_title, self._results.border_title, self._page.border_title = "Time", "Results", "Page"
         self._page.show([Entry(Content(_OPENING))])
@@ -85,7 +85,7 @@ class Browser(App[None]):
         self._begin()
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Return the response of a request in the current scope; raises MemoryMcpError."""
+        """Return the response of a request in the chosen project and scope, as JSON values; raises MemoryMcpError."""
         return await self._asking.ask(name, **arguments, **self._where)
 
     @property
@@ -105,18 +105,18 @@ class Browser(App[None]):
         return self.screen_stack[0].query_one("#search", Input)
 
     def _focus(self, widget: Widget) -> None:
-        """Focus a widget at once; `Widget.focus` does so a moment later."""
+        """Focus a widget of the main screen at once; `Widget.focus` does so a moment later."""
         self.screen_stack[0].set_focus(widget)
 
     def _tell(self, error: Exception) -> None:
-        """Show an error on the screen."""
+        """Show an error as a notification for eight seconds."""
         self.notify(words.clean(str(error)), severity="error", timeout=8, markup=False)
 
     # the tree
 
     @work(group="tree", exclusive=True)
     async def _begin(self) -> None:
-        """Read the root of the tree in the current scope, and go to the newest month."""
+        """Read the tree anew in the current scope, and put the cursor on the newest month; an error is notified. A worker."""
         self._tree.begin()
         try:
             root = await self.ask("get_node")
@@ -134,25 +134,25 @@ class Browser(App[None]):
         self._tell(event.error)
 
     def on_time_tree_inward(self, _: TimeTree.Inward) -> None:
-        """Read the segment."""
+        """Show the conversation of the segment under the cursor."""
         self._enter()
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Branch]) -> None:
-        """Show its page once the cursor rests."""
+        """Show the node's page once the cursor rests there; lines that stand for no node show none."""
         branch = event.node.data
         if branch is not None and branch.level not in (ROOT_LINE, MORE, FOLDED):
             self._opener = "#tree"
             self._open(Target(Kind.NODE, branch.node_id), _PASSED)
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[Branch]) -> None:
-        """Unfold a period, read a segment."""
+        """Unfold or fold a period; show the conversation of a segment."""
         if event.node.allow_expand:
             event.node.toggle()
         else:
             self._enter()
 
     def _enter(self) -> None:
-        """Show the conversation of the segment under the cursor."""
+        """Focus the page and show the conversation of the segment under the tree's cursor; nothing on any other line."""
         node = self._tree.cursor_node
         if node is not None and node.data is not None and node.data.level == TocLevel.SEGMENT:
             self._opener = "#tree"
@@ -162,7 +162,7 @@ class Browser(App[None]):
 
     @work(group="reveal", exclusive=True)
     async def _reveal(self, node_id: str) -> None:
-        """Put the cursor of the tree on a node."""
+        """Put the tree's cursor on a node and focus the tree; an error, or that it is not there, is notified. A worker."""
         try:
             if not await self._tree.reveal(words.path_to(node_id)):
                 self.notify("it is not in this part of the tree", markup=False)
@@ -172,7 +172,7 @@ class Browser(App[None]):
 
     @work(group="reveal", exclusive=True)
     async def action_today(self) -> None:
-        """Go to today, or to the newest day there is."""
+        """Put the tree's cursor on the newest day there is (today or an earlier one) and focus the tree. A worker."""
         try:
             await self._tree.newest(TocLevel.DAY)
         except MemoryMcpError as error:
@@ -183,7 +183,10 @@ class Browser(App[None]):
 
     @work(group="page", exclusive=True)
     async def _open(self, target: Target, after: float = 0, at: int = 0) -> None:
-        """Read a page and show it, the cursor on one of its entries."""
+        """Show a page, read `after` so many seconds, with the cursor on entry `at`; a later call cancels it. A worker.
+
+        A page of kind MORE is added to the one shown. On an error, which is notified, the page shown stays.
+        """
         await asyncio.sleep(after)
         page = self._page
         page.border_subtitle = "reading …"
@@ -204,7 +207,7 @@ class Browser(App[None]):
         page.show(entries, at)
 
     async def _read(self, target: Target) -> Iterable[Entry]:
-        """Return the entries of a page; raise MemoryMcpError when they cannot be read."""
+        """Return the entries of a page: a grip in its conversation, a node, or 60 events; raises MemoryMcpError."""
         if target.kind is Kind.GRIP:
             around = {"before": target.around, "after": target.around, "token_budget": target.tokens}
             return words.grip_page(await self._asking.ask("expand_grip", grip_id=target.name, **around), target)
@@ -225,7 +228,7 @@ class Browser(App[None]):
         return told[1:] if target.kind is Kind.MORE else told
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open what the cursor is on."""
+        """Open what the cursor is on, or fold or unfold it; the page that is left can be gone back to."""
         entries = event.option_list
         if entries is self._results:
             self._take_result()
@@ -237,23 +240,26 @@ class Browser(App[None]):
                 self._open(entry.opens)
 
     def on_entries_outward(self, _: Entries.Outward) -> None:
-        """Go back."""
+        """Go back one step, as `action_outward`."""
         self.action_outward()
 
     # the search
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search once nothing more is typed; what was searched before is dropped."""
+        """Search for what is typed after 0.2 s without a key, dropping an earlier search; an empty box hides the results."""
         self._find(event.value.strip(), _TYPED)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Search now, and go to the results."""
+        """Search at once and focus the results; nothing where the box is empty."""
         if event.value.strip():
             self._find(event.value.strip(), 0, then_focus=True)
 
     @work(group="search", exclusive=True)
     async def _find(self, typed: str, after: float, cursor: str = "", then_focus: bool = False) -> None:
-        """Search for what was typed, `after` so many seconds without another key, and show the results."""
+        """Search for `typed` after so many seconds and show ten results; an error is notified. A worker.
+
+        A later call cancels it. With a cursor the next results are added; an empty text hides them all.
+        """
         results = self._results
         if not typed:
             self._show_results(False)
@@ -279,12 +285,12 @@ class Browser(App[None]):
             results.show(cards)
 
     def _show_results(self, shown: bool) -> None:
-        """Show or hide the list of results."""
+        """Show or hide the list of results, by which the tree gets less or more room."""
         self._results.display = shown
         self.screen_stack[0].set_class(shown, "-found")
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show what a result rests on once the cursor rests."""
+        """Show the evidence of the result under the cursor once it rests there, if the results have the focus."""
         entry = self._results.entry
         if event.option_list is self._results and self._results.has_focus and entry is not None and entry.opens is not None:
             self._opener = "#results"
@@ -292,7 +298,7 @@ class Browser(App[None]):
                 self._open(entry.opens, _PASSED)
 
     def _take_result(self) -> None:
-        """Open the result under the cursor, or read the next page of results."""
+        """Open the result under the cursor and focus its page; on the line for more, read the next results."""
         entry = self._results.entry
         if entry is None or entry.opens is None:
             return
@@ -307,15 +313,18 @@ class Browser(App[None]):
     # keys
 
     def action_search(self) -> None:
-        """Go to the search box."""
+        """Focus the search box."""
         self._focus(self._search)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - see App
-        """See App; where something is typed, a slash is a slash."""
+        """Return whether an action may run: `search` not in a box or a window, where a slash is a slash; others always."""
         return action != "search" or (len(self.screen_stack) == 1 and not isinstance(self.focused, Input))
 
     def action_outward(self) -> None:
-        """Go back one step: a page, then the list it was opened from, then the tree."""
+        """Go back one step: to the page before, else to the list it was opened from, from the search to its results.
+
+        From anywhere else the search is cleared and the tree is focused.
+        """
         focused = self.focused
         if focused is self._page and self._before:
             target, at = self._before.pop()
@@ -330,11 +339,11 @@ class Browser(App[None]):
             self._focus(self._tree)
 
     def _list(self, wanted: str) -> Widget:
-        """Return the results where they are wanted and shown, else the tree."""
+        """Return the results where `wanted` is "#results" and they are shown, else the tree."""
         return self._results if wanted == "#results" and self._results.display else self._tree
 
     def action_copy(self) -> None:
-        """Copy the id of what the cursor is on."""
+        """Copy the id of the entry or node under the cursor to the clipboard, and say so; nothing where it has none."""
         node = self._tree.cursor_node
         if isinstance(self.focused, Entries):
             name = self.focused.entry.name if self.focused.entry is not None else ""
@@ -346,7 +355,7 @@ class Browser(App[None]):
 
     @work(group="reveal", exclusive=True)
     async def action_reveal(self) -> None:
-        """Show the item under the cursor in the tree."""
+        """Put the tree's cursor on the entry under the cursor, for a grip on its segment; else on the page shown. A worker."""
         entry = self.focused.entry if isinstance(self.focused, Entries) else None
         target = entry.opens if entry is not None and entry.opens is not None else self._shown
         if target is None:
@@ -362,12 +371,12 @@ class Browser(App[None]):
             self._reveal(name)
 
     def action_keys(self) -> None:
-        """Show the keys."""
+        """Open the window that explains the keys."""
         self.push_screen(Keys())
 
     @work(group="projects", exclusive=True)
     async def action_project(self) -> None:
-        """Choose the project to look at."""
+        """Let a project be chosen, then read the tree and search in it; nothing when that is cancelled. A worker."""
         try:
             found = await self._asking.ask("list_projects", limit=_PROJECTS)
         except MemoryMcpError as error:

@@ -74,13 +74,17 @@ class TimeTree(Tree[Branch]):
         self.auto_expand = False
 
     def begin(self) -> None:
-        """Discard what was read."""
+        """Discard all nodes but the root, as unread; nothing is read."""
         self.clear()
         self.root.data = Branch(ROOT, ROOT_LINE)
         self.root.expand()
 
     async def fill(self, node: TreeNode[Branch]) -> None:
-        """Read the children of a node, or the page behind a "more" line, once."""
+        """Read up to 50 children of a node, or the page behind a "more" line, once; add their lines.
+
+        A "more" line is replaced by what it stood for. Concurrent calls wait for each other. Raises
+        MemoryMcpError, and the node then counts as unread.
+        """
         branch = node.data
         # A second request for what is being read waits for the first.
         async with self._reading:
@@ -106,7 +110,10 @@ class TimeTree(Tree[Branch]):
             into.add_leaf(Text("more …", "dim italic"), Branch(branch.node_id, MORE, data["next_cursor"]))
 
     async def reveal(self, path: list[str]) -> bool:
-        """Unfold the nodes of a path and put the cursor on the last; return whether it was found."""
+        """Unfold the nodes of a path of ids, from a year down, and put the cursor on the last one found.
+
+        Returns whether all were found; reads what is missing. Raises MemoryMcpError.
+        """
         node, found = self.root, True
         for name in path:
             child = await self._child(node, name)
@@ -120,7 +127,10 @@ class TimeTree(Tree[Branch]):
         return found
 
     async def newest(self, level: str) -> None:
-        """Put the cursor on the newest node of a level."""
+        """Put the cursor on the newest node of a level, reading what is missing.
+
+        Without one, on the newest node of the lowest level above it. Raises MemoryMcpError.
+        """
         node = self.root
         while node.data is not None and node.data.level != level:
             while (more := await self._more(node)) is not None:
@@ -133,13 +143,17 @@ class TimeTree(Tree[Branch]):
         self._to(node)
 
     def _to(self, node: TreeNode[Branch]) -> None:
-        """Move the cursor to a node, once its line exists."""
+        """Move the cursor to a node; nothing for the root, which has no line."""
         if node is not self.root:
             assert self.last_line >= 0
             self.move_cursor(node)
 
     async def _child(self, node: TreeNode[Branch], name: str) -> TreeNode[Branch] | None:
-        """Return the node of a name below another, reading further pages until it is found; None where it is not there."""
+        """Return the node with an id below another; None where it is not there.
+
+        Reads further pages until it is found, and looks into the folded children last, which are then unfolded.
+        Raises MemoryMcpError.
+        """
         while True:
             more = await self._more(node)
             for child in node.children:
@@ -155,28 +169,28 @@ class TimeTree(Tree[Branch]):
         return found
 
     async def _more(self, node: TreeNode[Branch]) -> TreeNode[Branch] | None:
-        """Return the "more" line below a node; None where all children are shown."""
+        """Read a node's children, and return the "more" line below it; None where all are shown. Raises MemoryMcpError."""
         await self.fill(node)
         return next((c for c in node.children if c.data is not None and c.data.level == MORE), None)
 
     async def _filled(self, node: TreeNode[Branch]) -> None:
-        """Read the children of a node; an error becomes the message Failed."""
+        """Read the children of a node; any error is posted as the message Failed instead of raised."""
         try:
             await self.fill(node)
         except Exception as error:
             self.post_message(self.Failed(error))
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Branch]) -> None:
-        """Read the children of an expanded node."""
+        """Start reading the children of an expanded node."""
         self.run_worker(self._filled(event.node), group="tree")
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Branch]) -> None:
-        """Read on where the cursor reaches the end of a page."""
+        """Start reading the next page where the cursor reaches a "more" line."""
         if event.node.data is not None and event.node.data.level == MORE:
             self.run_worker(self._filled(event.node), group="tree")
 
     def action_inward(self) -> None:
-        """Unfold a node, or go to its first child, or further in."""
+        """Unfold the node under the cursor, or go to its first child; on a leaf post the message Inward."""
         node = self.cursor_node
         if node is None:
             return
@@ -188,7 +202,7 @@ class TimeTree(Tree[Branch]):
             self.move_cursor(node.children[0])
 
     def action_outward(self) -> None:
-        """Collapse a node, or move to its parent."""
+        """Fold the node under the cursor, or move to its parent; nothing on a folded node of the first level."""
         node = self.cursor_node
         if node is None:
             return
@@ -198,7 +212,7 @@ class TimeTree(Tree[Branch]):
             self.move_cursor(node.parent)
 
     def render_label(self, node: TreeNode[Branch], base_style: Style, style: Style) -> Text:
-        """See Tree; what does not fit is cut, so that the tree is never wider than its place."""
+        """Return a line's text, cut with an ellipsis to the tree's width, at least four characters."""
         text = super().render_label(node, base_style, style)
         depth, above = 0, node.parent
         while above is not None and above is not self.root:
@@ -231,11 +245,11 @@ class Entries(OptionList):
 
     @property
     def entry(self) -> Entry | None:
-        """Return the entry under the cursor."""
+        """The entry under the cursor; None where there is none."""
         return self.entries[self.highlighted] if self.highlighted is not None and self.entries else None
 
     def show(self, entries: Iterable[Entry], at: int = 0) -> None:
-        """Replace all entries; the cursor goes to the given one, else to the first to read."""
+        """Replace all entries; the cursor goes to entry `at`, else to the first that is marked as start, else to the first."""
         self.entries = list(entries)
         start = next((place for place, entry in enumerate(self.entries) if entry.is_start), 0)
         self._put(at or start)
@@ -243,18 +257,21 @@ class Entries(OptionList):
             self.call_after_refresh(self.scroll_to_highlight, top=True)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Replace the last entry by these."""
+        """Replace the last entry, the one that stood for more, by these; the cursor stays."""
         at = self.highlighted or 0
         self.entries[-1:] = entries
         self._put(at)
 
     def _put(self, at: int) -> None:
-        """Show the entries with the cursor on one of them."""
+        """Show `entries` anew with the cursor on one of them, the last where `at` is behind it.
+
+        None where there are no entries.
+        """
         self.set_options([Option(entry.text) for entry in self.entries])
         self.highlighted = min(at, len(self.entries) - 1) if self.entries else None
 
     def toggle(self) -> bool:
-        """Unfold or fold the entry under the cursor; return whether it can be folded."""
+        """Unfold the entry under the cursor, or fold it if what belongs below it is there; return whether it can be folded."""
         entry, at = self.entry, self.highlighted
         if entry is None or at is None or not entry.below:
             return False
@@ -273,10 +290,11 @@ class Entries(OptionList):
         self.post_message(self.Outward())
 
     def _get_left_gutter_width(self) -> int:
+        """Return the columns that are kept free for the cursor mark."""
         return len(_CURSOR)
 
     def render_line(self, y: int) -> Strip:
-        """Render an option with the cursor mark in front of it; see OptionList."""
+        """Return the strip of a screen line with the cursor mark, or blanks of its width, in front of it."""
         strip = super().render_line(y)
         lines = self._lines
         place = self.scroll_offset.y + y

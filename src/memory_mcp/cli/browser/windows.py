@@ -37,7 +37,7 @@ class Keys(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
 
     def compose(self) -> ComposeResult:
-        """See Screen."""
+        """Yield the window with a line for each key."""
         wide = max(len(keys) for keys, _ in _KEYS)
         lines = [Content.assemble((keys.ljust(wide), "bold"), "  ", what) for keys, what in _KEYS]
         with Vertical(id="window"):
@@ -57,7 +57,7 @@ class Projects(ModalScreen["str | None"]):
         self._found, self._yours = found, yours
 
     def compose(self) -> ComposeResult:
-        """See Screen."""
+        """Yield the window with an input and the list of projects below it."""
         with Vertical(id="window"):
             yield Input(placeholder="type a part of a project's name", compact=True)
             yield Entries()
@@ -72,12 +72,12 @@ class Projects(ModalScreen["str | None"]):
         self._show(event.value.strip())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Choose the first match."""
+        """Choose the project under the list's cursor, at first the first match, and close the window."""
         event.stop()
         self._take()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the selected project."""
+        """Choose the selected project and close the window."""
         event.stop()
         self._take()
 
@@ -86,11 +86,14 @@ class Projects(ModalScreen["str | None"]):
         self.query_one(Entries).focus()
 
     def _show(self, typed: str) -> None:
-        """Show the projects whose names contain the input."""
+        """Show the projects whose names contain `typed`; with "" all, and first the choice of all projects."""
         self.query_one(Entries).show(projects(self._found, self._yours, typed))
 
     def _take(self) -> None:
-        """Close the window with the project under the cursor."""
+        """Close the window with the name of the project under the cursor ("" for all projects).
+
+        Nothing where no project matches.
+        """
         entry = self.query_one(Entries).entry
         if entry is not None:
             self.dismiss(entry.name)

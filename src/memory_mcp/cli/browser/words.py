@@ -80,22 +80,26 @@ class Entry:
 
 
 def clean(text: str) -> str:
-    """Return stored text without terminal control characters."""
+    """Return stored text with control characters and lone surrogates replaced, and tabs as blanks up to columns of four."""
     return render.safe(text).encode("utf-8", "replace").decode().expandtabs(4)
 
 
 def line(text: str, width: int = 0) -> str:
-    """Return stored text as one line."""
+    """Return stored text cleaned and on one line, cut to `width` characters; 0: not cut."""
     return render.one_line(clean(text), width)
 
 
 def place(project: str, parts: int = 1) -> str:
-    """Return the last parts of a project's name."""
+    """Return the last `parts` parts of a project's name, cleaned."""
     return line("/".join(project.rstrip("/").split("/")[-parts:]))
 
 
 def name_of(title: str, level: str) -> tuple[str, str]:
-    """Return a node's name as its parent's child, and its keywords."""
+    """Return (a node's name as its parent's child, its keywords) from a title such as "January 2026 · words".
+
+    A name leaves out what the levels above say. A title that begins with no short date is all keywords, with the
+    name "".
+    """
     head, dot, gist = line(title).partition(" · ")
     if len(head) > _TOO_LONG or not any(c.isdigit() for c in head):
         return "", line(title)
@@ -104,7 +108,7 @@ def name_of(title: str, level: str) -> tuple[str, str]:
 
 
 def label(child: Mapping[str, Any], most: int) -> Text:
-    """Return a line of the tree: a bar relative to its siblings, the name, and the keywords."""
+    """Return a line of the tree: a bar of its events relative to `most`, the name, and the keywords."""
     name, gist = name_of(child["title"], child.get("level", ""))
     events = child.get("events", 0)
     # Of two counts the larger one is the measure.
@@ -114,7 +118,7 @@ def label(child: Mapping[str, Any], most: int) -> Text:
 
 
 def path_to(node_id: str) -> list[str]:
-    """Return the nodes from a year down to a node; a week lies in the month that holds the day."""
+    """Return the ids from a year down to a node, itself last; a week is put below the month that holds the path's day."""
     path = [NodeId(node_id)]
     while above := [p for p in parents(path[0]) if p != ROOT]:
         days = [n for n in path if level_of(n) is TocLevel.DAY]
@@ -124,7 +128,7 @@ def path_to(node_id: str) -> list[str]:
 
 
 def second_after(iso: str) -> str:
-    """Return the moment one second later."""
+    """Return the ISO moment one second later."""
     return (dt.datetime.fromisoformat(iso) + dt.timedelta(seconds=1)).isoformat()
 
 
@@ -132,7 +136,10 @@ def second_after(iso: str) -> str:
 
 
 def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Return the page of a node: its title, counts, summary and statements."""
+    """Yield the page of a node: title, counts and names (four projects and agents at most), summary, statements and keywords.
+
+    Statements of a kind come first. A segment also has entries for its conversation and its session.
+    """
     node, context = data["node"], data.get("context", {})
     level = node.get("level", "")
     counts = [render.plural(node[key], key[:-1]) for key in ("events", "sessions") if node.get(key)]
@@ -159,7 +166,7 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _statement(bullet: Mapping[str, Any]) -> Entry:
-    """Return the entry of a statement, which opens the words that prove it."""
+    """Return the entry of a statement, which opens its first citation; without one it opens nothing."""
     grip = next(iter(bullet["grip_ids"]), "")
     kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
     said = line(bullet["text"])
@@ -171,7 +178,7 @@ def _statement(bullet: Mapping[str, Any]) -> Entry:
 
 
 def words_page(node: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Entry]:
-    """Return a page of what was said in a segment."""
+    """Yield a page of a segment's conversation: its title, the events found, and an entry for more, if any."""
     yield Entry(Content.styled(line(node["title"]).partition(_KEYWORDS)[0], _MARKED), name=node["node_id"])
     for event in found["events"]:
         yield from _event(event)
@@ -180,7 +187,11 @@ def words_page(node: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[En
 
 
 def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
-    """Return a quotation in its conversation."""
+    """Yield a quotation in its conversation: its marks, the events before, its own, those after, and ways on.
+
+    Marks say whether it is verified, what superseded it, and that it gives orders. The quoted words are where the
+    reader begins.
+    """
     grip = data["grip"]
     proved = "✓ these words are stored exactly so" if data["verified"] else "✗ NOT VERIFIED: the stored event differs"
     where = f" · {place(grip['project'])}" if grip.get("project") else ""
@@ -206,7 +217,7 @@ def grip_page(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
 
 
 def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the quoted events; first the quotation itself, where none of them contains it."""
+    """Yield the quoted events with the quoted words marked; first the quotation itself, where none of the events contains it."""
     grip, events = data["grip"], data["excerpt_events"]
     parts = clean(grip["quote"]).split(JOINT) if len(events) > 1 else [clean(grip["quote"])]
     if not any(part and part in clean(e.get("text", "")) for part in parts for e in events):
@@ -216,7 +227,10 @@ def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _ways_on(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
-    """Yield entries that show more of a conversation, and the segment of its quotation."""
+    """Yield an entry that shows more of the conversation, and one for the quotation's segment.
+
+    The first shows everything of a shortened answer, else up to 48 events around; neither where there is no more.
+    """
     if data.get("more"):
         more = target._replace(tokens=data["more"]["token_budget"])
         yield Entry(Content.styled("▸ shortened; Enter shows everything", "$success"), more)
@@ -233,7 +247,10 @@ _MOST_AROUND = 48
 
 
 def _event(event: Mapping[str, Any], quotes: Sequence[str] = (), name: str = "") -> Iterator[Entry]:
-    """Yield the entries of an event; tool input and output is folded unless it is quoted."""
+    """Yield the entries of an event, in pieces, with the quoted words marked; `name` is their id, else the event's.
+
+    A tool's text of three or more lines is one folded entry unless it is quoted.
+    """
     who, text = line(event.get("speaker") or event["role"]), clean(event.get("text", ""))
     head = Content.assemble((event["when"][11:16], "$secondary"), " ", (who, _MARKED if event["role"] == "user" else ""))
     name = name or event.get("event_id", "")
@@ -251,7 +268,10 @@ def _event(event: Mapping[str, Any], quotes: Sequence[str] = (), name: str = "")
 
 
 def _pieces(text: Content) -> Iterator[Content]:
-    """Yield a text in pieces that fit the screen, cut at ends of lines or between words."""
+    """Yield a text in pieces of at most 480 characters and eight line breaks, cut at line ends or between words.
+
+    A word is cut where there is neither in the second half of a piece.
+    """
     plain, start = text.plain.rstrip(), 0
     while start < len(plain):
         end = min(start + _LONGEST, len(plain))
@@ -266,7 +286,7 @@ def _pieces(text: Content) -> Iterator[Content]:
 
 
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of the line breaks between two offsets."""
+    """Yield the offsets of the line breaks after `start` and before `end`, ascending."""
     at = text.find("\n", start + 1, end)
     while at >= 0:
         yield at
@@ -274,7 +294,7 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _heading(text: str) -> Content:
-    """Return a heading within a page."""
+    """Return a faint heading within a page."""
     return Content.styled(f"── {text}", _FAINT)
 
 
@@ -282,7 +302,7 @@ def _heading(text: str) -> Content:
 
 
 def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Return what a search found: themes first, then a card for each result, and how it was searched."""
+    """Yield what a search found: themes, a card for each result, an entry for more, and how it was searched."""
     for theme in data.get("themes", ()):
         when = theme["when"].replace("/", " to ")
         head = ((line(theme["theme"]), _MARKED), (f"  {when}, {render.plural(theme['segments'], 'segment')}", "$secondary"))
@@ -297,7 +317,10 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _card(result: Mapping[str, Any]) -> Entry:
-    """Return the entry of a result: when, who and where, its words, and marks."""
+    """Return the entry of a result: when, who and where, its words, and marks such as superseded.
+
+    It opens the first citation, else the node; a result that is neither opens nothing.
+    """
     who = line(result.get("speaker") or result.get("role") or result.get("level", ""))
     when, project = render.minute(result["when"]), place(result.get("project", ""))
     said = line(result.get("quote") or result.get("title", ""), _CARD)
@@ -312,7 +335,7 @@ def _card(result: Mapping[str, Any]) -> Entry:
 
 
 def _told(data: Mapping[str, Any]) -> str:
-    """Return how the question was understood and answered, with notices."""
+    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line."""
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
     words = line(why.get("window", {}).get("words", ""))
@@ -324,7 +347,10 @@ def _told(data: Mapping[str, Any]) -> str:
 
 
 def projects(found: Iterable[Mapping[str, Any]], yours: str, typed: str) -> Iterator[Entry]:
-    """Return the projects whose names contain the input, after the choice of all projects."""
+    """Yield the projects whose names contain `typed` in any case, but those without a name; `yours` is marked as here.
+
+    The choice of all projects comes first, only while nothing is typed; its name is "".
+    """
     if not typed:
         yield Entry(Content.styled("all projects", _MARKED))
     for one in found:

@@ -10,7 +10,10 @@ _QUIET_MS = 7 * 86_400_000
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Yield a line for events by hooks and one for those by imports."""
+    """Yield two lines: the last event by hooks of each client, and the newest of each import source.
+
+    WARN where hooks brought nothing for a week; none at all is OK. Events by the tool are left out.
+    """
     latest = opened.storage.latest()
     hooks = {source.removeprefix(HOOK): ms for source, ms in latest.items() if source.startswith(HOOK)}
     imports = {source: ms for source, ms in latest.items() if not source.startswith(HOOK) and source != TOOL}
@@ -29,4 +32,5 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _stamp(opened: Opened, ms: int) -> str:
+    """Return milliseconds as date and minute in the memory's zone."""
     return opened.calendar.local(ms).strftime("%Y-%m-%d %H:%M")

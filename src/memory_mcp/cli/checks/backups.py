@@ -15,7 +15,10 @@ _OLD = 8 * 86_400_000
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield a line about the usual folder of backups, and one for each damaged file in it; nothing without a memory."""
+    """Yield a line about the usual folder of backups, after one for each damaged file in it; nothing without a database file.
+
+    WARN where the newest is older than eight days, or there is none and none is made.
+    """
     if look.settings is None or not (look.directory / "memory.duckdb").is_file():
         return
     found = held(look.settings.backup.folder(look.directory))
@@ -31,7 +34,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _damaged(folder: Path) -> Iterator[Check]:
-    """Yield a line for each file of the backups that cannot be read to its end, with what is lost by it."""
+    """Yield a failed line for each file of the backups that cannot be read to its end, with what is lost by it."""
     for name, missing in damaged(folder):
         span = " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())

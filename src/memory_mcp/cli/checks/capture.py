@@ -8,7 +8,10 @@ from memory_mcp.clock import SystemClock
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield whether recording is paused, and for which projects."""
+    """Yield one line: which projects are paused now, or that none is.
+
+    WARN where some are, and where the file of pauses cannot be read.
+    """
     now = SystemClock().now_ms()
     try:
         known = pauses.read(str(look.directory))

@@ -12,7 +12,10 @@ from memory_mcp.install.status import ClientStatus, statuses
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield a line for each client that uses this memory, one for all others, and one where hooks are on twice."""
+    """Yield a line for each client found that uses this memory or is unreadable, one for all others, and one for doubled hooks.
+
+    One failed line alone where the records of install cannot be read.
+    """
     here = Path.cwd()
     try:
         found = [one for one in statuses(Place(sys.platform, look.environ, str(look.home), str(here))) if one.found]
@@ -33,6 +36,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _unused(without: Sequence[ClientStatus]) -> Check:
+    """Return the line that these clients, which are here, do not use this memory; it is OK."""
     titles = ", ".join(one.title for one in without)
     if len(without) == 1:
         return Check(OK, "clients", f"{titles} does not use this memory", f"memory-mcp install {without[0].client}")
@@ -40,7 +44,10 @@ def _unused(without: Sequence[ClientStatus]) -> Check:
 
 
 def _check(one: ClientStatus) -> Check:
-    """Return the state of a client that uses this memory, or whose configuration cannot be read."""
+    """Return the line of a client that uses this memory: FAIL where its command is missing.
+
+    WARN where one of its files cannot be read.
+    """
     name = f"client {one.client}"
     if one.unreadable:
         return Check(WARN, name, f"{one.title}: {'; '.join(one.unreadable)}", f"memory-mcp install {one.client} --dry-run")

@@ -15,7 +15,10 @@ _DESKTOP = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/l
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield whether the command is on the PATH of this shell, and on that of clients started from a desktop."""
+    """Yield whether the command is on this shell's PATH; it is a warning if not.
+
+    Off Windows also a hint, which is OK, if clients started from a desktop may not find it.
+    """
     here = shutil.which(_NAME, path=look.environ.get("PATH", os.defpath))
     own = Path(sys.executable).with_name(_NAME)
     absolute = here or (str(own) if own.exists() else f"{sys.executable} -m memory_mcp")

@@ -9,7 +9,10 @@ from memory_mcp.client import link
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield whether a daemon runs for the data directory, and what is wrong with it; none is started."""
+    """Yield one line: whether a daemon runs for the data directory, and what is wrong with it; none is started.
+
+    WARN for another version, for settings that changed since its start, and for what it notes of itself.
+    """
     line = running(look, "rpc") if link.usable() else None
     if line is None:
         yield Check(OK, "daemon", "none runs; the next client or command starts one")

@@ -7,7 +7,10 @@ from memory_mcp.errors import MemoryMcpError
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield whether the database answers and its role is bound; nothing where the memory lies in the data directory."""
+    """Yield one line on the database of storage.url; nothing where the memory is in the data directory.
+
+    FAIL where it does not answer, WARN where row-level security does not bind its role.
+    """
     if look.settings is None or look.settings.storage.engine != "postgres":
         return
     from memory_mcp.storage.postgres import roles

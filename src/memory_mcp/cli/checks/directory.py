@@ -10,7 +10,11 @@ _OPEN_TO_OTHERS = 0o077
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield whether the directory is a data directory, private and writable; `inside` checks what it holds."""
+    """Yield up to three lines: whether the directory is a data directory, private, and writable.
+
+    One that does not exist yet is OK, one with other things in it FAIL, and either ends the check. Open to others
+    is WARN, read-only FAIL.
+    """
     directory = look.directory
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"

@@ -11,7 +11,7 @@ _LOW, _NONE = 1_000_000_000, 50_000_000
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield how much of the disk is free."""
+    """Yield how much of the disk of the data directory is free: WARN below 1 GB, FAIL below 50 MB."""
     place = next(p for p in (look.directory, *look.directory.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free
     state = OK if free >= _LOW else WARN if free >= _NONE else FAIL

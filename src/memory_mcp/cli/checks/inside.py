@@ -17,7 +17,7 @@ _PATIENCE = 60.0
 
 
 def running(look: Look, kind: str) -> link.Line | None:
-    """Return a connection of the given kind to the daemon that runs; None where none does."""
+    """Return a connection of the given kind to the daemon of the data directory; None where none runs. None is started."""
     try:
         return link.reach(link.Wanted(str(look.directory.absolute()), look.config), kind, start=False)
     except (OSError, ValueError):
@@ -25,7 +25,11 @@ def running(look: Look, kind: str) -> link.Line | None:
 
 
 def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
-    """Yield the checks of the store's inside; `secrets`: those that read every stored text again, instead."""
+    """Yield the checks of the store's inside; `secrets`: those that read every stored text again, instead.
+
+    Asked of the daemon where one runs, else read here. Without a database file: FAIL if events were acknowledged
+    once, else that there is no store yet, and what clients' transcripts there are.
+    """
     line = running(look, "rpc") if link.usable() else None
     if line is not None:
         yield from _told(line, secrets)
@@ -44,7 +48,10 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
 
 
 def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
-    """Yield what the daemon finds in the store that it has open, and close the connection."""
+    """Yield what the daemon finds in the store that it has open, and close the connection.
+
+    FAIL where it cannot open the store; WARN where it does not answer (after 60 seconds, with `secrets` never).
+    """
     said: list[str] = []
     asked: dict[str, Any] = {"argv": ["doctor", "--secrets" if secrets else "--store", "--json"]}
     try:
@@ -67,7 +74,10 @@ def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
 
 
 def _read(look: Look, secrets: bool) -> Iterator[Check]:
-    """Yield what is found in the store, opened here to be read alone."""
+    """Yield what is found in the store, opened here to be read alone and closed again; nothing without settings.
+
+    One line alone where it cannot be opened: WARN if it is locked or of an older schema, else FAIL.
+    """
     if look.settings is None:
         return
     from memory_mcp.model.calendar import Calendar

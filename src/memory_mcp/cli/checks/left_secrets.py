@@ -17,7 +17,10 @@ _FOLDERS = ("new", "tmp", "bad")
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield a line for each folder of the spool with files that hold secrets, or one line that there are none."""
+    """Yield a warning for each spool folder (new, tmp, bad) with files that hold secrets, or one line that there are none.
+
+    Rules and numbers are named, never a secret. The files stay as they are.
+    """
     spool = Path(paths.spool_dir(str(look.directory)))
     payloads = Payloads()
     found = False
@@ -39,7 +42,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _contents(folder: Path) -> Iterator[bytes]:
-    """Yield the contents of a folder's files, in the order of their names; nothing where it cannot be read."""
+    """Yield the contents of a folder's files, in the order of their names; links and what cannot be read are left out."""
     try:
         files = [] if folder.is_symlink() else sorted(folder.iterdir())
     except OSError:

@@ -17,22 +17,22 @@ INSIDE = ("store", "arrivals", "transcripts", "summarizer")
 
 
 def outside(look: Look) -> Iterator[Check]:
-    """Yield the results of all checks of the caller's side."""
+    """Yield the results of all checks of the caller's side, in the order of `OUTSIDE`; each module is loaded as it comes."""
     for name in OUTSIDE:
         yield from import_module(f"memory_mcp.cli.checks.{name}").checks(look)
 
 
 def inside(opened: Opened) -> Iterator[Check]:
-    """Yield the results of all checks of the store's inside."""
+    """Yield the results of all checks of the store's inside, in the order of `INSIDE`; each module is loaded as it comes."""
     for name in INSIDE:
         yield from import_module(f"memory_mcp.cli.checks.{name}").checks(opened)
 
 
 def secrets(opened: Opened) -> Iterator[Check]:
-    """Yield the secrets found in the stored texts; apart from `inside`, since every text is read."""
+    """Yield the results of the check `secrets`, apart from `inside`, since every stored text is read."""
     yield from import_module("memory_mcp.cli.checks.secrets").checks(opened)
 
 
 def left(look: Look) -> Iterator[Check]:
-    """Yield the secrets found in the payloads that hooks left."""
+    """Yield the results of the check `left_secrets`: secrets in the payloads of hooks that are not stored yet."""
     yield from import_module("memory_mcp.cli.checks.left_secrets").checks(look)

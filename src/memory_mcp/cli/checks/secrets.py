@@ -24,7 +24,7 @@ class _Found:
         self.ids: dict[str, list[str]] = {}
 
     def look(self, where: str, texts: list[str]) -> None:
-        """Count the secrets in the texts of one event or node."""
+        """Count the secrets in the texts of one event or node by rule, and note its name `where` under each rule found."""
         counts: Counter[str] = Counter()
         for text in texts:
             self._redactor.redact(text, counts)
@@ -34,9 +34,10 @@ class _Found:
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Yield a line for each rule that finds something in events, in texts about them, or in the audit log.
+    """Yield a warning for each rule that finds something in events, in texts about them, or in the audit log.
 
-    Citations and pins hold no text of their own: they name places in events.
+    Else one OK line. Reads every stored text; ids are named, never a secret. Citations and pins hold no text of
+    their own: they name places in events.
     """
     events, nodes, acts = _Found(), _Found(), _Found()
     for batch in opened.storage.events.iter_all():
@@ -64,12 +65,12 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _texts(event: Event) -> list[str]:
-    """Return all stored texts of an event, its metadata among them."""
+    """Return all stored texts of an event, its names and metadata among them."""
     fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
     return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
 
 
 def _some(ids: list[str]) -> str:
-    """Return the first ids in words, and how many more there are."""
+    """Return the first five ids in words, and how many more there are."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")

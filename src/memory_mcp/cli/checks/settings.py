@@ -14,7 +14,10 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield whether the settings can be used, and the environment variables of this program without their secrets."""
+    """Yield whether the settings can be used (else FAIL), whether TZ can, and the environment variables of this program.
+
+    Values of variables with secret names are shown as ***, and URLs without their password.
+    """
     file = Path(look.config or paths.config_file(look.environ)).expanduser()
     try:
         load(look.environ, file=file if look.config else None)
@@ -33,7 +36,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _zone(named: str) -> Iterator[Check]:
-    """Yield that the variable TZ names no zone, since a new store takes its zone from it; nothing where it can be used."""
+    """Yield a warning where the variable TZ names no zone, since a new store takes its zone from it; else nothing."""
     if not named or named.startswith("/"):
         return
     try:

@@ -15,7 +15,10 @@ _MOST, _HEAD = 1_000, 4_096
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield how many payloads of hooks wait, how many of them hold secrets, and how many could not be read."""
+    """Yield a line for each kind of payload there is: waiting (WARN if older than a day), raw, and unreadable (both WARN).
+
+    Raw ones, with their secrets, are looked for in the first 1000. Nothing where there is none.
+    """
     spool = Path(paths.spool_dir(str(look.directory)))
     waiting = sorted(_files(spool / "new"))
     if waiting:
@@ -34,7 +37,7 @@ def checks(look: Look) -> Iterator[Check]:
 
 
 def _is_raw(file: Path) -> bool:
-    """Whether the first line of a payload says that its secrets were not redacted."""
+    """Whether the first line of a payload says that its secrets were not redacted; False where it cannot be read."""
     try:
         with file.open("rb") as stream:
             return b',"raw":true' in stream.read(_HEAD).partition(b"\n")[0]
@@ -43,4 +46,5 @@ def _is_raw(file: Path) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
+    """Return the files in a folder, in no order; empty where it does not exist."""
     return [p for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []

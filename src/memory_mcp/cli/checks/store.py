@@ -8,7 +8,11 @@ from memory_mcp.toc.check import FRESHNESS, check
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Yield the store's size, losses and zone, how many events are not filed in the tree, and whether the tree is sound."""
+    """Yield five lines: size, lost events, zone, events not yet filed in the tree, and whether the tree is sound.
+
+    FAIL where acknowledged events are missing or an invariant is broken, WARN where events wait to be filed.
+    Periods that only wait for their text are no finding.
+    """
     stats = opened.storage.stats()
     events = render.plural(stats.rows.get("event", 0), "event")
     yield Check(OK, "store", f"schema {stats.schema_version}, {events}, {render.size(stats.size_bytes)}")

@@ -9,7 +9,11 @@ from memory_mcp.model.spending import Outcome
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Yield which model is asked and what of today's tokens is spent, or why it cannot be asked."""
+    """Yield one line: which model is asked and what of today's tokens is spent; WARN with why it was not or cannot be asked.
+
+    WARN where its key's variable is not set here, and where a request of today failed. OK where none is to be
+    asked.
+    """
     settings = opened.settings.summarizer
     if not settings.is_on:
         yield Check(OK, "summarizer", "extractive: no language model is asked")

@@ -12,20 +12,23 @@ from memory_mcp.ingest.sources import all_importers
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """Yield a line for each client whose transcripts lie on this machine."""
+    """Yield a line for each client whose transcripts are on this machine, else one that there are none; as `_check` says."""
     outbox = opened.storage.outbox
     found = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
     yield from _told(found, agreed(outbox), opened.calendar.day_of)
 
 
 def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
-    """Yield the same for a data directory without a store; `now_ms` in milliseconds since 1970."""
+    """Yield the same lines for a data directory without a store: nothing is imported, no client is followed.
+
+    Days are in the machine's zone; `now_ms` is in milliseconds since 1970.
+    """
     found = fates(all_importers(settings.ingest), {}, now_ms)
     yield from _told(found, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))
 
 
 def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int], str]) -> Iterator[Check]:
-    """Yield a line for each client; `followed` are the names of those that are followed."""
+    """Yield a line for each client, one that no client keeps any where there is none; `followed` are names of importers."""
     if not found:
         yield Check(OK, "transcripts", "no client keeps any in its usual place")
     for fate in found:
@@ -33,7 +36,10 @@ def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int
 
 
 def _check(fate: Fate, followed: bool, day_of: Callable[[int], str]) -> Check:
-    """Return how many files of a client are imported, and how many it deletes soon; a warning where words would be lost."""
+    """Return how many files of a client are imported, and how many it deletes soon.
+
+    WARN where files that are not imported are deleted soon and the client is not followed.
+    """
     files = render.plural(fate.files, "file")
     kept = f"{files}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
     words = [f"{fate.title}: {kept}"]

@@ -9,7 +9,10 @@ from memory_mcp.cli.checks.base import OK, Check, Look
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield the versions of Python, of this program, and of the two libraries that decide what works."""
+    """Yield one line with the versions of Python, this program, DuckDB and mcp.
+
+    One not installed is said so, and is no failure.
+    """
     del look
     found = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
     for name in ("duckdb", "mcp"):

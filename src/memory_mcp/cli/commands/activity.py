@@ -13,7 +13,7 @@ _NAMED, _BAR = 12, 20
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `activity` and its arguments; `about` is what help says of it."""
+    """Add the command `activity`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "activity", run, about)
     parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: a year)")
     parser.add_argument("--agent", metavar="A", default="", help="only this agent's sessions")
@@ -22,7 +22,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print how much was recorded on each day of a year, or of another time."""
+    """Print how much was recorded on each day of --days, --since and --until, with projects and agents; return 0.
+
+    Without any of the three it is a year.
+    """
     from memory_mcp.requests.activity import GetAgentActivity
 
     data = ask(args, GetAgentActivity(args.days, args.since or "", args.until or "", args.agent), hint=True)
@@ -30,6 +33,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
+    """Yield a heat map per year, the total, and the first twelve projects and agents with bars.
+
+    Where nothing was recorded: one line with the years that hold anything. `blocks`: with block characters, else
+    ASCII.
+    """
     if not data["days"]:
         years = ", ".join(map(str, data["years"]))
         yield f"Nothing was recorded in that time{f'; years that hold anything: {years}' if years else ''}."
@@ -52,7 +60,10 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
 
 
 def _year_lines(year: int, counts: Mapping[str, int], blocks: bool) -> Iterator[str]:
-    """Yield a line of months and seven lines of cells for a year: a row for each weekday from Monday, a column for each week."""
+    """Yield for a year a line of months, seven lines of cells and an empty one.
+
+    A row for each weekday from Monday, a column for each week; days of other years are blank.
+    """
     first = dt.date(year, 1, 1)
     monday = first - dt.timedelta(days=first.weekday())
     days = [monday + dt.timedelta(days=n) for n in range(7 * 54)]

@@ -34,7 +34,7 @@ _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}.
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `admin` and its arguments; `about` is what help says of it."""
+    """Add the command `admin` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
@@ -61,7 +61,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check the invariants of the tree, and print what breaks one; return 1 when there is anything."""
+    """Check the invariants of the tree, with all events filed first, and print the first 50 findings.
+
+    Returns 1 when there is any.
+    """
     from memory_mcp.toc.check import check
 
     with opened(args, settled=True) as app, app.derivation.publishing:
@@ -80,7 +83,10 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_rebuild(args: argparse.Namespace) -> int:
-    """Derive the whole tree again from the events, in another time zone where one is given."""
+    """Derive the whole tree again from the events, with --timezone in another zone from then on; a backup is made before.
+
+    Prints counts and returns 0. With another zone a daemon opens the store again.
+    """
     from memory_mcp.derive.rebuild_toc import RebuildToc
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
@@ -99,7 +105,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the acts upon the memory, newest first."""
+    """Print the --limit newest acts upon the memory, newest first; return 0."""
     from memory_mcp.requests.correct import Audit
 
     with opened(args, catch_up=False) as app:
@@ -113,7 +119,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_stats(args: argparse.Namespace) -> int:
-    """Print counts and sizes of the store; with --prometheus as text for Prometheus."""
+    """Print counts and sizes of the store, by month, level and file; with --prometheus as text for Prometheus. Returns 0."""
     from memory_mcp.archive.keeper import held
 
     if args.prometheus:
@@ -155,7 +161,7 @@ def run_stats(args: argparse.Namespace) -> int:
 
 
 def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
-    """Return the events in the tree of each of the last months."""
+    """Return for each of the last 24 months up to the last event ("2026-01") the events in the tree; empty without events."""
     if stats.first_ms is None or stats.last_ms is None:
         return []
     first, last = (app.calendar.local(ms).date() for ms in (stats.first_ms, stats.last_ms))
@@ -167,7 +173,7 @@ def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
 
 
 def _parts(directory: Path) -> dict[str, int]:
-    """Return the bytes of the database, of each index, of each other folder, and of the rest."""
+    """Return bytes by name, largest first: the database, each index, each other folder, and the rest as "other"."""
     found: Counter[str] = Counter()
     for place in sorted(directory.rglob("*")) if directory.is_dir() else ():
         top, *below = place.relative_to(directory).parts
@@ -183,7 +189,10 @@ def _parts(directory: Path) -> dict[str, int]:
 
 
 def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
-    """Yield how the memory is spread over months, levels and files; `blocks`: with bars."""
+    """Yield how events are spread over months, nodes over levels and bytes over files.
+
+    `blocks`: with bars, else numbers alone.
+    """
     months = data["months"]
     if months:
         counts, most = [m["events"] for m in months], max(months, key=lambda m: m["events"])
@@ -198,7 +207,7 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
 
 
 def _run_prometheus(args: argparse.Namespace) -> int:
-    """Print the text of `/metrics`; counters of another process are not in it."""
+    """Print the text of `/metrics` and return 0; counters of another process are not in it, --json has no effect."""
     from memory_mcp.daemon.gauges import exposition
 
     with opened(args, catch_up=False) as app:
@@ -209,7 +218,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the database file without dead space, and print both sizes."""
+    """Rewrite the database file without dead space after a backup, print both sizes, and return 0."""
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
@@ -218,7 +227,10 @@ def run_compact(args: argparse.Namespace) -> int:
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
-    """Record that a person has seen the loss, so that it is reported no more; raise InvalidQuery where nobody confirms that."""
+    """Record that a person has seen the loss of events, so that it is reported no more; return 0, also where none is known.
+
+    Raises InvalidQuery where there is one and no person at a terminal confirms it.
+    """
     from memory_mcp.model.audit import Act
 
     is_person = render.is_persons(["admin", "acknowledge-loss"])
@@ -235,7 +247,10 @@ def run_acknowledge(args: argparse.Namespace) -> int:
 
 
 def run_rebuild_index(args: argparse.Namespace) -> int:
-    """Build one index anew, or every one that can be built; raise InvalidQuery for an unknown name."""
+    """Build the index --type anew, or with "all" every one that can be built, print the numbers, and return 0.
+
+    Raises InvalidQuery for an unknown name, and what the building raises.
+    """
     if args.type not in (*_INDEXES, _TOPICS, "all"):
         raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
     with opened(args) as app:
@@ -245,7 +260,7 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
 
 
 def _possible(app: "App") -> list[str]:
-    """Return the indexes that can be built; the first one when none can, so that building it reports why."""
+    """Return the indexes that can be built, topics last; ["bm25"] when none can, so that building it reports why."""
     found = [n for n in _INDEXES if app.accelerators.searcher(n) is not None]
     # Last, because segments are compared by what the others hold.
     keeper = app.accelerators.topics()
@@ -254,7 +269,7 @@ def _possible(app: "App") -> list[str]:
 
 
 def _rebuilt(app: "App", name: str) -> dict[str, Any]:
-    """Build one index anew with progress on stderr; return its documents, the seconds taken, and its topics if any."""
+    """Build one index anew with progress on stderr; return documents, seconds, and for topics the number of them."""
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
@@ -269,6 +284,7 @@ def _rebuilt(app: "App", name: str) -> dict[str, Any]:
 
 
 def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each index built: its documents or topics, seconds and, of documents, the rate."""
     for name, found in made.items():
         if "topics" in found:
             of = render.plural(found["documents"], "segment")
@@ -279,7 +295,10 @@ def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def run_prune(args: argparse.Namespace) -> int:
-    """Leave old documents out of one index, and print how many."""
+    """Leave documents older than --age-days of --level out of one index, once it is up to date, print how many, and return 0.
+
+    The memory keeps them. Raises what the request raises for a bad level or age.
+    """
     from memory_mcp.requests.indexes import PruneIndex
 
     with opened(args) as app:
@@ -293,7 +312,7 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
-    """Print the health and the numbers of every index; nothing is built."""
+    """Print the health and the numbers of every index and of the topics; nothing is built. Returns 0."""
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:
@@ -311,6 +330,7 @@ def run_index_stats(args: argparse.Namespace) -> int:
 
 
 def _index_lines(data: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield for each index its state, and its details where it has any."""
     for name, found in data.items():
         yield f"{name}: {teleport.state(found['enabled'], found['healthy'], found.get('reason', ''))}"
         if "size_bytes" in found:

@@ -12,12 +12,12 @@ _NAMED = 4
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `agents` and its arguments; `about` is what help says of it."""
+    """Add the command `agents`, which `run` carries out, and its arguments; `about` is its help text."""
     leaf(parsers, "agents", run, about)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every agent with its activity, the latest first."""
+    """Print every agent with its counts, days and projects, the latest first; return 0."""
     from memory_mcp.requests.projects import ListAgents
 
     data = ask(args, ListAgents(), hint=True)
@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield for each agent a line of counts and days, and one with its first four projects, if it has any."""
     for one in data["agents"]:
         counts = render.activity(one)
         yield f"{render.one_line(one['agent'])}: {counts}, {render.days(one['first'], one['last'])}"

@@ -26,7 +26,7 @@ _WIDTH = 500
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `ask` and its arguments; `about` is what help says of it."""
+    """Add the command `ask`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "ask", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (last week, in january)")
     parser.add_argument("--limit", type=int, default=SEARCHED.default, metavar="N", help=f"most results ({SEARCHED.default})")
@@ -45,7 +45,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how a question is answered: intent, mode, least score and bounds."""
+    """Add the arguments that say how a question is answered: --intent, --mode, --min-confidence and the six bounds."""
     parser.add_argument("--intent", metavar="I", help="take the question for this: explore, answer, locate or time_boxed")
     parser.add_argument("--mode", metavar="M", help="how layers are run: sequential, parallel or hybrid")
     parser.add_argument("--min-confidence", type=float, metavar="X", help="least score of a result; 0 shows the nearest")
@@ -53,13 +53,20 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 
 def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the bounds and the least score that are given, by their names in the settings."""
+    """Return the bounds and the least score that the arguments give, by their names in the settings.
+
+    Those not given are left out.
+    """
     given = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the memory a question, and print the results and what was decided."""
+    """Ask the memory the question of the arguments, print one page of results and what was decided, and return 0.
+
+    Where the question has no result, that is printed too. Raises what the search raises, as for an unreadable
+    time.
+    """
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import SearchRequest
 
@@ -90,6 +97,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
+    """Yield themes, results, further quotations, the cursor, how it was understood, notices and why an item is missing.
+
+    `explain` adds all that was decided. Last the command that shows the first result's context.
+    """
     from rich.text import Text
 
     yield from _theme_lines(data.get("themes", ()))
@@ -118,7 +129,10 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
-    """Yield each theme of the results with its time, what else it is about and a statement; nothing without themes."""
+    """Yield each theme of the results with its time, what else it is about and a statement, then an empty line.
+
+    Nothing without any.
+    """
     from rich.text import Text
 
     for theme in themes:
@@ -137,11 +151,15 @@ def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
 
 
 def _grip(result: dict[str, Any]) -> str:
-    """Return the citation of a result, lean or full."""
+    """Return the first citation of a result, lean or full; "" where it has none."""
     return str(result.get("grip") or next(iter(result.get("grip_ids", ())), ""))
 
 
 def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Text"]:
+    """Yield for each result three or four lines and an empty one: when and where, the quotation, a flag, its id and score.
+
+    With `explain` also the parts of the score.
+    """
     from rich.text import Text
 
     for number, result in enumerate(results, 1):
@@ -167,7 +185,10 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
 
 def _told(data: dict[str, Any]) -> str:
-    """Return one line: how the question was understood, which layers answered it, and with what confidence."""
+    """Return one line: how the question was understood, which layers answered it, in what scope, and with what confidence.
+
+    Layers left out are named with the reason only where the policy fell back to another.
+    """
     why = data["explanation"]
     words = why.get("window", {}).get("words", "")
     left = "; ".join(f"{s['layer']}: {s['reason']}" for s in why.get("skipped", ()))
@@ -182,6 +203,7 @@ def _told(data: dict[str, Any]) -> str:
 
 
 def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
+    """Yield intent and mode with their reasons, layers tried and skipped, merging, scan and bounds."""
     from rich.text import Text
 
     signals = "; ".join(why.get("signals", ())) or "no signal"

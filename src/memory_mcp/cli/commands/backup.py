@@ -19,7 +19,7 @@ _SHOWN = 50
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `backup` and its arguments; `about` is what help says of it."""
+    """Add the command `backup`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "backup", run, about, "Bring it back with: memory-mcp restore. A backup is as private as the memory.")
     text = "a folder, or a file whose name ends in .archive (setting backup.directory; the folder backups in the data directory)"
     parser.add_argument("place", metavar="DEST", nargs="?", default="", help=text)
@@ -29,18 +29,21 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def place_of(named: str) -> Path:
-    """Return a path resolved against the caller's working directory."""
+    """Return a path, with ~ expanded, made absolute by the caller's working directory."""
     return caller_directory() / Path(named).expanduser()
 
 
 def usual_place(args: argparse.Namespace) -> Path:
-    """Return the default folder of backups."""
+    """Return the folder of backups that the settings name, else `backups` in the data directory."""
     settings = settings_of(args)
     return settings.backup.folder(settings.storage.directory.absolute())
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make a backup; with --list print those there are, with --verify read one to its end."""
+    """Make a backup at DEST or in the usual folder, print its counts, and return 0; --list and --verify only read.
+
+    Raises StorageError when the backup cannot be written, and InvalidQuery for a memory without a directory.
+    """
     if args.list:
         return _list(args)
     if args.verify:
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    """Print the backups of a folder; raise InvalidQuery for a file."""
+    """Print the backups of DEST or the usual folder with their sizes; return 0. Raises InvalidQuery for a file."""
     from memory_mcp.archive.backup import backups, size_of
 
     folder = place_of(args.place) if args.place else usual_place(args)
@@ -75,7 +78,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    """Read a backup to its end; return 1 when anything of it is damaged."""
+    """Read DEST, or the newest backup of a folder, to its end and print what is damaged; return 1 when anything is, else 0."""
     from memory_mcp.archive.backup import find
     from memory_mcp.archive.reading import verify
 
@@ -88,7 +91,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def verified_shape(found: "Verified") -> dict[str, Any]:
-    """Return as JSON values what a backup holds and what of it cannot be read."""
+    """Return as JSON values when and why a backup was made, its rows, and what of it cannot be read; times in its own zone."""
     iso = Calendar(found.about["timezone"]).iso
     return {
         "made": iso(found.about["at_ms"]),
@@ -117,7 +120,10 @@ def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict
 
 
 def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
-    """Yield a line for each of the first parts that cannot be read."""
+    """Yield a line for each of the first 50 parts that cannot be read, and how many more there are.
+
+    Times in the calendar's zone.
+    """
     for one in missing[:_SHOWN]:
         rows = "an unknown number of rows" if one.rows < 0 else render.plural(one.rows, "row")
         times = f" from {calendar.iso(one.from_ms)} to {calendar.iso(one.to_ms)}" if one.to_ms else ""
@@ -128,7 +134,7 @@ def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[
 
 
 def verified_lines(found: "Verified") -> Iterator[str]:
-    """Yield lines about what a backup holds and what of it cannot be read."""
+    """Yield when a backup was made, how many events it holds, what of it cannot be read, and whether every row is there."""
     calendar = Calendar(found.about["timezone"])
     yield f"made {calendar.iso(found.about['at_ms'])} ({found.about['why']}): {found.rows.get('event', 0):,} events"
     yield from missing_lines(found.missing, calendar)

@@ -49,7 +49,10 @@ EMPTY_HINT = (
 
 
 def common() -> argparse.ArgumentParser:
-    """Return a parser of the arguments that every command takes."""
+    """Return a parser of the arguments that every command takes: --data-dir, --config and --json.
+
+    Each is absent if not given.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("everywhere")
     group.add_argument("--data-dir", metavar="DIR", help="data directory (setting storage.data_dir; MEMORY_MCP_DATA_DIR)")
@@ -59,7 +62,7 @@ def common() -> argparse.ArgumentParser:
 
 
 def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command that runs; `aside` is shown below its arguments."""
+    """Add a command that `run` carries out, described by `text`, and return its parser; `aside` is shown below its arguments."""
     parser: argparse.ArgumentParser = parsers.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=aside, parents=[common()], allow_abbrev=False
     )
@@ -68,7 +71,7 @@ def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -
 
 
 def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
-    """Add a command with subcommands; return their subparsers."""
+    """Add a command that needs a subcommand; return its subparsers. The chosen one is in the argument NAME_command."""
     parser = parsers.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", parents=[common()], allow_abbrev=False
     )
@@ -81,7 +84,7 @@ def as_json(args: argparse.Namespace) -> bool:
 
 
 def print_result(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> int:
-    """Print a command's result as JSON or as lines; return the exit status 0. `recalled`: it holds stored text."""
+    """Print a command's result as JSON (`data`) or as lines; return the exit status 0. `recalled`: it holds stored text."""
     render.emit(as_json(args), data, lines, recalled)
     return 0
 
@@ -100,13 +103,16 @@ def settings_file(args: argparse.Namespace) -> "Path | None":
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings given as flags, by their dotted names."""
+    """Return the settings given as flags (--data-dir, --profile), by their dotted names; those not given are left out."""
     flags = {"storage.data_dir": getattr(args, "data_dir", None), "server.profile": getattr(args, "profile", None)}
     return {key: value for key, value in flags.items() if value is not None}
 
 
 def settings_of(args: argparse.Namespace) -> "Settings":
-    """Return the settings of this command."""
+    """Return the settings of this command: the daemon's where it runs there, else loaded from flags, environment and file.
+
+    Raises ConfigError for a setting that cannot be used.
+    """
     if (session := SESSION.get()) is not None:
         return session.app.settings
     from memory_mcp.config import load
@@ -116,12 +122,15 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 
 @contextmanager
 def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
-    """Open the memory of this command and close it at the end.
+    """Yield the memory of this command, and close it at the end; in the daemon that is the one it has open, which stays open.
+
+    Opened here, a forgetting that was interrupted is finished first. Lost events are reported on stderr. Raises what
+    opening it raises, as StorageLocked.
 
     Args:
         args: The command's arguments.
-        catch_up: File stored events in the tree first; in the daemon only a few.
-        settled: File all of them also in the daemon, however long that takes.
+        catch_up: File stored events in the tree first; in the daemon only where they are at most 200.
+        settled: In the daemon file all of them, however long that takes.
 
     """
     if (session := SESSION.get()) is not None:
@@ -150,7 +159,7 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
 
 
 def _tell_loss(app: "App") -> None:
-    """Say on stderr which acknowledged events are missing from the memory."""
+    """Say on stderr which acknowledged events are missing from the memory; nothing where none is."""
     if app.storage.loss:
         from memory_mcp.requests.response import loss_notice
 
@@ -163,7 +172,10 @@ def named_project(args: argparse.Namespace) -> str:
 
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
-    """Return what identifies the daemon of this command: data directory, settings and project."""
+    """Return what identifies the daemon of this command: data directory, settings file, profile and project.
+
+    Raises ConfigError for settings that cannot be used.
+    """
     from memory_mcp.client import link
 
     profile = flags_of(args).get("server.profile")
@@ -175,7 +187,10 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 
 @contextmanager
 def filling(args: argparse.Namespace) -> "Iterator[Memory]":
-    """Yield the memory of a bulk command: the daemon's, or opened here where no daemon is used."""
+    """Yield the memory of a bulk command, closed at the end: the daemon's, or opened here where no daemon is used.
+
+    Raises LayerUnavailable when a daemon is to be used and none can be reached.
+    """
     from memory_mcp.cli import bulk
     from memory_mcp.client import link
 
@@ -189,14 +204,14 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
 
 
 def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
-    """Run a command in the daemon of this memory, starting one where none runs.
+    """Run a command in the daemon of this memory, starting one where none runs; its output goes to this terminal.
 
     Args:
         args: The arguments of the command that asks; its --json is passed on.
         argv: The command to run, as words of a command line.
 
     Returns:
-        Its exit status; None where no daemon is used, and where this is the daemon.
+        Its exit status; None where no daemon is used or can be reached, and where this is the daemon.
 
     """
     from memory_mcp.client import forward, link
@@ -207,13 +222,13 @@ def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
 
 
 def reopen() -> None:
-    """Have the daemon open the store again, where this command runs in it."""
+    """Have the daemon open the store again, where this command runs in it; else nothing."""
     if (session := SESSION.get()) is not None:
         session.reopen()
 
 
 def file_pending(app: "App") -> None:
-    """File in the tree what earlier processes stored."""
+    """Store what hooks left in the spool, and file in the tree all that was stored before; many are announced on stderr."""
     app.drain()
     pending = app.derivation.pending()
     if pending > _MANY_PENDING:
@@ -229,16 +244,16 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
 
 
 def add_who(parser: argparse.ArgumentParser) -> None:
-    """Add --role and --speaker."""
+    """Add --role and --speaker, texts that are "" where they are not given."""
     parser.add_argument("--role", metavar="R", default="", help="only what this role said: user, assistant or tool")
     parser.add_argument("--speaker", metavar="S", default="", help="only what this person said")
 
 
 def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
-    """Return the project and scope of a request by --project and --all, each "" where it is not given.
+    """Return the arguments `project` and `scope` of a request by --project and --all, each "" where it is not given.
 
-    Where neither is given the working directory bounds the request, which is said on stderr; raises InvalidQuery for a project
-    that is not known.
+    Where neither is given the working directory bounds the request, which is said on stderr; raises InvalidQuery
+    for a project that is not known.
     """
     from memory_mcp.requests import scope
 
@@ -262,14 +277,14 @@ def ask(
     """Open the memory of this command and return the response of one request as JSON values.
 
     Args:
-        args: The command's arguments; with --project and --all among them, they become the request's project and scope.
+        args: The command's arguments; where --all is one of them, `whose` sets the request's project and scope.
         request: A request of `memory_mcp.requests`.
         catch_up: File stored events in the tree first; see `opened`.
-        hint: Say on stderr how to fill the memory when it is empty.
+        hint: Print on stderr how to fill the memory when it is empty.
         prepare: Called with the open memory before the request is answered.
 
     Raises:
-        MemoryMcpError: Whatever the request's handler raises.
+        MemoryMcpError: The memory cannot be opened, or the request's handler raises it.
 
     """
     from dataclasses import replace
@@ -286,7 +301,10 @@ def ask(
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
-    """Return the response of a request to an open memory as JSON values; raises what its handler raises."""
+    """Return the response of a request to an open memory as JSON values, asked by the project of `project_here`.
+
+    Raises what its handler raises.
+    """
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
@@ -294,7 +312,7 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
 
 
 def caller_directory() -> "Path":
-    """Return the working directory of the caller, also where the command runs in the daemon."""
+    """Return the working directory of the caller, who is at another terminal where the command runs in the daemon."""
     from pathlib import Path
 
     session = SESSION.get()
@@ -302,7 +320,7 @@ def caller_directory() -> "Path":
 
 
 def project_here(app: "App") -> str:
-    """Return the project of the caller's environment or working directory; "" where there is none."""
+    """Return the project of the caller's environment, of the setting server.project or of the working directory; "" for none."""
     from memory_mcp.scope import caller_project
 
     session = SESSION.get()
@@ -311,7 +329,11 @@ def project_here(app: "App") -> str:
 
 
 def project_typed(app: "App", name: str) -> str:
-    """Return the project that a user named; for a path (. or ~ first) that of its directory, else the path itself."""
+    """Return the project that a user named; what does not begin with . or ~ is returned as it is.
+
+    A path is made absolute by the caller's directory: the project of that directory if the memory knows it, else
+    the path itself.
+    """
     from pathlib import Path
 
     from memory_mcp.scope import caller_project
@@ -324,24 +346,24 @@ def project_typed(app: "App", name: str) -> str:
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    """Add the words to search for, which `words_of` reads."""
+    """Add the positional words and --query, of which `words_of` takes one."""
     parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
     parser.add_argument("--query", metavar="WORDS", help="what to look for")
 
 
 def add_cursor(parser: argparse.ArgumentParser) -> None:
-    """Add --cursor, which goes on where the page before ended."""
+    """Add --cursor ("" if not given), by which the next page is asked for."""
     parser.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
 
 
 def add_times(parser: argparse.ArgumentParser) -> None:
-    """Add --since and --until."""
+    """Add --since and --until, texts that are None where they are not given."""
     parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
     parser.add_argument("--until", metavar="TIME", help="up to the end of then")
 
 
 def words_of(args: argparse.Namespace) -> str:
-    """Return the query of --query or of the words; raise InvalidQuery when there is none or both."""
+    """Return the query of --query or of the words; raise InvalidQuery when there is none, both, or one that is too long."""
     loose = " ".join(args.words).strip()
     named = getattr(args, "query", None)
     if named is not None and loose:
@@ -358,6 +380,6 @@ def note_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def hint_when_empty(app: "App") -> None:
-    """Print how to fill the memory when it is empty."""
+    """Print on stderr how to fill the memory when it holds no event; else nothing."""
     if not app.tree.tally().events and not app.storage.events.last_seq():
         render.err(EMPTY_HINT)

@@ -35,13 +35,17 @@ _WAYS = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `browse` and its arguments; `about` is what help says of it."""
+    """Add the command `browse`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "browse", run, about, _ASIDE)
     add_scope(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the browser on the terminal; elsewhere, or with --json, print the newest years and months."""
+    """Open the browser on the terminal and return its exit status.
+
+    With --json, and where there is no terminal, print years and months, and return 0. Raises LayerUnavailable
+    where a daemon is to be used and none can be reached.
+    """
     where = {"project": args.project or "", "scope": "all" if args.all else ""}
     with _asking(args) as asking:
         if as_json(args) or not _is_screen():
@@ -55,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _asking(args: argparse.Namespace) -> "Iterator[Asking]":
-    """Yield what answers requests: the daemon, or the memory opened here where no daemon is used."""
+    """Yield what answers requests: the daemon, connected to by each request, or the memory opened here where none is used."""
     from memory_mcp.cli.browser.asking import Here, There
     from memory_mcp.client import link
 
@@ -69,13 +73,16 @@ def _asking(args: argparse.Namespace) -> "Iterator[Asking]":
 
 
 def _is_screen() -> bool:
-    """Whether there is a terminal to draw on; it is drawn on standard error, as keys come from standard input."""
+    """Whether all three standard streams are a terminal that can be drawn on; it is drawn on standard error."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
 
 
 def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) -> int:
-    """Print the years, and as text the months below each."""
+    """Print the root with its newest years, and as text the months below each; return 0.
+
+    An empty memory is reported on stderr.
+    """
     root = asyncio.run(asking.ask("get_node", **where))
     years = []
     if not as_json(args):
@@ -87,6 +94,7 @@ def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) ->
 
 
 def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the root, each year with its months below it, and what else can be asked."""
     yield f"{render.one_line(root['node']['title'])} ({root['scope']})"
     for year, below in zip(root["children"], years, strict=True):
         yield _line(year)
@@ -95,4 +103,5 @@ def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _line(child: dict[str, Any]) -> str:
+    """Return a node's id, title and number of events on one line."""
     return f"{child['node_id']}  {render.one_line(child['title'])} ({render.plural(child.get('events', 0), 'event')})"

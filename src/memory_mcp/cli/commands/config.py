@@ -11,7 +11,7 @@ from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, pri
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `config` and its arguments; `about` is what help says of it."""
+    """Add the command `config` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "config", about)
     leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
     leaf(inner, "path", run_path, "show where the settings file is looked for")
@@ -19,7 +19,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print every setting with its value, where it comes from, and its help."""
+    """Print every setting with its value, where it comes from, and its help, passwords in addresses hidden; return 0."""
     from memory_mcp.config import iter_keys, shown_value
 
     settings = settings_of(args)
@@ -37,13 +37,16 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_path(args: argparse.Namespace) -> int:
-    """Print the settings file's path, whether or not it exists."""
+    """Print the path of the settings file that is used, whether or not it exists; return 0."""
     path = _path(args)
     return print_result(args, {"path": str(path), "exists": path.is_file()}, [str(path)])
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Load and check all settings, and print those that are not the defaults; raise ConfigError for the first that is wrong."""
+    """Load and check all settings, print those that are not the defaults, and return 0.
+
+    Raises ConfigError for the first wrong one.
+    """
     settings = settings_of(args)
     path = _path(args)
     found = "no settings file, defaults are used" if not path.is_file() else "settings file"
@@ -55,14 +58,17 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _path(args: argparse.Namespace) -> Path:
-    """Return the settings file that is used, whether or not it exists."""
+    """Return the settings file of --config, else the usual one, whether or not it exists.
+
+    Raises ConfigError as `settings_file`.
+    """
     from memory_mcp.config import config_path
 
     return settings_file(args) or config_path()
 
 
 def _origins(args: argparse.Namespace) -> dict[str, str]:
-    """Return the source of each setting that is not a default; the later source wins."""
+    """Return "file", "env" or "flag" for each setting that one of them gives; the later source wins."""
     from memory_mcp.config import variables
 
     path = _path(args)
@@ -74,7 +80,7 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted names of all values in nested tables."""
+    """Yield the dotted names of all values in nested tables, each after `prefix`."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -83,13 +89,14 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each setting: its value, where it comes from, and its help, in columns."""
     width = max(len(f"{r['key']} = {_shown(r['value'])}") for r in rows)
     for row in rows:
         yield f"{row['key'] + ' = ' + _shown(row['value']):<{width}}  [{row['from']}]  {row['help']}".rstrip()
 
 
 def _shown(value: Any) -> str:
-    """Return a value as TOML would write it."""
+    """Return a value about as TOML would write it: texts in quotes, booleans in lower case."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -10,7 +10,7 @@ AGENT = "cli"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `correct` and its arguments; `about` is what help says of it."""
+    """Add the command `correct`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "correct", run, about)
     parser.add_argument("grip_id", metavar="GRIP", help="the quotation that is wrong or holds no more, as answers cite it")
     parser.add_argument("text", metavar="TEXT", help="what holds instead, in one sentence")
@@ -19,7 +19,11 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Put a statement in the place of a recorded one, as a person's where somebody confirms it at the terminal."""
+    """Put TEXT in the place of the quotation GRIP, print the new citation, and return 0; both stay readable.
+
+    It counts as a person's word where somebody confirms it at the terminal. Raises what the request raises, as
+    for an unknown grip.
+    """
     from memory_mcp.requests.correct import Correct
 
     is_person = render.is_persons(["correct"])

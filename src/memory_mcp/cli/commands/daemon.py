@@ -18,7 +18,7 @@ _END_PATIENCE, _LOOK, _ANSWER = 8.0, 0.05, 10.0
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `daemon` and its arguments; `about` is what help says of it."""
+    """Add the command `daemon` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "daemon", about)
     start = leaf(inner, "start", run_start, "start it, if it does not run already")
     leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
@@ -30,27 +30,27 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_start(args: argparse.Namespace) -> int:
-    """Start the daemon where none runs; raise LayerUnavailable when that fails."""
+    """Start the daemon where none runs, print its process, and return 0; raise LayerUnavailable when that fails."""
     _needs_sockets()
     return _start(args, "runs")
 
 
 def run_stop(args: argparse.Namespace) -> int:
-    """Stop the daemon and wait for its end."""
+    """Stop the daemon and wait for its end; return 0, also where none ran. Raises LayerUnavailable as `stop`."""
     pid = stop(wanted(args))
     data = {"running": False, "stopped": pid or None}
     return print_result(args, data, ["It did not run." if not pid else f"Stopped (process {pid})."])
 
 
 def run_restart(args: argparse.Namespace) -> int:
-    """End the daemon and start another; raise LayerUnavailable when that fails."""
+    """End the daemon if one runs, start another, and return 0; raise LayerUnavailable when that fails."""
     _needs_sockets()
     stop(wanted(args))
     return _start(args, "runs anew")
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show the state of the daemon and its connections."""
+    """Print the state of the daemon and its connections, or that none runs; none is started. Returns 0."""
     settings_file(args)
     # All settings together take as long to load as the rest of this takes; a daemon that answers was started with good ones.
     directory = paths.data_dir(getattr(args, "data_dir", None) or "", file=getattr(args, "config", None) or "")
@@ -62,19 +62,19 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_here(args: argparse.Namespace) -> int:
-    """Replace this process by the daemon."""
+    """Replace this process by the daemon (exec), and never return; raise LayerUnavailable without Unix sockets."""
     _needs_sockets()
     os.execv(sys.executable, [sys.executable, *wanted(args).arguments])
 
 
 def stop(which: link.Wanted) -> int:
-    """Stop the daemon of a data directory and wait for its end.
+    """Stop the daemon of a data directory and wait up to eight seconds for its end.
 
     Returns:
         The process id that it had; 0 when none ran.
 
     Raises:
-        LayerUnavailable: It has not ended after eight seconds.
+        LayerUnavailable: It has not ended by then.
 
     """
     try:
@@ -90,12 +90,16 @@ def stop(which: link.Wanted) -> int:
 
 
 def _needs_sockets() -> None:
+    """Raise LayerUnavailable where the platform has no Unix sockets."""
     if not link.usable():
         raise LayerUnavailable("this platform has no Unix sockets", "Use: memory-mcp serve --in-process")
 
 
 def _start(args: argparse.Namespace, what: str) -> int:
-    """Connect to the daemon, starting one where none runs, and print that it does `what`."""
+    """Connect to the daemon, starting one where none runs, print that it does `what`, and return 0.
+
+    LayerUnavailable if that fails.
+    """
     from memory_mcp.cli.failures import reach
 
     line = reach(wanted(args))
@@ -105,6 +109,7 @@ def _start(args: argparse.Namespace, what: str) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield what is missing of the memory, and whether a daemon runs; of one that does its numbers, settings and clients."""
     if data["missing"]:
         yield data["missing"]
     if not data["running"]:
@@ -133,7 +138,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _span(seconds: float) -> str:
-    """Return a duration in seconds, minutes or hours, whichever reads best."""
+    """Return a duration: seconds below two minutes, minutes below two hours, else hours."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

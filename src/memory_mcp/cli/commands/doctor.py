@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `doctor` and its arguments; `about` is what help says of it."""
+    """Add the command `doctor`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "doctor", run, about, "It changes nothing by looking, and starts nothing.")
     parser.add_argument("--store", action="store_true", help="look into the store alone")
     parser.add_argument("--secrets", action="store_true", help="read all stored texts again and count the secrets in them")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the checks and print them; return 1 when one of them fails."""
+    """Run the checks and print them with their next steps; return 1 when one of them fails, 0 with warnings alone.
+
+    --store leaves out those around the store, --secrets runs only those of secrets.
+    """
     session = SESSION.get()
     checks = list(_inside_the_daemon(session.app, args.secrets) if session else _all(args))
     failed = any(c.state == FAIL for c in checks)
@@ -35,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(checks: list[Check]) -> Iterator[str]:
+    """Yield for each check its state, name and text, and a line for its next step if it has one."""
     for check in checks:
         yield f"{check.state:<4}  {check.name}: {check.text}"
         if check.next_step:
@@ -42,7 +46,10 @@ def _lines(checks: list[Check]) -> Iterator[str]:
 
 
 def _inside_the_daemon(app: "App", secrets: bool) -> Iterator[Check]:
-    """Yield the checks of the store, run in the daemon that has it open; `secrets`: those of secrets alone."""
+    """Yield the checks of the store, run in the daemon that has it open; `secrets`: those of secrets alone.
+
+    Writers of the tree wait meanwhile, but not for the checks of secrets, which may take minutes.
+    """
     opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
     if secrets:
         # It reads every text, which may take minutes; other callers do not wait for it.
@@ -53,7 +60,11 @@ def _inside_the_daemon(app: "App", secrets: bool) -> Iterator[Check]:
 
 
 def _all(args: argparse.Namespace) -> Iterator[Check]:
-    """Yield the checks of this process: around the store, and inside it, unless the arguments ask for a part."""
+    """Yield the checks of this process: around the store, and inside it, unless the arguments ask for a part.
+
+    Settings that cannot be read are a finding of a check, not an error; a --config that does not exist raises
+    ConfigError.
+    """
     config = str(settings_file(args) or "")
     try:
         settings = settings_of(args)

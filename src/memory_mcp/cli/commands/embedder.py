@@ -20,7 +20,7 @@ _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `embedder` and its arguments; `about` is what help says of it."""
+    """Add the command `embedder` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "embedder", about)
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")
@@ -33,7 +33,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the model in use, the state of the vector index, and the share of documents whose words it does not know."""
+    """Print the model in use, the state of the vector index, and the share of documents whose words it does not know; return 0.
+
+    The index is built up first where that is possible.
+    """
     with opened(args) as app:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
@@ -60,6 +63,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _status_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of `run_status`: the model, its folder, the index, documents, and what is being built or failed."""
     yield f"model: {data.get('name') or data['setting'] or 'none'}"
     if "folder" in data:
         yield f"  {data['kind']}, {data['dimensions']} dimensions, {render.size(data['size_bytes'])}, in {data['folder']}"
@@ -78,13 +82,13 @@ def _status_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _shape(model: Model) -> dict[str, Any]:
-    """Return a model's name, kind, folder and size in bytes as JSON values."""
+    """Return a model's name, kind, folder and size in bytes (of the files that are here) as JSON values."""
     size = sum((model.folder / f).stat().st_size for f in FILES if (model.folder / f).is_file())
     return {"name": model.name, "kind": model.kind, "folder": str(model.folder), "size_bytes": size}
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print the models on this machine, and known ones that can be fetched."""
+    """Print the models on this machine, the one in use marked, and known ones that can be fetched; return 0."""
     settings = settings_of(args)
     home = settings.storage.directory
     used = named(settings.embedder.model, home) if settings.embedder.model else None
@@ -96,6 +100,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def _list_lines(models: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each model here, * for the one in use, then one for each that can be fetched."""
     for model in models:
         where = model["folder"] if model["here"] else "not on this machine"
         yield f"{'*' if model['in_use'] else ' '} {model['name']:<36} {render.size(model['size_bytes']):>9}  {where}"
@@ -107,7 +112,10 @@ def _list_lines(models: list[dict[str, Any]], others: list[dict[str, Any]]) -> I
 
 
 def run_fetch(args: argparse.Namespace) -> int:
-    """Fetch one model from its hub, where it is not here yet; raise InvalidQuery for a name of no hub."""
+    """Fetch one model from its hub, where it is not here yet, and return 0; it is not used by that.
+
+    Raises InvalidQuery for a name of no hub, and what the download raises.
+    """
     home = settings_of(args).storage.directory
     model = named(args.model, home)
     if model.kind != "hub":
@@ -124,11 +132,12 @@ def run_fetch(args: argparse.Namespace) -> int:
 
 
 def run_use(args: argparse.Namespace) -> int:
-    """Write the chosen model into the settings, and restart the daemon where one runs.
+    """Write the chosen model into the settings file, restart the daemon where one runs, and return 0; nothing if it is in use.
 
     Raises:
         ConfigError: An environment variable overrides the setting.
         InvalidQuery: The model is not here, or cannot be used.
+        LayerUnavailable: The choice is saved, and the daemon could not be started again.
 
     """
     from memory_mcp.config import config_path, store
@@ -154,7 +163,7 @@ def run_use(args: argparse.Namespace) -> int:
 
 
 def _what_follows(settings: "Settings", restarted: bool) -> str:
-    """Return a line on when the memory is embedded by the model that was chosen."""
+    """Return a line on when the memory is embedded by the model that was chosen, or which setting keeps it from being used."""
     teleport = settings.teleport
     for key, on in (("teleport.enabled", teleport.enabled), ("teleport.vector.enabled", teleport.vector.enabled)):
         if not on:
@@ -164,7 +173,10 @@ def _what_follows(settings: "Settings", restarted: bool) -> str:
 
 
 def _restart(args: argparse.Namespace) -> bool:
-    """Restart the daemon, so that it reads the settings again; return whether one ran."""
+    """Restart the daemon, so that it reads the settings again; return whether one ran. None is started where none did.
+
+    Raises LayerUnavailable when it does not end or cannot be started again.
+    """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.cli.failures import reach
     from memory_mcp.client import link

@@ -23,7 +23,7 @@ _ASIDE = "What is stored already stays until it is forgotten: memory-mcp forget.
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `exclude` and its arguments; `about` is what help says of it."""
+    """Add the command `exclude` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "exclude", about)
     for name, text in (
         ("add", "record nothing more of it"),
@@ -39,7 +39,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print all patterns of what is never recorded."""
+    """Print all patterns of what is never recorded; return 0."""
     from memory_mcp.requests.excluding import ListExcluded
 
     data = ask(args, ListExcluded(), catch_up=False)
@@ -47,10 +47,13 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_change(args: argparse.Namespace) -> int:
-    """Add or remove one pattern, as the subcommand says, and print those in force.
+    """Add or remove one pattern, as the subcommand says, in the settings file, print those in force, and return 0.
+
+    A path that begins with . or .. as a folder is resolved in the caller's directory.
 
     Raises:
         ConfigError: --config names another settings file than the running daemon uses.
+        InvalidQuery: Not exactly one pattern is given, or it is not possible.
 
     """
     from memory_mcp.requests.excluding import Exclude, Include
@@ -69,6 +72,11 @@ def run_change(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each pattern, or that there is none.
+
+    Then how many events stay stored, which variables override the settings file, and where it is, as far as the
+    response says so.
+    """
     for kind in ("projects", "paths", "tools"):
         for pattern in data[kind]:
             yield f"never recorded: {kind.removesuffix('s')} {render.one_line(pattern)}"

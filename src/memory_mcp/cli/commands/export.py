@@ -17,7 +17,7 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `export` and its arguments; `about` is what help says of it."""
+    """Add the command `export`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "export", run, about, _ASIDE)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file (jsonl) or folder (markdown) to write")
     parser.add_argument("--format", choices=("jsonl", "markdown"), default="jsonl", help="what to write (jsonl)")
@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the memory to a file, a folder or standard output, and print what was written."""
+    """Write the memory, passed through the gate again, to PATH or stdout; return 0. Raises InvalidQuery for a bad place."""
     if args.html is not None:
         return _html(args, args.html.expanduser())
     from memory_mcp.cli.exporting import Export, replacing
@@ -68,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _html(args: argparse.Namespace, path: Path) -> int:
-    """Write one HTML file, and say what is in it."""
+    """Write one HTML file, print what is in it, and return 0.
+
+    Raises InvalidQuery with PATH or --format, or for a file that is there.
+    """
     from memory_mcp.cli.html_export.writing import HtmlExport
 
     if args.path is not None or args.format != "jsonl":
@@ -97,7 +100,11 @@ def _taken_out(done: dict[str, Any]) -> list[str]:
 
 
 def _refuse(args: argparse.Namespace, path: Path | None) -> None:
-    """Raise InvalidQuery for what cannot be written, before anything is read."""
+    """Raise InvalidQuery for a place that cannot be written; nothing is read or written.
+
+    That is markdown without a folder, a folder that is a file, a file that is a folder, and a file that is there
+    without --force.
+    """
     if args.format == "markdown":
         if path is None:
             raise InvalidQuery("markdown needs a folder", "memory-mcp export FOLDER --format markdown")

@@ -21,7 +21,7 @@ _ASK = "-"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `forget` and its arguments; `about` is what help says of it."""
+    """Add the command `forget`, which `run` carries out, and its arguments; `about` is its help text."""
     aside = "Without --yes nothing is changed: it shows what would go. What is forgotten does not come back by an import."
     parser = leaf(parsers, "forget", run, about, aside)
     which = parser.add_mutually_exclusive_group()
@@ -38,7 +38,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what would be forgotten or what was, in the daemon where one is used, since it has the memory open.
+    """Print what would be forgotten or, with --yes, forget it; return 0, or the daemon's exit status where it ran there.
+
+    It runs in the daemon where one is used, since that has the memory open.
 
     Raises:
         InvalidQuery: The value to forget is asked for and not given, or nothing is named.
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked() -> str:
-    """Return the value from a prompt that does not show it, or from standard input; raise InvalidQuery when it is empty.
+    """Return the value from a prompt that does not show it, or from all of standard input; raise InvalidQuery when it is empty.
 
     It is asked for because a shell keeps what was typed on its command line.
     """

@@ -12,12 +12,15 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `hook` and its arguments; `about` is what help says of it."""
+    """Add the command `hook`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "hook", run, about, _ASIDE)
     parser.add_argument("client", metavar="CLIENT", nargs="?", default="", help=f"who tells it: {' or '.join(hook.CLIENTS)}")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Keep the payload on standard input; return 0 whatever happens, so that the client goes on."""
+    """Keep the payload on standard input in the spool, by `client.hook`; return 0 whatever happens, so that the client goes on.
+
+    At some events what is remembered is printed for the client.
+    """
     given = {"--data-dir": getattr(args, "data_dir", None), "--config": getattr(args, "config", None)}
     return hook.main([args.client, *(word for name, value in given.items() if value for word in (name, value))])

@@ -49,7 +49,7 @@ class Share:
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `import` and its arguments; `about` is what help says of it."""
+    """Add the command `import`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "import", run, about, "Importing twice changes nothing. Without SOURCE: auto.")
     parser.add_argument(
         "source",
@@ -68,11 +68,13 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import what the arguments name, file it in the tree, and print a report.
+    """Import what the arguments name, file it in the tree, print a report, and return 0, also where the user does not agree.
+
+    Without SOURCE and PATH the clients of this machine are looked through.
 
     Raises:
         InvalidQuery: An argument is out of range, or nobody can be asked.
-        SourceUnreadable: There is nothing to read, or nothing of the named source in it.
+        SourceUnreadable: There is nothing to read, or nothing of the named source in it (said after the report).
 
     """
     if args.newest is not None and args.newest < 1:
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
-    """Whether no importer recognises the first of its files as its client's."""
+    """Whether no importer recognises any of the first 50 files of its share as its client's."""
     from memory_mcp.ingest.finding import owners
 
     for share in shares:
@@ -110,7 +112,7 @@ def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
 
 
 def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
-    """Read, file and index several shares.
+    """Read, file and index several shares, one after the other, with progress on stderr. Raises as `read_share`.
 
     Returns:
         The first share's report as JSON values, with those of the others under "others" and the memory's contents under
@@ -130,7 +132,10 @@ def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) 
 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
-    """Return the lines of a report of `import_shares`; `verbose`: with every reason for leaving something out."""
+    """Return the lines of a report of `import_shares`.
+
+    Of several sources one line each, unless `verbose` asks for every reason.
+    """
     if data["others"] and not verbose:
         several = [brief_line(one) for one in (data, *data["others"])]
         return [*several, holdings_line(data["built"]), "--verbose tells what was left out of each, and why"]
@@ -142,10 +147,13 @@ def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
 
 
 def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
-    """Return what to read for a source (`auto`: any) at a path; files of other clients go to their own importers.
+    """Return what to read for a source (`auto`: any) at a path, or without one in the source's usual places.
+
+    Of files only the beginnings are read. Files of other clients go to their own importers, which is said on
+    stderr for a named source.
 
     Raises:
-        InvalidQuery: No path is given and the source has no usual place.
+        InvalidQuery: No path is given and the source has no usual place, or it is unknown.
         SourceUnreadable: There is nothing to read.
 
     """
@@ -177,14 +185,16 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
 
 
 def found_here(app: "Memory") -> "list[Finding]":
-    """Return what the clients of this machine keep in their usual places."""
+    """Return what the clients of this machine keep in their usual places, and how much of it is not imported."""
     from memory_mcp.ingest.finding import places
 
     return places(app.importers(), app.marks("import:"))
 
 
 def _chosen(app: "Memory", yes: bool) -> list[Share]:
-    """Return the shares to read of what was found on this machine, none if the user does not agree.
+    """Print what was found on this machine, and return the shares that are new; none if all is imported or the user refuses.
+
+    `yes`: without asking.
 
     Raises:
         InvalidQuery: The user has to agree, and there is no terminal to ask on.
@@ -211,12 +221,15 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
 
 
 def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
-    """Return the shares of what was found and is new."""
+    """Return the shares of those findings that have new files; raises as `shares_at`."""
     return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """Yield a line for each source that was found on this machine, and how long an import would take."""
+    """Yield a heading, a line for each source found on this machine, and about how long an import would take.
+
+    The last is left out where nothing is new.
+    """
     yield "Found on this machine:"
     for f in found:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
@@ -232,7 +245,7 @@ def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
 
 
 def read_share(app: "Memory", share: Share, newest: int | None, number: str = "") -> "ImportReport":
-    """Import one share; raise SourceUnreadable when it has no files."""
+    """Import one share with progress on stderr, and return the report; raise SourceUnreadable when it has no files."""
     report = read(app, share.source, share.files, newest, number)
     if not report.files:
         hint = f"Name another PATH; known sources: {', '.join(SOURCES)}."
@@ -241,7 +254,9 @@ def read_share(app: "Memory", share: Share, newest: int | None, number: str = ""
 
 
 def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, number: str = "") -> "ImportReport":
-    """Read files into the memory with progress on stderr; when interrupted, say that what was stored is kept.
+    """Read files into the memory with progress on stderr, and return the report.
+
+    When interrupted, say that what was stored is kept, and raise KeyboardInterrupt.
 
     Args:
         app: The memory to fill.
@@ -255,6 +270,7 @@ def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int |
     with render.Progress(f"importing{number}") as bar:
 
         def tell(report: "ImportReport", file: Path, done: float) -> None:
+            """Show the share that is done, of which storing is only a part, with counts and the time left."""
             left = _left(began, _STORING * done)
             bar.at(_STORING * done, f"{report.new:,} new, {report.known:,} known, {file.name}{left}")
 
@@ -266,12 +282,16 @@ def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int |
 
 
 def build(app: "Memory") -> dict[str, float]:
-    """File what was stored in the tree and complete the daemon's indexes; return seconds by stage."""
+    """File what was stored in the tree and complete the daemon's indexes, with progress on stderr; return seconds by stage.
+
+    When interrupted, say that this goes on in the background, and raise KeyboardInterrupt.
+    """
     began = time.monotonic()
     most = 1
     with render.Progress("filing") as bar:
 
         def tell(now: "Upkeep") -> None:
+            """Show the share of filing and then of indexing that is done."""
             nonlocal most
             most = max(most, now.to_file)
             if not now.to_index:
@@ -288,7 +308,7 @@ def build(app: "Memory") -> dict[str, float]:
 
 
 def _left(began: float, done: float) -> str:
-    """Return the estimated time left, "" before there is enough to estimate from."""
+    """Return the estimated time left, such as ", about 3 minutes left"; "" before there is enough to estimate from."""
     spent = time.monotonic() - began
     if spent < _ESTIMATE_AFTER or not _LEAST_DONE <= done < 1:
         return ""

@@ -28,13 +28,16 @@ _STDIN = "stdin"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `ingest` and its arguments; `about` is what help says of it."""
+    """Add the command `ingest`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "ingest", run, about, _FORM)
     parser.add_argument("file", metavar="FILE", help="file or folder of events, or - for standard input")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Store the events, derive the tree, and print a report; raise SourceUnreadable when no line could be used."""
+    """Store the events of FILE or standard input, file them in the tree, print a report, and return 0.
+
+    Raises SourceUnreadable for a file of another kind, and, after the report, when no line could be used.
+    """
     from memory_mcp.ingest.gate import FORGOTTEN
 
     if args.file != "-":
@@ -52,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_stdin(app: "Memory") -> "ImportReport":
-    """Store the events of standard input in batches, by the rules that hold for a file, to which it is copied first."""
+    """Copy standard input to a temporary file, store its events in batches of 500 by the rules that hold for a file.
+
+    Returns the report.
+    """
     from memory_mcp.ingest.base import ImportReport, Quote
     from memory_mcp.ingest.gate import Gate
 
@@ -77,7 +83,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
 
 
 def _store(app: "Memory", batch: "list[EventDraft]", report: "ImportReport") -> None:
-    """Store a batch, add its counts to the report, and empty it."""
+    """Store a batch, add its counts of new and known to the report, and empty it; nothing for an empty one."""
     if batch:
         new, known = app.append(batch, "jsonl")
         report.new += new

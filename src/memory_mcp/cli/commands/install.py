@@ -43,12 +43,12 @@ class Outcome:
 
     @property
     def changed(self) -> bool:
-        """Whether any file changes."""
+        """Whether any file changes or, in a dry run, would."""
         return any(one.action != "unchanged" for one in self.changes)
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `install` and its arguments; `about` is what help says of it."""
+    """Add the command `install`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "install", run, about, "Take it back: memory-mcp uninstall CLIENT")
     names = ", ".join(CLIENTS)
     parser.add_argument("client", nargs="?", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{names}, or all that are found")
@@ -60,7 +60,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_levels(parser: argparse.ArgumentParser) -> None:
-    """Add --user, --project and --dry-run."""
+    """Add --user and --project, which exclude each other and set `level` (None without either), and --dry-run."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--user", dest="level", action="store_const", const=Level.USER, help="for all your projects")
     which.add_argument("--project", dest="level", action="store_const", const=Level.PROJECT, help="for the project here alone")
@@ -68,7 +68,11 @@ def add_levels(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install for one client or for all that are found, or show the status of all; raise InvalidQuery where none is named."""
+    """Install for one client or for all that are found, and print what was done; with --status print the status of all.
+
+    Returns 1 when one of several clients failed, else 0. Raises InvalidQuery where no client is named, and the
+    error of a single one.
+    """
     if args.status:
         return run_status(args)
     if not args.client:
@@ -77,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
     order, notes = order_of(args, place)
 
     def fits(client: Client) -> bool:
+        """Whether a client is here and can be configured as the arguments say."""
         possible = client.configs(place, order.level) and (client.takes_addresses or not args.http)
         return bool(possible) and is_here(client, place)
 
@@ -89,9 +94,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
-    """Return the function that installs one client; outcomes of `absent` ones say that they were not found."""
+    """Return the function that installs one client, or with `dry_run` only plans it; it raises InstallRefused.
+
+    The outcomes of `absent` clients say that they were not found.
+    """
 
     def work(client: Client) -> Outcome:
+        """Install or plan, and return the outcome; raises InstallRefused."""
         made = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
         return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
 
@@ -104,7 +113,10 @@ def here() -> Place:
 
 
 def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
-    """Return the clients of an argument; raise InvalidQuery(`none`) for "all" where none fits."""
+    """Return the client of a name, or for "all" those that `fits`.
+
+    Raises InvalidQuery with the message `none` where none fits.
+    """
     if name != ALL:
         return [CLIENTS[name]]
     found = [client for client in CLIENTS.values() if fits(client)]
@@ -114,7 +126,7 @@ def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]
 
 
 def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
-    """Run `work` for one client; an error of ours becomes its outcome, so that others go on."""
+    """Run `work` for one client and return its outcome; an error of ours becomes the outcome, so that others go on."""
     try:
         return work(client)
     except MemoryMcpError as error:
@@ -122,7 +134,9 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
 
 
 def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
-    """Return what to install, and notes for the user.
+    """Return what to install, and notes for the user; with --http a missing token is made, except for --dry-run.
+
+    Data directory and settings file are those of the arguments, else of the environment, else None.
 
     Raises:
         InvalidQuery: The name, or a project together with HTTP, is not possible.
@@ -151,7 +165,10 @@ def _path(value: str | None) -> Path | None:
 
 
 def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
-    """Return the HTTP server with its token, and notes; a missing token is made, except for --dry-run."""
+    """Return the HTTP server with its token, and notes; a missing token is made, except for --dry-run.
+
+    Raises ConfigError where the HTTP port changes with every start.
+    """
     from memory_mcp.daemon.token import token_of
 
     settings = settings_of(args)
@@ -172,7 +189,10 @@ def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
 
 
 def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
-    """Print what was done; return 1 when any of several clients failed, and raise the error of a single one."""
+    """Print what was done (`verb`) for each client, tokens hidden; return 1 when any of several failed, else 0.
+
+    Raises the error of a single client that failed.
+    """
     failed = [one.error for one in outcomes if one.error is not None]
     if len(outcomes) == 1 and failed:
         error = type(failed[0])(_hidden(failed[0].message), _hidden(failed[0].hint))
@@ -185,7 +205,7 @@ def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: Stat
 
 
 def _shape(one: Outcome, state: State) -> dict[str, Any]:
-    """Return an outcome as JSON values, without tokens."""
+    """Return an outcome as JSON values, tokens hidden; a backup is named only where it exists."""
     return {
         "client": one.client.name,
         "title": one.client.title,
@@ -206,11 +226,12 @@ def _shape(one: Outcome, state: State) -> dict[str, Any]:
 
 
 def _hidden(text: str) -> str:
-    """Return a text with every bearer token replaced."""
+    """Return a text with every bearer token replaced by <token>."""
     return _BEARER.sub(_HIDDEN, text)
 
 
 def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str]:
+    """Yield what was or would be done for one client, file by file with notes, diffs of a dry run, and the next step."""
     title = one.client.title
     if one.error is not None:
         yield f"{title}: nothing was written. {one.error}"
@@ -230,13 +251,14 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Show the status of every client."""
+    """Print the status of every client; return 0."""
     found = statuses(here())
     data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
     return print_result(args, data, _status_lines(found))
 
 
 def _status_lines(found: Iterable[Any]) -> Iterator[str]:
+    """Yield for each client its state, its servers, its hooks by level, and files that could not be read."""
     for one in found:
         state = "configured" if one.configured else "not configured" if one.found else "not found"
         yield f"{one.title} ({one.client}): {state}"

@@ -26,7 +26,7 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `merge` and its arguments; `about` is what help says of it."""
+    """Add the command `merge`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "merge", run, about, _ASIDE)
     parser.add_argument(
         "other", type=Path, metavar="OTHER", help="a data directory that is not in use, a backup, or a folder of them"
@@ -35,7 +35,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy what the other memory holds, and print the counts; return 1 when a part of it could not be read.
+    """Copy what the other memory holds into this one, print the counts, and return 0; 1 when a part could not be read.
+
+    With --dry-run nothing is changed. The other memory is only read.
 
     Raises:
         InvalidQuery: The other memory is this one.
@@ -69,7 +71,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Missing]", dry_run: bool) -> dict[str, int]:
-    """Store the events, or count them; the rows of small tables go to `found`."""
+    """Store the events that are not known, or with `dry_run` count them; return the counts new, known and left_out.
+
+    Rows of small tables are collected in `found`, parts that cannot be read in `missing`. Events pass the gate
+    first.
+    """
     from memory_mcp.archive.others import RECORDS, drafts_in, slices_of
     from memory_mcp.ingest.base import ImportReport
     from memory_mcp.ingest.gate import Gate
@@ -92,7 +98,7 @@ def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Miss
 
 
 def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
-    """Return the drafts that the memory does not hold, not even with other parts redacted."""
+    """Return the drafts that the memory does not hold, not even with other parts redacted, in their order; asked in portions."""
     found: list[EventDraft] = []
     part: list[EventDraft] = []
     size = 0
@@ -117,7 +123,10 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
 
 
 def _records(memory: "Memory", found: "Records", events: int, other: Path) -> dict[str, int]:
-    """Store the rows of the small tables, and record the merge in the audit log; return how many were taken, by table."""
+    """Store the rows of the small tables, and record the merge of `events` events in the audit log.
+
+    Returns how many were taken, by table.
+    """
     from memory_mcp.archive.others import RECORDS
 
     rows = {table: found.rows.get(table, []) for table in RECORDS}

@@ -35,7 +35,11 @@ def add(parsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy the events, derive the tree in the copy, and check it; raise StorageError when the copy is not sound."""
+    """Copy the memory into another engine's store, derive the tree there, check it, and print how to use it; return 0.
+
+    This memory is not changed; run again it goes on, and copies what came meanwhile. Raises StorageError when the
+    copy is not sound, and InvalidQuery where no target is named.
+    """
     from memory_mcp.archive import moving
     from memory_mcp.derive.derivation import Place
     from memory_mcp.derive.rebuild_toc import RebuildToc
@@ -72,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
-    """Return the settings of the store to make; raise InvalidQuery where the arguments name none."""
+    """Return the settings of the store to make; raise InvalidQuery where the arguments name none, or of another engine.
+
+    What the arguments leave out of a database's address, tenant and space is that of the settings.
+    """
     here = settings.storage
     if args.engine == "duckdb":
         if not args.to or args.url or args.tenant or args.space:
@@ -85,14 +92,17 @@ def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
 
 
 def _open(target: "Settings") -> "App":
-    """Return the App of the store to make."""
+    """Return the App of the store to make, which is made where there is none; its caller closes it."""
     from memory_mcp.app import App
 
     return App(target, in_memory=target.storage.engine == "postgres")
 
 
 def _beside(app: "App", target: "Settings") -> int:
-    """Copy tombstones, and pauses where the copy has a directory; return how many tombstones could not be copied."""
+    """Copy tombstones and pauses beside the copy's store; return how many tombstones could not be copied.
+
+    Pauses go only to a data directory.
+    """
     from memory_mcp.archive import beside
 
     told = beside.rows(app.settings.storage.directory, app.storage.tombstones)
@@ -103,6 +113,7 @@ def _beside(app: "App", target: "Settings") -> int:
 
 
 def _lines(copied: "Copied", segments: int, later: int, left: int, target: "Settings") -> Iterator[str]:
+    """Yield what was copied, what could not be, whether events came meanwhile, and the settings by which the copy is used."""
     other = sum(count for table, count in copied.rows.items() if table != "event")
     yield f"copied {copied.last_seq:,} events ({copied.new:,} by this run) in {segments:,} segments and {other:,} other rows"
     yield "Counts and prints of the copy are those of the memory, and every invariant holds. The memory was not changed."

@@ -27,7 +27,7 @@ OFFER = "Would you like me to expand a grip for the full conversation context?"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `navigate` and its arguments; `about` is what help says of it."""
+    """Add the command `navigate`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "navigate", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (yesterday, in january)")
     parser.add_argument("--verbose", action="store_true", help="counters, bounds, window and longer quotations too")
@@ -41,13 +41,13 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_bounds(parser: argparse.ArgumentParser) -> None:
-    """Add an argument for each of the six bounds."""
+    """Add an argument for each of the six bounds, such as --max-depth, a whole number or None."""
     for bound in BOUNDS:
         parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Walk the time tree to the evidence for a question, and print the path with its reasons."""
+    """Walk the time tree to the evidence for a question, print the path with its reasons and the citations, and return 0."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.walk import Navigate
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the path and the evidence as Markdown; `verbose`: with counters, bounds and longer quotations."""
+    """Yield the path and the evidence as Markdown; `verbose`: with counters, bounds and quotations of up to 1200 characters."""
     yield "## Search Path"
     yield ""
     yield f'Query: "{data["query"]}"'
@@ -82,7 +82,7 @@ def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the steps of a path as a numbered list."""
+    """Yield the steps of a path as a numbered list: the node, how many were searched, the best match, and what was decided."""
     for number, step in enumerate(path, 1):
         searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
         yield f"{number}. **{_place(step, path[number:])}** - Searched {searched}"
@@ -100,6 +100,7 @@ def _place(step: dict[str, Any], later: Sequence[dict[str, Any]]) -> str:
 
 
 def _notice_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the time that the question names, if any, and the notices of the response; then an empty line if there was one."""
     window, notices = data.get("window", {}), data.get("notices", ())
     if "words" in window:
         yield f'Time: "{window["words"]}" is {_span(window)}'
@@ -109,6 +110,7 @@ def _notice_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _counter_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield scope, window and each bound with how much of it was used, and whether it was reached."""
     bounds = data["bounds"]
     yield "## Bounds"
     yield ""
@@ -121,10 +123,15 @@ def _counter_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _span(window: dict[str, str]) -> str:
+    """Return a window as "since A until B", with the sides that it has; "all time" without any."""
     return " ".join(f"{side} {window[side]}" for side in ("since", "until") if side in window) or "all time"
 
 
 def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
+    """Yield each result with its time, title, quotation (cut to `width` characters) and citations, then how to go on.
+
+    Without results one line that says so.
+    """
     if not results:
         yield "Nothing relevant was found. Try other words, --all, or a wider time."
         return

@@ -19,7 +19,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `open` and its arguments; `about` is what help says of it."""
+    """Add the command `open`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "open", run, about, _ASIDE)
     parser.add_argument("--print", action="store_true", dest="print_only", help="print the address, start no browser")
     parser.add_argument("--port", metavar="PORT", type=int, help="port to serve on where HTTP is off (setting server.http_port)")
@@ -29,7 +29,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Get a single-use URL from the daemon, and open it in the browser; raise LayerUnavailable where no daemon can serve it."""
+    """Get a single-use URL from the daemon, open it in the browser where one can be shown, print it, and return 0.
+
+    --print and --json start no browser. Raises LayerUnavailable where no daemon can serve the pages.
+    """
     is_person = bool(args.own_words) and render.is_persons(["open"])
     url = _address(args, is_person)
     started = _can_show() and not args.print_only and not as_json(args) and _start(url)
@@ -41,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _address(args: argparse.Namespace, is_person: bool) -> str:
-    """Return a single-use URL of the pages; raise LayerUnavailable where no daemon can serve them."""
+    """Return a single-use URL of the pages, from the daemon, which is started if none runs.
+
+    Raises LayerUnavailable where no daemon can serve them, and the error that it reports as one of ours.
+    """
     if not settings_of(args).server.daemon:
         raise LayerUnavailable(
             "the pages are served by the background process, which server.daemon = false switches off",
@@ -65,14 +71,14 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
 
 
 def _can_show() -> bool:
-    """Whether this is a terminal on a machine that can show a browser window."""
+    """Whether stdin and stdout are a terminal on a machine that can show a browser window."""
     if not (sys.stdin and sys.stdin.isatty() and render.is_terminal()):
         return False
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in _SCREENS)
 
 
 def _start(url: str) -> bool:
-    """Open a URL in the browser; return whether one was started."""
+    """Open a URL in the browser; return whether one was started, False for any error of finding one."""
     import webbrowser
 
     try:

@@ -13,7 +13,7 @@ _WHAT = {"projects": "project", "paths": "path", "tools": "tool"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the state of the memory apart from its layers."""
+    """Print clients, redactions, disk, what may leave the machine, what is not recorded, backups and losses; return 0."""
     from memory_mcp.requests.overview import GetOverview
 
     data = ask(args, GetOverview())
@@ -21,6 +21,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each client and fact of the response; the first six rules of redaction are named."""
     for one in data["clients"]:
         counts = f"{render.plural(one['events'], 'event')}, {one['events_last_day']:,} of them in the last 24 hours"
         yield f"client {one['agent']}: {counts}, last {render.minute(one['last'])}"
@@ -49,6 +50,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kept_out(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each paused project and each pattern of what is never recorded, and one if pauses cannot be read."""
     for one in data["paused"]:
         name = "all projects" if one["project"] == "*" else one["project"]
         yield f"paused: {name}" + (f" until {render.minute(one['until'])}" if one.get("until") else "")

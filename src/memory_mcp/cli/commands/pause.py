@@ -10,19 +10,23 @@ _MEANT = "a project's name, its last parts, or '*' for all (default: that of the
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `pause` and its arguments; `about` is what help says of it."""
+    """Add the command `pause`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "pause", run, about, "What is said meanwhile is never recorded, also not by an import later on.")
     project_option(parser)
     parser.add_argument("--for", dest="duration", default="", metavar="TIME", help="as 30m, 2h or 1d (default: until resumed)")
 
 
 def project_option(parser: argparse.ArgumentParser) -> None:
-    """Add --project, which `project_typed` reads."""
+    """Add --project, a text that `project_typed` reads; "" is the project of the working directory."""
     parser.add_argument("--project", default="", metavar="NAME", help=_MEANT)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Pause the recording of a project, of all, or for a time."""
+    """Pause the recording of the project --project ("*": all), print the state, and return 0.
+
+    It lasts for --for, without that until it is resumed. Raises what the request raises, as for a duration that
+    cannot be read.
+    """
     from memory_mcp.requests.capturing import PauseCapture
 
     with opened(args) as app:

@@ -8,7 +8,7 @@ from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, fam
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `project` and its arguments; `about` is what help says of it."""
+    """Add the command `project` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "project", about)
     alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
     alias.add_argument("project", metavar="A", help="the name that is to go")
@@ -24,7 +24,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_alias(args: argparse.Namespace) -> int:
-    """Show project A under the name of project B from now on."""
+    """Show project A under the name of project B from now on, print that, and return 0; raises what the request raises."""
     from memory_mcp.requests.projects import AliasProject
 
     with opened(args) as app:
@@ -33,7 +33,7 @@ def run_alias(args: argparse.Namespace) -> int:
 
 
 def run_split(args: argparse.Namespace) -> int:
-    """Make some sessions of a project a project of their own."""
+    """Make the sessions of project A that began in a folder, or those named, a project of their own; print that and return 0."""
     from memory_mcp.requests.projects import SplitProject
 
     with opened(args) as app:
@@ -42,7 +42,7 @@ def run_split(args: argparse.Namespace) -> int:
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    """Take back an alias or a split."""
+    """Take back an alias, a guess or a split, print what holds now, and return 0; raises what the request raises."""
     from memory_mcp.requests.projects import UndoProject
 
     with opened(args) as app:

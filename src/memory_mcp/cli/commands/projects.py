@@ -12,14 +12,14 @@ _ASIDE = "Two that are one: memory-mcp project alias A B. One that is two: memor
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `projects` and its arguments; `about` is what help says of it."""
+    """Add the command `projects`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "projects", run, about, aside=_ASIDE)
     parser.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"projects to show (default {PAGE.default})")
     parser.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every project with its activity and other names, the latest first."""
+    """Print one page of the projects (--limit, --cursor) with activity and other names, the latest first; return 0."""
     from memory_mcp.requests.projects import ListProjects
 
     data = ask(args, ListProjects(args.limit, args.cursor), hint=True)
@@ -27,6 +27,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield for each project its name, counts, days and agents, its other names and what it was split from.
+
+    Last the next cursor.
+    """
     for one in data["projects"]:
         here = "  (here)" if one["project"] == data.get("yours") else ""
         yield f"{render.one_line(one['project'])}{here}"

@@ -13,7 +13,7 @@ _LINE, _CONTEXT = 160, 600
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `query` and its arguments; `about` is what help says of it."""
+    """Add the command `query` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)
@@ -50,7 +50,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_root(args: argparse.Namespace) -> int:
-    """Print the root of the time tree and its years."""
+    """Print the root of the time tree and its years; return 0."""
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, GetNode(), hint=True)
@@ -58,7 +58,7 @@ def run_root(args: argparse.Namespace) -> int:
 
 
 def run_browse(args: argparse.Namespace) -> int:
-    """Print a node's summary and children."""
+    """Print a node's summary and one page of its children; return 0. Raises NotFound or InvalidQuery for an id of no node."""
     from memory_mcp.requests.nodes import Browse
 
     data = ask(args, Browse(args.id, args.limit, args.cursor))
@@ -66,7 +66,10 @@ def run_browse(args: argparse.Namespace) -> int:
 
 
 def run_node(args: argparse.Namespace) -> int:
-    """Print a node with its statements, its children and what surrounds it."""
+    """Print a node with its statements, one page of its children and what surrounds it; return 0.
+
+    Raises NotFound or InvalidQuery for an id of no node.
+    """
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, GetNode(args.id, limit=args.limit, cursor=args.cursor, detail=args.detail))
@@ -74,7 +77,10 @@ def run_node(args: argparse.Namespace) -> int:
 
 
 def run_events(args: argparse.Namespace) -> int:
-    """Print the events of a time, a session or a segment, or one event with its neighbours."""
+    """Print one page of the events of a time, a session or a segment, or one event with its neighbours; return 0.
+
+    Raises what the request raises, as NotFound for an unknown event.
+    """
     from memory_mcp.requests.events import GetEvents
 
     request = GetEvents(
@@ -97,7 +103,10 @@ def run_events(args: argparse.Namespace) -> int:
 
 
 def run_expand(args: argparse.Namespace) -> int:
-    """Print a grip (a citation) with the events before and after it."""
+    """Print a grip (a citation) with the events before and after it, and whether it is verified; return 0.
+
+    Raises NotFound for an unknown one.
+    """
     from memory_mcp.requests.expand import ExpandRequest
 
     request = ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget)
@@ -106,6 +115,7 @@ def run_expand(args: argparse.Namespace) -> int:
 
 
 def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield a node's id, title, counts, names and summary, its children, and the notices of the response."""
     node = data["node"]
     yield f"{node['node_id']}  {node['title']}"
     if node["level"] != "root":
@@ -120,7 +130,7 @@ def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _child_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each child, one for the children that are shown together, and the cursor of the next page."""
+    """Yield a line for each child, with a second for its summary, one for folded children, and the next page's cursor."""
     for child in data["children"]:
         counts = f" ({_counts(child)})" if child.get("events") else ""
         yield f"- {child['node_id']}  {child['title']}{counts}"
@@ -133,6 +143,10 @@ def _child_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(node: dict[str, Any]) -> str:
+    """Return a node's events, sessions and children as one text, without those that are 0.
+
+    Children by the name of their level.
+    """
     below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
     told = [("events", "event"), ("sessions", "session"), ("children", below)]
     return ", ".join(render.plural(node[key], noun) for key, noun in told if node.get(key))
@@ -162,7 +176,10 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def events_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield one line for each event (time, speaker, text, id), and whether there are more."""
+    """Yield one line for each event (time, speaker, text of at most 160 characters, id), and whether there are more.
+
+    One line where there is none.
+    """
     if not data["events"]:
         yield "No events there."
     for event in data["events"]:
@@ -175,13 +192,18 @@ def events_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _section(title: str, items: Iterator[str]) -> Iterator[str]:
+    """Yield an empty line, the title, and each item as one line; nothing without items."""
     lines = [f"- {render.one_line(item)}" for item in items]
     if lines:
         yield from ("", f"{title}:", *lines)
 
 
 def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that show a citation: whether it was verified, its words, and the events around them."""
+    """Yield the lines of a citation: its id and time, and whether it was verified.
+
+    Then the events before it, its words, its own events and those after it, and the token budget that shows
+    everything if it was shortened.
+    """
     grip = data["grip"]
     good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
     yield f"{grip['grip_id']}  {render.minute(grip['when'])}"
@@ -202,5 +224,6 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _said(event: dict[str, Any], width: int) -> str:
+    """Return an event as one line: its minute, who, and the text cut to `width` characters."""
     who = event.get("speaker") or event["role"]
     return f"{render.minute(event['when'])} {who}: {render.one_line(event.get('text', ''), width)}"

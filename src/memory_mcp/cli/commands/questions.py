@@ -62,7 +62,11 @@ class _Candidate:
 
 
 def derive_questions(app: "App", count: int = 3) -> list[Question]:
-    """Return up to `count` questions, of different sessions and, where possible, projects and kinds of statement."""
+    """Return up to `count` questions, of different sessions and, where possible, projects and kinds of statement.
+
+    The 40 best candidates are put to the store; those that it answers from the right segment come first, others
+    fill up. Writes nothing.
+    """
     ranked = sorted(_candidates(app), key=lambda c: (-c.weight, -c.start_ms, c.question.text))
     tried = [(c, _answered(app, c)) for c in _one_per_statement(ranked, _TRIED)]
     tried.sort(key=lambda t: -(t[0].weight + t[1]))
@@ -76,7 +80,7 @@ def derive_questions(app: "App", count: int = 3) -> list[Question]:
 
 
 def _one_per_statement(ranked: Sequence[_Candidate], count: int) -> list[_Candidate]:
-    """Return the best `count` candidates, at most four per segment."""
+    """Return the first `count` candidates, at most four per segment, in their order."""
     taken: dict[NodeId, int] = {}
     kept: list[_Candidate] = []
     for candidate in ranked:
@@ -88,7 +92,10 @@ def _one_per_statement(ranked: Sequence[_Candidate], count: int) -> list[_Candid
 
 
 def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int) -> bool:
-    """Whether a candidate is of another session and, by strictness, of another project and form than those chosen."""
+    """Whether a candidate is of another session than all chosen ones.
+
+    From strictness 1 also of another project, from 2 of another form.
+    """
     mine = candidate.question
     return not any(
         mine.session_id == c.question.session_id
@@ -99,7 +106,7 @@ def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int
 
 
 def _answered(app: "App", candidate: _Candidate) -> int:
-    """Return 2 if the store answers with the candidate's statement, 1 if from its segment, else 0."""
+    """Return 2 if the store's first hit is the candidate's statement, 1 if another of its segment, else 0."""
     hits = app.ask(Query(candidate.question.text, 1)).hits
     if not hits or hits[0].node_id != candidate.question.node_id or not hits[0].grip_ids:
         return 0
@@ -107,11 +114,15 @@ def _answered(app: "App", candidate: _Candidate) -> int:
 
 
 def _candidates(app: "App") -> Iterator[_Candidate]:
-    """Yield a question for each topic of each statement that has a citation."""
+    """Yield a question for each topic of each statement that has a citation and is no question, with its weight; in no order.
+
+    Topics that only repeat the form, as "decision", are left out.
+    """
     segments = {s.node_id: s for s in app.storage.toc.iter_cuts()}
     frequencies = app.tree.frequencies()
 
     def frequency(word: str) -> int:
+        """Return the number of segments that hold the most frequent term of a word."""
         return max((frequencies.of(term_hash(t), None) for t in terms(word)), default=0)
 
     for node in app.tree.nodes(list(segments)).values():
@@ -129,7 +140,10 @@ def _candidates(app: "App") -> Iterator[_Candidate]:
 
 
 def _topics(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[tuple[str, float]]:
-    """Return the topics of a bullet with their weights: its best phrase, and its two best together."""
+    """Return the topics of a statement with their weights: its best phrase, and that together with the best one of other words.
+
+    Empty where the statement holds no keyword that reads well.
+    """
     phrases = _phrases(node, bullet, frequency)
     if not phrases:
         return []
@@ -139,7 +153,10 @@ def _topics(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[
 
 
 def _phrases(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list[tuple[float, str]]:
-    """Return the segment's keywords that the bullet contains, as it spells them, by descending weight."""
+    """Return (weight, spelling) of the segment's keywords that a statement contains, by descending weight.
+
+    Keywords that do not read well are left out; the spelling is the statement's.
+    """
     found = []
     for place, keyword in enumerate(node.keywords):
         written = re.search(rf"(?<!\w){re.escape(keyword)}(?!\w)", bullet.text, re.I)
@@ -149,12 +166,19 @@ def _phrases(node: "TocNode", bullet: "TocBullet", frequency: Frequency) -> list
 
 
 def _worth(word: str, place: int, segments: int) -> float:
-    """Return the weight of a keyword: higher for the first ones, for names, and for rare words."""
+    """Return the weight of the keyword at `place` of its segment, of which `segments` segments hold its most frequent term.
+
+    Higher for an early place, for names and phrases, and for words in at most three segments.
+    """
     return (0.6 if _NAMED.search(word) or " " in word else 0.0) + 0.8 / (1 + place) + (0.4 if 0 < segments <= 3 else 0.0)
 
 
 def _reads_well(phrase: str) -> bool:
-    """Whether a keyword can stand in a question: short, with no stop words, hashes or numbers."""
+    """Whether a keyword can stand in a question.
+
+    It has at most 40 characters and a term of the index, but no stop words, hashes or numbers, and no words below
+    four letters but names.
+    """
     words = phrase.split()
     return (
         len(phrase) <= _LONGEST

@@ -35,7 +35,7 @@ _MOST = 1 << 20
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `refine` and its arguments; `about` is what help says of it."""
+    """Add the command `refine` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "refine", about)
     due = leaf(inner, "due", run_due, "list segments and days that are over and have only the summarizer's text, newest first")
     due.add_argument("--day", default="", metavar="TIME", help="only of this day or time: yesterday, 2026-01-30, 'last week'")
@@ -54,7 +54,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_due(args: argparse.Namespace) -> int:
-    """Print the segments and days whose text could be improved, newest first."""
+    """Print the segments and days whose text could be improved, newest first, at most --limit; return 0."""
     from memory_mcp.requests.refine import RefineDue
 
     data = ask(args, RefineDue(args.day, args.limit), hint=True)
@@ -62,7 +62,7 @@ def run_due(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print a node with the material for a better text."""
+    """Print a node with the events and grips that a better text can rest on, within --token-budget; return 0."""
     from memory_mcp.requests.refine_show import RefineShow
 
     data = ask(args, RefineShow(args.id, args.token_budget))
@@ -70,7 +70,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_write(args: argparse.Namespace) -> int:
-    """Replace a node's text by the given JSON, in the daemon where one is used.
+    """Replace a node's text by the given JSON, in the daemon where one is used; return 0, or the daemon's exit status.
 
     Raises:
         InvalidQuery: The text is no JSON, is too long, or does not fit the node.
@@ -94,7 +94,10 @@ def run_write(args: argparse.Namespace) -> int:
 
 
 def _read(file: str) -> str:
-    """Return the text of a file, or of standard input for "-"; raise what `run_write` names."""
+    """Return the text of a file, or of standard input for "-", at most 1 MiB; raise what `run_write` names.
+
+    In the daemon it raises InvalidQuery: no file is read there.
+    """
     if SESSION.get() is not None:
         raise InvalidQuery("the daemon reads no files", "Give the JSON with --text.")
     try:
@@ -112,6 +115,7 @@ def _read(file: str) -> str:
 
 
 def _due_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each node that is due, the notices, and whether there are more."""
     for node in data["due"]:
         counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens"
         where = f", {node['project']}" if node.get("project") else ""
@@ -122,6 +126,7 @@ def _due_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _show_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield a node with its statements, the events before and in it, its children with theirs, and how many were left out."""
     yield f"{data['node_id']}  {data['title']}"
     yield from _bullet_lines(data)
     yield from _said("Before (context only)", data.get("context", {}).get("before", ()))
@@ -135,12 +140,14 @@ def _show_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _bullet_lines(node: dict[str, Any]) -> Iterator[str]:
+    """Yield each statement of a node with its kind and citations."""
     for bullet in node.get("bullets", ()):
         kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
         yield f"- {kind}{render.one_line(bullet['text'])} {_cited(bullet['grip_ids'])}"
 
 
 def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield an empty line and the title, then each line with its time, who and citations; nothing without lines."""
     if lines:
         yield from ("", f"{title}:")
     for line in lines:

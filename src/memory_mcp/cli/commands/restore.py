@@ -31,14 +31,17 @@ _IN_A_DATABASE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `restore` and its arguments; `about` is what help says of it."""
+    """Add the command `restore`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "restore", run, about, "Clients stay connected; hooks and imports that wait are stored after it.")
     parser.add_argument("source", metavar="SOURCE", help="a folder of backups, or one backup")
     parser.add_argument("--at", metavar="TIME", default="", help="of a folder, the last backup up to then: 2026-01-30, yesterday")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verify the backup, build a store from it, and put that in place; return 1 when a part of the backup is missing.
+    """Verify the backup, build a store from it, put that in place of the present one, and print what was restored.
+
+    The daemon is stopped for it; what was there is kept beside. Returns 1 when a part of the backup is missing,
+    else 0. When building fails, what was built is removed and the memory stays.
 
     Raises:
         InvalidQuery: The memory lies in a database, where a backup is not restored to.
@@ -74,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(source: Path, at: str) -> "Backup":
-    """Return the newest backup of a folder, with `at` the newest up to that time; times in the zone of the memory."""
+    """Return the backup that `source` is, or the newest in that folder; with `at` the newest up to that time.
+
+    The time is read in the zone of the newest backup. Raises what finding raises where there is none, and
+    InvalidQuery for a time that cannot be read.
+    """
     from memory_mcp.archive.backup import find
     from memory_mcp.archive.reading import about_of
     from memory_mcp.model.calendar import Calendar
@@ -87,7 +94,10 @@ def _chosen(source: Path, at: str) -> "Backup":
 
 
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
-    """Build the store in a new folder, forgetting again what was forgotten here; return the folder and counts of its contents."""
+    """Build the store in a new folder, forgetting again what was forgotten here, with its tree; return (folder, counts).
+
+    The restore is recorded in the new store's audit log.
+    """
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
     from memory_mcp.archive.reading import rows_of
@@ -121,6 +131,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
 
 
 def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], kept: Path | None) -> Iterator[str]:
+    """Yield what was restored, what of the backup is missing, and where the former memory is kept."""
     yield f"restored from {backup.path}: {counts['events']:,} events in {counts['segments']:,} segments"
     yield from verified_lines(verified)
     if verified.missing:

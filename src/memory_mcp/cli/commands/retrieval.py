@@ -13,7 +13,7 @@ _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topi
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `retrieval` and its arguments; `about` is what help says of it."""
+    """Add the command `retrieval` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "retrieval", about)
     status = leaf(inner, "status", run, "show tier and layers")
     status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")
@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tier and every layer, with why one cannot be used."""
+    """Print the tier and every layer, with why one cannot be used; return 0."""
     from memory_mcp.requests.status import GetStatus
 
     data = ask(args, GetStatus(args.detail), catch_up=False)
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_plan(args: argparse.Namespace) -> int:
-    """Print what would be done with a question; nothing is searched."""
+    """Print what would be done with a question, as if the layers --without were off; nothing is searched. Returns 0."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.plans import PlanQuery
 
@@ -49,7 +49,7 @@ def run_plan(args: argparse.Namespace) -> int:
 
 
 def run_classify(args: argparse.Namespace) -> int:
-    """Print the intent that a question is taken for, and the signals of it."""
+    """Print the intent that a question is taken for, and the signals of it; return 0."""
     from memory_mcp.requests.plans import ClassifyQuery
 
     data = ask(args, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz), catch_up=False)
@@ -57,11 +57,13 @@ def run_classify(args: argparse.Namespace) -> int:
 
 
 def _add_when(parser: argparse.ArgumentParser) -> None:
+    """Add --as-of and --tz, texts that are "" where they are not given."""
     parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
     parser.add_argument("--tz", default="", metavar="ZONE", help="zone of times, such as Europe/Berlin")
 
 
 def _understood_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield intent, signals, words that are looked for literally, deadline, time and text, as far as the question has them."""
     yield f"Intent:     {data['intent']} (confidence {data['confidence']:.2f})"
     yield f"Signals:    {'; '.join(data['signals']) or 'none: Answer is the default'}"
     if "exact" in data:
@@ -75,6 +77,7 @@ def _understood_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _plan_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield how the question is understood, then tier, mode, order of layers, those skipped, bounds, and what follows."""
     yield from _understood_lines(data)
     yield f"Tier:       {data['tier']} ({data['name']})"
     yield f"Mode:       {data['mode']} ({data['why_mode']})"
@@ -87,6 +90,10 @@ def _plan_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the tier, the layers that can be used with their counts, the others with the reason, and notices.
+
+    Lost events are reported as a store that is not healthy.
+    """
     layers = sorted((x for x in data["layers"] if x["name"] in _ORDER), key=lambda x: _ORDER.index(x["name"]))
     usable = [x for x in layers if x["enabled"] and x["healthy"]]
     yield "Retrieval Capabilities"

@@ -9,7 +9,7 @@ from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, print_re
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `scheduler` and its arguments; `about` is what help says of it."""
+    """Add the command `scheduler` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "scheduler", about)
     leaf(inner, "status", run_status, "show every job: schedule, last run and its result, next run")
     for name, run, text in (
@@ -21,7 +21,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print every job with its schedule, its last run and its next."""
+    """Print every job with its schedule, its last run and its next; return 0."""
     from memory_mcp.requests.jobs import ListJobs
 
     data = ask(args, ListJobs(), catch_up=False)
@@ -29,7 +29,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_job(args: argparse.Namespace) -> int:
-    """Run one job at once, and print its report."""
+    """Run one job at once, paused or not, wait for it, print its report, and return 0; raises what the job raises."""
     from memory_mcp.requests.jobs import RunJob
 
     data = ask(args, RunJob(args.name), catch_up=False)
@@ -37,7 +37,7 @@ def run_job(args: argparse.Namespace) -> int:
 
 
 def run_pause(args: argparse.Namespace) -> int:
-    """Pause one job."""
+    """Pause one job until it is resumed, and return 0; raises what the request raises for an unknown name."""
     from memory_mcp.requests.jobs import PauseJob
 
     data = ask(args, PauseJob(args.name), catch_up=False)
@@ -46,7 +46,7 @@ def run_pause(args: argparse.Namespace) -> int:
 
 
 def run_resume(args: argparse.Namespace) -> int:
-    """Resume one job."""
+    """Resume one job, print its next run, and return 0; raises what the request raises for an unknown name."""
     from memory_mcp.requests.jobs import ResumeJob
 
     data = ask(args, ResumeJob(args.name), catch_up=False)
@@ -54,6 +54,7 @@ def run_resume(args: argparse.Namespace) -> int:
 
 
 def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield two or three lines for each job: name, schedule and state, its help, and its last run if there was one."""
     for job in jobs:
         state = "running" if job["running"] else "paused" if job["paused"] else f"next {render.second(job['next_run'])}"
         yield f"{job['name']:<17} {job['schedule']:<17} {state}"

@@ -24,7 +24,7 @@ _GRIPS_SHOWN = 2
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `search` and its arguments; `about` is what help says of it."""
+    """Add the command `search`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "search", run, about, "Without --node, --parent or --level every segment is searched.")
     add_words(parser)
     parser.add_argument("--level", metavar="LEVEL", help="year, month, week, day or segment")
@@ -38,7 +38,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search one node, or the nodes of a level, and print what matches.
+    """Search one node (--node), or the children of one (--parent) or nodes of a level, print what matches, and return 0.
+
+    Without any of them every segment is searched.
 
     Raises:
         InvalidQuery: --node is given with an argument that belongs to the search of a level, or there is no query.
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _node_lines(data: dict[str, Any], query: str) -> Iterator[str]:
+    """Yield a node's id and the matches in its own text; without any how to search below it."""
     yield data["node_id"]
     if not data["matched"]:
         yield f'  Nothing in this node\'s own text matches "{query}".'
@@ -71,6 +74,7 @@ def _node_lines(data: dict[str, Any], query: str) -> Iterator[str]:
 
 
 def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
+    """Yield each node found with its relevance, title and matches, then notices and the cursor of the next page."""
     if not data["results"]:
         yield f'Nothing matches "{query}".'
     for result in data["results"]:
@@ -83,6 +87,7 @@ def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
 
 
 def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each match: field, text, score, its first two grips and how many more."""
     for match in matches:
         grips = "".join(f" [{g}]" for g in match.get("grip_ids", [])[:_GRIPS_SHOWN])
         more = len(match.get("grip_ids", [])) - _GRIPS_SHOWN

@@ -10,7 +10,7 @@ _STDIO, _HTTP, _SSE = "stdio", "streamable-http", "sse"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `serve` and its arguments; `about` is what help says of it."""
+    """Add the command `serve`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "serve", run, about)
     parser.add_argument("--profile", choices=("default", "full"), help="tools offered (setting server.profile)")
     parser.add_argument("--transport", choices=(_STDIO, _HTTP, _SSE), default=_STDIO, help="how clients talk to it (stdio)")
@@ -32,7 +32,11 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client disconnects, or until stopped; raise InvalidQuery for arguments that do not go together."""
+    """Serve until the client disconnects, or until stopped; return the exit status.
+
+    On stdio, or over HTTP through the daemon or, with team.auth set, as a team's server in this process. Raises
+    InvalidQuery for arguments that do not go together.
+    """
     http = args.http or args.transport != _STDIO
     if not http and (args.host or args.port is not None):
         raise InvalidQuery("--host and --port belong to the HTTP door", "Add --http, or leave them out.")
@@ -48,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_here(args: argparse.Namespace) -> int:
-    """Serve in this process, or through a daemon that runs already and holds the store; raise InvalidQuery on a terminal."""
+    """Serve stdio through a daemon that runs already and has the store open, else in this process; return the exit status.
+
+    With --held no daemon is looked for. Raises InvalidQuery on a terminal.
+    """
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)

@@ -23,14 +23,17 @@ _DELETING = ("claude-code",)
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `setup` and its arguments; `about` is what help says of it."""
+    """Add the command `setup`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "setup", run, about, "Every step asks first. Take it back: memory-mcp uninstall all")
     parser.add_argument("--yes", action="store_true", help="do all of it without asking")
     parser.add_argument("--newest", type=int, metavar="N", help="import only about the N newest events of each client")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install, import, follow and ask, each after a question unless --yes; raise InvalidQuery where nobody can be asked."""
+    """Install, import, follow and ask, each after a question unless --yes, and return 0; a step that is refused is left out.
+
+    Raises InvalidQuery where nobody can be asked.
+    """
     if not args.yes and not render.can_ask():
         raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
     installed = _install(args)
@@ -56,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> list[str]:
-    """Set up the found clients that do not use this memory yet; return their names."""
+    """Set up the found clients that do not use this memory yet, if the user agrees; return the names of those that succeeded.
+
+    A client that fails is reported on stderr, and the others go on.
+    """
     found = [one for one in statuses(here()) if one.found]
     fresh = [one for one in found if not one.configured]
     for one in found:
@@ -78,7 +84,7 @@ def _install(args: argparse.Namespace) -> list[str]:
 
 
 def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[Finding]]":
-    """Import what clients keep here, if the user agrees.
+    """Import what clients keep here, if the user agrees; else only file what is stored already.
 
     Returns:
         The report (None without an import), a topic to ask about, and what was found.
@@ -104,7 +110,10 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
 
 
 def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
-    """Follow the clients without hooks of their own and those that delete their files; return their names."""
+    """Follow the found clients without hooks of ours and those that delete their files, if the user agrees.
+
+    Returns their names.
+    """
     titled = {f.importer: f.title for f in found}
     recording = {one.client for one in statuses(here()) if one.recording}
     names = [name for name in titled if name not in recording or name in _DELETING]
@@ -117,7 +126,10 @@ def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
 
 
 def _run(args: argparse.Namespace, *words: str, quiet: bool = False) -> None:
-    """Run another command of this program on the same memory."""
+    """Run another command of this program on the same memory in a process of its own; its exit status is ignored.
+
+    `quiet`: without its results.
+    """
     command, first = executable()
     same = [
         part

@@ -26,7 +26,7 @@ _REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mc
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `share` and its arguments; `about` is what help says of it."""
+    """Add the command `share` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "share", about)
     to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
     to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")
@@ -45,7 +45,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_to(args: argparse.Namespace) -> int:
-    """Remember the server and the key, and pull what is published there."""
+    """Remember a team's server and the key (--key, else MEMORY_MCP_SHARE_KEY), pull what is published there, and return 0.
+
+    Raises what the request raises, as for a key that the server refuses.
+    """
     from memory_mcp.requests.share import ShareTo
 
     session = SESSION.get()
@@ -59,7 +62,7 @@ def run_to(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Publish a project from now on."""
+    """Publish a project from now on, with what is stored of it, and return 0; raises what the request raises."""
     from memory_mcp.requests.share import ShareProject
 
     with opened(args) as app:
@@ -68,7 +71,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Publish a project no more."""
+    """Publish a project no more, and return 0; what was published stays there. Raises what the request raises."""
     from memory_mcp.requests.share import UnshareProject
 
     with opened(args) as app:
@@ -77,7 +80,7 @@ def run_remove(args: argparse.Namespace) -> int:
 
 
 def run_off(args: argparse.Namespace) -> int:
-    """Forget the server and its key."""
+    """Forget the server and its key, so that nothing is published or pulled any more; return 0."""
     from memory_mcp.requests.share import ShareOff
 
     data = ask(args, ShareOff(COMMAND_LINE), catch_up=False)
@@ -85,7 +88,7 @@ def run_off(args: argparse.Namespace) -> int:
 
 
 def run_now(args: argparse.Namespace) -> int:
-    """Publish and pull at once; return 1 when that failed."""
+    """Publish and pull at once, and print the counts; return 1 when that failed, 0 also when the server cannot be reached."""
     from memory_mcp.requests.share import ShareNow
 
     data = ask(args, ShareNow(args.forget))
@@ -97,7 +100,7 @@ def run_now(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print what was published, what would be next, and what came from others."""
+    """Print what was published, what would be next, and what came from others; return 0."""
     from memory_mcp.requests.share import ShareStatus
 
     data = ask(args, ShareStatus())
@@ -111,10 +114,15 @@ def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
 
 
 def _notes(data: dict[str, Any]) -> list[str]:
+    """Return a line for each note of a response."""
     return [f"Note: {note}" for note in data.get("notes", ())]
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the server, when it was last reached, an error, each project published, what came and from whom.
+
+    Then what was kept back, forgotten or refused. One line alone where nothing is shared.
+    """
     if not data["url"]:
         yield data.get("error") or "Nothing is shared. Name a server: memory-mcp share to URL --key KEY"
         return
@@ -134,6 +142,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _project_line(one: dict[str, Any]) -> str:
+    """Return one line about a published project: how many events left and would leave, and what they wait for."""
     name, left = render.one_line(one["project"]), render.plural(one["left"], "event")
     last = f", last {one['last']}" if one.get("last") else ""
     if not one.get("space"):
@@ -145,6 +154,7 @@ def _project_line(one: dict[str, Any]) -> str:
 
 
 def _upkeep_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield what was kept back and why, what was forgotten there and here, and what was refused; nothing for what is 0."""
     for why, count in data["kept_back"].items():
         yield f"kept back: {render.plural(count, 'event')} ({why})"
     if data.get("forgotten_there") or data.get("forgotten_here"):

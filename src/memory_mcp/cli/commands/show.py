@@ -29,14 +29,17 @@ class Shown(NamedTuple):
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `show` and its arguments; `about` is what help says of it."""
+    """Add the command `show`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "show", run, about, _WHERE)
     parser.add_argument("words", nargs="+", metavar="ID", help="an id; or a time: 2026-01-30, 2026-W05, 2026-01, last week")
     add_scope(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what has the given id: a quotation, a message, a session, a topic or a node; raise NotFound where nothing has."""
+    """Print what has the given id or time: a quotation, a message, a session, a topic or a node; return 0.
+
+    Raises NotFound where nothing has it.
+    """
     name = " ".join(args.words).strip("[] ")
     with opened(args) as app:
         hint_when_empty(app)
@@ -46,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(shown: Shown) -> Iterator[str]:
+    """Yield the kind, the lines of what was found, and the commands for the next step."""
     yield f"{shown.kind[0].upper()}{shown.kind[1:]}"
     yield from shown.lines
     if shown.next_commands:
@@ -55,7 +59,10 @@ def _lines(shown: Shown) -> Iterator[str]:
 
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
-    """Return what has an id; raise NotFound where nothing has."""
+    """Return what has an id, looked for as topic, citation, event, node and session, in this order.
+
+    Raises NotFound where nothing has.
+    """
     if name.startswith("topic:"):
         from memory_mcp.cli.commands.topics import settle, whole_lines
         from memory_mcp.requests.one_topic import GetTopic
@@ -78,7 +85,7 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
-    """Return a citation with the events around it."""
+    """Return a citation with the events around it, called `kind`; raise NotFound for an unknown one."""
     from memory_mcp.requests.expand import ExpandRequest
 
     data = answered(app, ExpandRequest(grip_id=grip))
@@ -88,7 +95,7 @@ def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
 
 
 def _whole_event(app: "App", name: str) -> str | None:
-    """Return the id of a grip of the whole event with this id; None where there is no such event."""
+    """Return the id of a grip of the whole event with this id; None where there is no such event, or it has no text."""
     from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
 
     try:
@@ -99,7 +106,7 @@ def _whole_event(app: "App", name: str) -> str | None:
 
 
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
-    """Return a node; raise NotFound or InvalidQuery where there is none of this name."""
+    """Return a node by its id or time, within --project or --all; raise NotFound or InvalidQuery where there is none."""
     from memory_mcp.requests.nodes import GetNode
 
     try:
@@ -113,7 +120,7 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def _session(app: "App", name: str) -> Shown | None:
-    """Return the first events of a session; None where it has none."""
+    """Return the first page of a session's events; None where it has none."""
     from memory_mcp.requests.events import GetEvents
 
     data = answered(app, GetEvents(session_id=name))

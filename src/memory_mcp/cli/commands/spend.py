@@ -11,7 +11,7 @@ _OFF = 'The summarizer is off (summarizer.provider = "extractive"): no model is 
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `spend` and its arguments; `about` is what help says of it."""
+    """Add the command `spend`, which `run` carries out, and its arguments; `about` is its help text."""
     from memory_mcp.requests.limits import DAYS
 
     parser = leaf(parsers, "spend", run, about, aside="Ask for more now: memory-mcp scheduler run improve_summaries")
@@ -19,7 +19,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what the language model was asked on each day, and what that cost in tokens."""
+    """Print what the language model was asked on each of --days days, and what that cost in tokens; return 0."""
     from memory_mcp.requests.spend import GetSpend
 
     data = ask(args, GetSpend(args.days), catch_up=False)
@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the model with today's tokens and what is still due (or that it is off), a line per day, and one per failure."""
     if data["provider"] == "extractive":
         yield _OFF
     else:

@@ -15,13 +15,16 @@ _ASIDE = (
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `sync` and its arguments; `about` is what help says of it."""
+    """Add the command `sync`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "sync", run, about, _ASIDE)
     parser.add_argument("folder", nargs="?", default="", metavar="DIR", help="the shared folder (setting sync.directory)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write what others lack, read what they wrote, and print the counts; raise InvalidQuery for a folder that cannot be used."""
+    """Write what others lack into the shared folder, read what they wrote, print the counts, and return 0.
+
+    Raises InvalidQuery for no folder, one inside the data directory, or one that cannot be used.
+    """
     from memory_mcp.ingest.sources import exchange
 
     with opened(args, catch_up=False) as app:

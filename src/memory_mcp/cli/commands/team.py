@@ -40,6 +40,7 @@ def add(parsers: Subparsers) -> None:
 
 
 def _add_tenants(inner: Subparsers) -> None:
+    """Add the commands of tenants and of spaces."""
     tenants = family(inner, "tenant", "add and list tenants: organizations that share nothing with each other")
     new = leaf(tenants, "add", run_tenant_add, "add a tenant, or change its class")
     new.add_argument("name", metavar="NAME", help="as tokens name it, where a claim of theirs does")
@@ -55,6 +56,7 @@ def _add_tenants(inner: Subparsers) -> None:
 
 
 def _add_members(inner: Subparsers) -> None:
+    """Add the commands of members and of their roles (grant, revoke)."""
     members = family(inner, "member", "add, list and remove members")
     new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
     new.add_argument("name", metavar="NAME", help="what people call the member")
@@ -74,6 +76,7 @@ def _add_members(inner: Subparsers) -> None:
 
 
 def _add_keys(inner: Subparsers) -> None:
+    """Add the commands of API keys."""
     keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
     made = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
     made.add_argument("name", metavar="NAME", help="what the key is for")
@@ -93,7 +96,7 @@ def _add_keys(inner: Subparsers) -> None:
 
 
 def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command about one tenant."""
+    """Add a command about one tenant, with --tenant, and return its parser; see `leaf`."""
     parser = leaf(parsers, name, run, text, aside)
     parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
     return parser
@@ -101,7 +104,9 @@ def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") 
 
 @contextmanager
 def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
-    """Yield the administration of the database of the settings, whose tables are made where there are none.
+    """Yield the administration of the database of storage.url, and the settings; its tables are made or brought up first.
+
+    Acts are recorded as of this user and machine; the database is closed at the end.
 
     Raises:
         ConfigError: No database is set, or what it needs is not installed.
@@ -130,20 +135,23 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 @contextmanager
 def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
-    """Yield the administration, and the number of the tenant that the command is about."""
+    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raises as `_acting`.
+
+    An unknown tenant raises what finding it raises.
+    """
     with _acting(args) as (acts, settings):
         yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
 
 
 def run_tenant_add(args: argparse.Namespace) -> int:
-    """Add a tenant, or change its class."""
+    """Add the tenant NAME, or change its class, print it, and return 0."""
     with _acting(args) as (acts, _):
         made = acts.add_tenant(args.name, args.tenant_class)
     return print_result(args, asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
-    """Print the tenants."""
+    """Print the tenants with their classes; return 0."""
     with _acting(args) as (acts, _):
         found = acts.directory.tenants()
     lines = [f"{_day(one.at_ms)}  {one.tenant_class:<9} {one.name}" for one in found]
@@ -151,7 +159,7 @@ def run_tenant_list(args: argparse.Namespace) -> int:
 
 
 def run_space_add(args: argparse.Namespace) -> int:
-    """Add a space to a tenant."""
+    """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0."""
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
@@ -159,7 +167,7 @@ def run_space_add(args: argparse.Namespace) -> int:
 
 
 def run_space_list(args: argparse.Namespace) -> int:
-    """Print the spaces of a tenant."""
+    """Print the spaces of a tenant with their events; return 0."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.spaces(tenant)
     lines = [f"{_day(one.at_ms)}  {one.kind:<8} {one.name:<24} {one.events:>12,} events" for one in found]
@@ -167,7 +175,10 @@ def run_space_list(args: argparse.Namespace) -> int:
 
 
 def run_member_add(args: argparse.Namespace) -> int:
-    """Add a member or change one; raise InvalidQuery for a subject without a provider."""
+    """Add a member or change one, print it, and return 0; raise InvalidQuery for a subject without a provider.
+
+    Without --sub the member has API keys alone.
+    """
     with _acting(args) as (acts, settings):
         issuer = args.issuer or settings.team.issuer
         if args.sub and not issuer:
@@ -180,7 +191,7 @@ def run_member_add(args: argparse.Namespace) -> int:
 
 
 def run_member_list(args: argparse.Namespace) -> int:
-    """Print the members of a tenant with their roles in spaces."""
+    """Print the members of a tenant with their roles in spaces; return 0."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.members(tenant)
     lines = [_member_line(one) for one in found]
@@ -188,6 +199,7 @@ def run_member_list(args: argparse.Namespace) -> int:
 
 
 def _member_line(one: "Member") -> str:
+    """Return a member's number, name, roles in spaces (or when it was removed) and subject on one line."""
     grants = ", ".join(f"{space}: {role}" for space, role in one.grants) or "no space"
     state = f"removed {_day(one.removed_ms)}" if one.removed_ms is not None else grants
     admin = " (tenant admin)" if one.role == "admin" else ""
@@ -195,14 +207,14 @@ def _member_line(one: "Member") -> str:
 
 
 def run_member_remove(args: argparse.Namespace) -> int:
-    """Take a member's grants and keys away."""
+    """Take a member's grants and keys away, and return 0; what was recorded stays."""
     with _of_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
     return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a member a role in a space, in place of the one before."""
+    """Give a member a role in a space, in place of the one before, print whether that changed anything, and return 0."""
     from memory_mcp.team.who import Role
 
     with _of_tenant(args) as (acts, tenant):
@@ -213,7 +225,7 @@ def run_grant(args: argparse.Namespace) -> int:
 
 
 def run_revoke(args: argparse.Namespace) -> int:
-    """Take a member's role in a space away."""
+    """Take a member's role in a space away, print whether that changed anything, and return 0."""
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke(tenant, args.member, args.space)
     line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
@@ -221,7 +233,7 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 
 def run_key_make(args: argparse.Namespace) -> int:
-    """Make an API key that acts as a member, and print it this once."""
+    """Make an API key that acts as a member, with the scopes --scope (memory:read), print it this once, and return 0."""
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _of_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
@@ -231,7 +243,7 @@ def run_key_make(args: argparse.Namespace) -> int:
 
 
 def run_key_list(args: argparse.Namespace) -> int:
-    """Print the keys of a tenant, without their texts."""
+    """Print the keys of a tenant, revoked ones too, without their texts; return 0."""
     with _of_tenant(args) as (acts, tenant):
         found = acts.directory.keys(tenant)
     lines = []
@@ -246,7 +258,7 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
-    """Revoke a key, from the next call on."""
+    """Revoke a key, from the next call on, print whether it was revoked before, and return 0."""
     with _of_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
@@ -254,7 +266,10 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the administrative acts over a tenant, newest first; raise InvalidQuery for a limit below 1."""
+    """Print the --limit newest administrative acts over a tenant, newest first; return 0.
+
+    Raises InvalidQuery for a limit below 1.
+    """
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):
@@ -270,7 +285,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file what was forgotten in any space."""
+    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0."""
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):
@@ -279,7 +294,7 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def run_apply(args: argparse.Namespace) -> int:
-    """Forget again what tombstone files name."""
+    """Forget again what tombstone files name, print the counts, and return 0; a place without any is reported on stderr."""
     from memory_mcp.forgetting.outside import files_of
     from memory_mcp.team import tombstones
 
@@ -304,4 +319,5 @@ def _moment(ms: int) -> str:
 
 
 def _day(ms: int) -> str:
+    """Return a moment (milliseconds since 1970) as its UTC date."""
     return _moment(ms)[:10]

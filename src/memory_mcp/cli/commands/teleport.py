@@ -39,7 +39,7 @@ _LONG = 1.0
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `teleport` and its arguments; `about` is what help says of it."""
+    """Add the command `teleport` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "teleport", about)
     for name, text in (
         ("search", "jump by exact keywords (BM25)"),
@@ -65,9 +65,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search the index that the subcommand names, or both, and print what was found.
+    """Search the index that the subcommand names, or both, built up to date first; print one page of results and return 0.
 
-    Text shows all that is known of a result; JSON is what the tool of the same kind returns, unless --detail says otherwise.
+    Text shows all that is known of a result; JSON is what the tool of the same kind returns, unless --detail says
+    otherwise. Raises what the request raises where the index cannot be used.
     """
     from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
 
@@ -86,7 +87,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def settle(app: "App", *names: str) -> None:
-    """Build the named indexes where they are missing and bring them up to date; nothing in a daemon, which does so itself."""
+    """Build the named indexes where they are missing and bring them up to date; said on stderr if that takes over a second.
+
+    Nothing in a daemon, which does so itself, and for an index that cannot be used.
+    """
     if SESSION.get() is not None:
         return
     for name in names:
@@ -103,6 +107,7 @@ def settle(app: "App", *names: str) -> None:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the number of results and the time, each result with its lines, and the notices."""
     shown, took = len(data["results"]), data["search_time_ms"]
     of = f" of {data['total_hits']:,}" if "total_hits" in data else ""
     yield f"Results ({shown:,}{of} found, {took:.1f} ms)"
@@ -114,6 +119,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _block(result: dict[str, Any], name: str) -> Iterator[str]:
+    """Yield the lines of one result: type, level, keywords, date and place, title, quotation, and its other grips."""
     raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
     yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
     if "level" in result and result.get("kind") != "grip":
@@ -131,7 +137,7 @@ def _block(result: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print whether the two indexes can be used, and their numbers."""
+    """Print whether the two indexes can be used, and their numbers, after bringing them up to date; return 0."""
     from memory_mcp.requests.indexes import GetTeleportStatus
     from memory_mcp.requests.status import GetStatus
 
@@ -143,6 +149,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str]:
+    """Yield for each of the two indexes its state, with the reason from `reasons`, and its details."""
     for name in (_BM25, _VECTOR):
         yield f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], reasons[name])}"
         detail = data.get("indexes", {}).get(name)
@@ -151,16 +158,21 @@ def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str
 
 
 def state(enabled: bool, healthy: bool, reason: str) -> str:
-    """Return the state of an index in a few words, `reason` being why it cannot be used (may be "")."""
+    """Return "enabled, healthy", or whether an index is enabled and why it cannot be used (`reason`, else "not healthy")."""
     if healthy:
         return "enabled, healthy"
     return f"{'enabled' if enabled else 'not enabled'}, {reason or 'not healthy'}"
 
 
 def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each number of an index (documents, size, times of upkeep) that is not empty."""
+    """Yield a line for each number of an index that is not empty.
+
+    These are documents, size, generation, times of commits and pruning, changes and documents that wait, and the
+    last error.
+    """
 
     def counts(name: str) -> str:
+        """Return the counts by kind under a name, as one text; "" where there are none."""
         return ", ".join(f"{count:,} {kind}" for kind, count in detail.get(name, {}).items())
 
     facts = {

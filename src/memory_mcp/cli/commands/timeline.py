@@ -18,7 +18,7 @@ _BAR, _OUTCOME = 20, 70
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `timeline` and its arguments; `about` is what help says of it."""
+    """Add the command `timeline`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "timeline", run, about)
     parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: the last 7 that hold anything)")
     add_times(parser)
@@ -26,7 +26,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the weeks and days of a time, oldest first."""
+    """Print the weeks and days of --days, --since and --until, oldest first; return 0."""
     from memory_mcp.requests.timeline import GetTimeline
 
     data = ask(args, GetTimeline(args.days, args.since or "", args.until or ""), hint=True)
@@ -38,6 +38,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
+    """Yield a heat line for each year, and a line for each week with its bar, the week's days below it.
+
+    With over 62 days there are weeks alone, with over 14 days no segments. One line where nothing was recorded.
+    """
     from rich.text import Text
 
     days = data["days"]
@@ -71,7 +75,7 @@ def _week_of(day: str) -> str:
 
 
 def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
-    """Yield a line of months and a line of cells, one for each week of the year."""
+    """Yield for a year a line of months, a line of cells, one for each week, and an empty one."""
     from rich.text import Text
 
     weeks = year["weeks"]
@@ -86,6 +90,7 @@ def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
 
 
 def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
+    """Yield the line of a day, and with `with_segments` one for each segment with its outcome; quiet ones are only counted."""
     from rich.text import Text
 
     weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
@@ -108,5 +113,5 @@ def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
 
 
 def _head(title: str) -> str:
-    """Return a title without its date and its trailing terms."""
+    """Return a title, cleaned, without its leading date and its trailing keywords."""
     return render.safe(render.gist(title)).partition(" — ")[0]

@@ -17,7 +17,7 @@ _PARTS = (("came of it", "results"), ("decided", "decisions"), ("open", "open"))
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `today` and its arguments; `about` is what help says of it."""
+    """Add the command `today`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "today", run, about, aside="What a citation proves: memory-mcp show GRIP")
     parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
     text = f"projects to show (default {PROJECTS.default})"
@@ -25,7 +25,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print each project with where it was left off, and each client's last 24 hours, the latest first."""
+    """Print --limit projects with where each was left off, and each client's last 24 hours, the latest first; return 0.
+
+    All projects unless --project names one.
+    """
     from memory_mcp.requests.scope import ScopeName
     from memory_mcp.requests.today import GetToday
 
@@ -41,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
+    """Yield the lines of each project, then one for each client of the last 24 hours; one line where nothing is recorded."""
     from rich.text import Text
 
     if not data["projects"]:
@@ -56,6 +60,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
 
 
 def _project_lines(one: Mapping[str, Any]) -> Iterator["Text"]:
+    """Yield a project's name, where it was left off, what was asked, came of it, was decided, is open and is next, and facts."""
     from rich.text import Text
 
     left = one.get("left_off")
@@ -76,6 +81,7 @@ def _project_lines(one: Mapping[str, Any]) -> Iterator["Text"]:
 
 
 def _statement_lines(title: str, statements: Iterable[Mapping[str, Any]]) -> Iterator["Text"]:
+    """Yield a line for each statement with its citation and whether a later one says otherwise, `title` before the first."""
     from rich.text import Text
 
     for place, one in enumerate(statements):

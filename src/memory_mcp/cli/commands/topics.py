@@ -42,7 +42,7 @@ _NO_TOPICS = "No topics."
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `topics` and its arguments; `about` is what help says of it."""
+    """Add the command `topics` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
     top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
@@ -75,6 +75,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def _add_one(inner: Subparsers, name: str, run: Any, text: str) -> argparse.ArgumentParser:
+    """Add a command about one topic (ID, --project, --all), and return its parser."""
     parser = leaf(inner, name, run, text)
     parser.add_argument("topic_id", metavar="ID", help="topic:<id>, as top and explore show it")
     add_scope(parser)
@@ -82,11 +83,12 @@ def _add_one(inner: Subparsers, name: str, run: Any, text: str) -> argparse.Argu
 
 
 def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None:
+    """Add --limit with its default; `what` names the things in its help."""
     parser.add_argument("--limit", type=int, default=default, metavar="N", help=f"most {what} ({default})")
 
 
 def settle(app: "App") -> None:
-    """Group the topics anew where that is due; nothing in a daemon, which does so itself."""
+    """Group the topics anew where that is due, with progress on stderr; nothing in a daemon, and where topics cannot be used."""
     keeper = app.accelerators.topics()
     if SESSION.get() is None and keeper is not None and keeper.due():
         with render.Progress("looking for topics"):
@@ -94,7 +96,7 @@ def settle(app: "App") -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print whether topics can be used, and what they are made of."""
+    """Print whether topics can be used, and what they are made of, after a grouping that is due; return 0."""
     from memory_mcp.requests.indexes import GetTopicGraphStatus
 
     data = ask(args, GetTopicGraphStatus(), prepare=settle)
@@ -102,7 +104,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_top(args: argparse.Namespace) -> int:
-    """Print areas or topics by importance, with bars on a terminal."""
+    """Print one page of areas, or with --fine of topics, by importance, with bars on a terminal; return 0."""
     from memory_mcp.requests.topics import TopTopics
 
     request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent)
@@ -111,7 +113,7 @@ def run_top(args: argparse.Namespace) -> int:
 
 
 def run_map(args: argparse.Namespace) -> int:
-    """Print topics by area, with their relations."""
+    """Print one page of topics by area, with their relations; return 0."""
     from memory_mcp.requests.topic_map import GetTopicMap
 
     data = ask(args, GetTopicMap(args.limit, args.cursor), prepare=settle, hint=True)
@@ -119,7 +121,10 @@ def run_map(args: argparse.Namespace) -> int:
 
 
 def run_explore(args: argparse.Namespace) -> int:
-    """Print the topics that fit some words, or the topic with an id."""
+    """Print --limit topics that fit some words, or the topic with an id (topic:...), with segments and quotations; return 0.
+
+    Text has up to 3000 tokens where no budget is given. Raises NotFound for an unknown id.
+    """
     from memory_mcp.requests.one_topic import GetTopic
     from memory_mcp.requests.topics import TopicsByQuery
 
@@ -133,7 +138,10 @@ def run_explore(args: argparse.Namespace) -> int:
 
 
 def run_nodes(args: argparse.Namespace) -> int:
-    """Print the segments that are about a topic, most relevant first."""
+    """Print one page of the segments that are about a topic, most relevant first; return 0.
+
+    Raises NotFound for an unknown one.
+    """
     from memory_mcp.requests.one_topic import TopicNodes
 
     data = ask(args, TopicNodes(args.topic_id, args.limit, args.cursor), prepare=settle)
@@ -141,7 +149,10 @@ def run_nodes(args: argparse.Namespace) -> int:
 
 
 def run_related(args: argparse.Namespace) -> int:
-    """Print the topics that a topic is related to, the strongest relation first."""
+    """Print --limit topics that a topic is related to, the strongest relation first; return 0.
+
+    Raises NotFound for an unknown one.
+    """
     from memory_mcp.requests.one_topic import RelatedTopics
 
     data = ask(args, RelatedTopics(args.topic_id, args.limit), prepare=settle)
@@ -150,7 +161,7 @@ def run_related(args: argparse.Namespace) -> int:
 
 
 def run_label(args: argparse.Namespace) -> int:
-    """Give a topic a label, or its own words again where none is given."""
+    """Give a topic a label, or its own words again where none is given, print it, and return 0."""
     from memory_mcp.requests.one_topic import LabelTopic
 
     data = ask(args, LabelTopic(args.topic_id, " ".join(args.label), by=COMMAND_LINE), prepare=settle)
@@ -159,7 +170,7 @@ def run_label(args: argparse.Namespace) -> int:
 
 
 def run_pin(args: argparse.Namespace) -> int:
-    """Pin a topic, or unpin it with --off; raise InvalidQuery for an id that is not a topic's."""
+    """Pin a topic, or unpin it with --off, and return 0; raise InvalidQuery for an id that is not a topic's."""
     from memory_mcp.requests.pins import Pin
 
     if not args.id.startswith("topic:"):
@@ -169,7 +180,7 @@ def run_pin(args: argparse.Namespace) -> int:
 
 
 def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> int:
-    """Print a response as JSON, in colours on a terminal, or as plain lines on a pipe; return the exit status 0."""
+    """Print a response with its notices, as JSON, in colours on a terminal, or as plain lines on a pipe; return 0."""
     told = [*lines, *([(note, "dim")] for note in note_lines(data))]
     if not as_json(args) and render.is_terminal():
         render.styled(map(_styled, told), recalled=True)
@@ -179,6 +190,7 @@ def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Lin
 
 
 def _styled(line: _Line) -> "Text":
+    """Return a line as styled text, without terminal control characters."""
     from rich.text import Text
 
     return Text.assemble(*((render.safe(text), style) for text, style in line))
@@ -203,7 +215,7 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield topics with a bar of their importance and a sparkline of their weeks, for a terminal."""
+    """Yield the heading and for each topic a line with bars of importance and weeks, and two of facts; last the next cursor."""
     topics, blocks = data["topics"], render.draws_blocks()
     yield [(_heading(data), "bold")]
     if not topics:
@@ -230,7 +242,10 @@ def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield topics as plain lines."""
+    """Yield the heading and for each topic four plain lines: label and importance, mentions, keywords, weeks.
+
+    Last the next cursor.
+    """
     yield [(_heading(data), "")]
     for place, topic in enumerate(data["topics"], 1):
         yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}", "")]
@@ -242,7 +257,7 @@ def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _by_area(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield topics below their areas, each with its related topics of the map."""
+    """Yield the heading and topics below their areas, each with its related topics of the map; last the next cursor."""
     yield [(_heading(data), "")]
     topics = {topic["topic_id"]: topic for topic in data["topics"]}
     beside: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
@@ -260,13 +275,14 @@ def _by_area(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _heading(data: Mapping[str, Any]) -> str:
+    """Return how many topics of how many are shown, and the scope; "No topics." where there are none."""
     if not data["topics"]:
         return _NO_TOPICS
     return f"{len(data['topics']):,} of {render.plural(data['total'], 'topic')}, {data['scope']}"
 
 
 def _about(topic: Mapping[str, Any]) -> str:
-    """Return the parts of an area, or the keywords of a topic."""
+    """Return "of: " with the parts of an area, or "about: " with the keywords of a topic."""
     parts = [render.one_line(part, _LABEL) for part in topic.get("parts", ())]
     return f"of: {'; '.join(parts)}" if parts else f"about: {', '.join(topic.get('keywords', ()))}"
 
@@ -281,7 +297,7 @@ def _when(topic: Mapping[str, Any]) -> str:
 
 
 def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield topics with their segments and quotations, as `explore` shows them."""
+    """Yield each topic with its fit, its segments with quotations, and its related topics, as `explore` shows them."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for place, topic in enumerate(data["topics"], 1):
@@ -298,7 +314,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield one topic with its segments, its relations and its history."""
+    """Yield one topic with its mentions by week, its segments, its relations and its history."""
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
@@ -317,6 +333,7 @@ def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _segments(data: Mapping[str, Any]) -> Iterator[_Line]:
+    """Yield the topic's label with how many segments are shown, each segment with its statements, and the next cursor."""
     yield [(data["label"], "bold"), (f"  {len(data['nodes']):,} of {render.plural(data['total'], 'segment')}", "dim")]
     for node in data["nodes"]:
         yield from _segment(node)
@@ -325,15 +342,18 @@ def _segments(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:
+    """Yield a line for each related topic: its label, the kind and strength of the relation, its id."""
     for one in related:
         yield [(f"   - {one['label']}", ""), (f"  {_kind(one)}  {one['topic_id']}", "dim")]
 
 
 def _kind(one: Mapping[str, Any]) -> str:
+    """Return the kind and strength of a relation in words."""
     return f"{one['kind'].replace('_', ' ')} {one['strength']:.2f}"
 
 
 def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
+    """Yield the mentions of a topic, and its parts and keywords where it has any."""
     yield [(f"   {_when(topic)}", "")]
     if "parts" in topic:
         yield [("   Topics: ", "dim"), ("; ".join(topic["parts"]), "")]
@@ -342,6 +362,7 @@ def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
+    """Yield a segment's lines, then each of its statements with its kind and citations."""
     yield from _node(node)
     for bullet in node.get("bullets", ()):
         kind = f"{bullet['kind']}: " if "kind" in bullet else ""
@@ -349,6 +370,7 @@ def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
+    """Yield two lines of a segment: when, title and relevance, then its id and project."""
     when = node["when"].replace("T", " ")
     place = f"  {node['project']}" if "project" in node else ""
     yield [(f"   - {when}", "green"), (f"  {node['title']}", ""), (f"  {node['relevance']:.2f}", "dim")]
@@ -356,7 +378,7 @@ def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _statement(text: str, grips: Sequence[str]) -> Iterator[_Line]:
-    """Yield a statement wrapped to the page, followed by its grip ids."""
+    """Yield a statement wrapped to lines, then a line of its grip ids; nothing of what is empty."""
     if text:
         yield from ([(line, "")] for line in render.wrapped(text, "       "))
     if grips:

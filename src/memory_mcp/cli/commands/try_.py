@@ -37,7 +37,7 @@ _EXPANDED = 4000
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `try` and its arguments; `about` is what help says of it."""
+    """Add the command `try`, which `run` carries out, and its arguments; `about` is its help text."""
     aside = "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set."
     parser = leaf(parsers, "try", run, about, aside)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder of transcripts")
@@ -48,7 +48,11 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import transcripts, ask three questions through a server, print the cited answers, and remove the memory again."""
+    """Import transcripts, ask three questions through a server, print the cited answers, and return 0.
+
+    The memory is removed at the end, unless --keep or --data-dir names its directory. Raises SourceUnreadable
+    where there is nothing to remember, and StorageError where the server fails.
+    """
     started = time.monotonic()
     keep = args.keep or getattr(args, "data_dir", None)
     kept = Path(keep).expanduser().absolute() if keep else None
@@ -78,7 +82,10 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """Yield a description of the transcripts to use, and their path."""
+    """Yield (description, path) of the transcripts to use: PATH, the user's own with consent, else the packaged sample.
+
+    Raises InvalidQuery for PATH with --own or --sample, SourceUnreadable for --own where there are none.
+    """
     if args.path is not None:
         if args.own or args.sample:
             raise InvalidQuery("PATH goes without --own and --sample")
@@ -96,7 +103,7 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 
 
 def _agreed(own: Path, count: int) -> bool:
-    """Ask whether to use the user's own transcripts; False without a terminal."""
+    """Ask whether to use the user's own transcripts, no by default; False without a terminal or an answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     render.err(f"Found {render.plural(count, 'transcript')} in {own}.")
@@ -109,7 +116,7 @@ def _agreed(own: Path, count: int) -> bool:
 
 @contextmanager
 def _data_dir(kept: Path | None) -> Iterator[Path]:
-    """Yield the data directory of this trial; a temporary one is removed at the end."""
+    """Yield the data directory of this trial: `kept`, or a temporary one, removed at the end with a line on stderr."""
     if kept is not None:
         yield kept
         return
@@ -122,7 +129,11 @@ def _data_dir(kept: Path | None) -> Iterator[Path]:
 
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
-    """Import and derive; return the report, with "_questions" and the names of possible indexes as "_indexed"."""
+    """Stop a daemon of the directory, import the newest 5000 events of each source, and derive the tree; return the report.
+
+    With "_questions", and the names of possible indexes as "_indexed". Raises SourceUnreadable where nothing to
+    remember was found.
+    """
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
     from memory_mcp.cli.commands.daemon import stop
@@ -165,7 +176,10 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 def _ask(
     args: argparse.Namespace, directory: Path, questions: "Sequence[Question]", indexed: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Start the server as a client does, and ask it; raise StorageError with its last output when it fails."""
+    """Start the server as a client does, ask it, and return an answer for each question; its daemon is stopped at the end.
+
+    Raises StorageError with the server's last output when it fails in any way.
+    """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.client import link
 
@@ -187,7 +201,7 @@ def _ask(
 
 
 def _root(error: BaseException) -> str:
-    """Return the type and text of the first error inside groups of errors."""
+    """Return the type and text of an error; of a group of errors those of the first in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
@@ -196,7 +210,11 @@ def _root(error: BaseException) -> str:
 async def _session(
     environment: dict[str, str], questions: "Sequence[Question]", indexed: Sequence[str], log: Any
 ) -> list[dict[str, Any]]:
-    """Ask the questions through an MCP client of a server that is started for it; return an answer for each."""
+    """Start a server, ask the questions through an MCP client of it, and return an answer for each.
+
+    The first citation of an answer is expanded. Raises StorageError when a tool fails, and what the client
+    raises.
+    """
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -218,7 +236,10 @@ async def _session(
 
 
 async def _ready(client: "Client", indexed: Sequence[str]) -> None:
-    """Wait for a bounded time until these indexes can be used; answers are possible without them."""
+    """Wait up to 30 seconds until these indexes can be used.
+
+    Raises nothing if they cannot, as answers are possible without them.
+    """
     end = time.monotonic() + _READY
     while time.monotonic() < end:
         layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
@@ -229,7 +250,7 @@ async def _ready(client: "Client", indexed: Sequence[str]) -> None:
 
 
 def _content(result: "CallToolResult") -> dict[str, Any]:
-    """Return a tool's structured result; raise StorageError when it is an error."""
+    """Return a tool's structured result without the mark of its origin; raise StorageError when it is an error."""
     if result.is_error or not isinstance(result.structured_content, dict):
         raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
     return {k: v for k, v in result.structured_content.items() if k != "origin"}
@@ -239,6 +260,7 @@ def _content(result: "CallToolResult") -> dict[str, Any]:
 
 
 def _story(data: dict[str, Any]) -> Iterator[str]:
+    """Yield what the memory was made from, and each question with its answer."""
     built, done = data["built"], data["import"]
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     yield from render.wrapped(
@@ -258,6 +280,10 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
+    """Yield the path of an answer, its first result with quotation and grip, and the conversation.
+
+    Else that nothing was found.
+    """
     why = answer["explanation"]
     yield ""
     used = f"tier {why['tier_used']}, {why['method_used']}, {render.plural(why['nodes_visited'], 'node')} visited"
@@ -284,6 +310,7 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
+    """Yield the events around a citation, its own marked with >, and whether it is verified."""
     checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
     yield ""
     yield f"  In its conversation ({checked})"
@@ -295,6 +322,7 @@ def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
 
 
 def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
+    """Yield how long it took, how clients are given this memory, and where it is kept, if it is."""
     yield ""
     yield "=" * render.WIDTH
     yield f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:"

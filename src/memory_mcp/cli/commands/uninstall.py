@@ -11,18 +11,23 @@ from memory_mcp.install.state import State
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `uninstall` and its arguments; `about` is what help says of it."""
+    """Add the command `uninstall`, which `run` carries out, and its arguments; `about` is its help text."""
     parser = leaf(parsers, "uninstall", run, about, "What was remembered stays; memory-mcp config check tells where it lies")
     parser.add_argument("client", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{', '.join(CLIENTS)}, or all")
     add_levels(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Take out of the configuration of one client or of all what `install` wrote."""
+    """Take out of the configuration of one client or of all what `install` wrote, at one level or both, and print it.
+
+    With --dry-run nothing is written. Returns 1 when one of several clients failed, else 0; raises the error of a
+    single one.
+    """
     state, place = State(), here()
     levels = [args.level] if args.level else list(Level)
 
     def work(client: Client) -> Outcome:
+        """Take out what is ours of one client, or only plan it; raises InstallRefused."""
         done = undo.plan if args.dry_run else undo.uninstall
         return Outcome(client, done(client, place, levels, state))
 

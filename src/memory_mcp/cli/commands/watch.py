@@ -16,7 +16,7 @@ ALL = "all"
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `watch` and its arguments; `about` is what help says of it."""
+    """Add the command `watch` with its subcommands and their arguments; `about` is its help text."""
     inner = family(parsers, "watch", about)
     leaf(inner, "status", run_status, "show which clients are followed, and what there is of each")
     for name, text in (
@@ -28,14 +28,18 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print every client that can be followed, and what there is of each."""
+    """Print every client that can be followed, whether it is, and what there is of it; return 0."""
     with opened(args, catch_up=False) as app:
         clients = status_of(app)
     return print_result(args, {"clients": clients}, _lines(clients))
 
 
 def run_change(args: argparse.Namespace) -> int:
-    """Follow some clients from now on, or no longer, as the subcommand says; raise InvalidQuery for one that cannot be."""
+    """Follow the named clients from now on, or no longer, as the subcommand says, print their state, and return 0.
+
+    "all" is every client with files here, for off every one. The job that follows runs soon. Raises InvalidQuery
+    for one that cannot be followed, and nothing is changed.
+    """
     from memory_mcp.ingest.following import agree
 
     on = args.watch_command == "on"
@@ -56,7 +60,11 @@ def run_change(args: argparse.Namespace) -> int:
 
 
 def status_of(app: "App") -> list[dict[str, Any]]:
-    """Return for each client that keeps session files whether it is followed, where its files are, and how many are new."""
+    """Return the state of each client that keeps session files in usual places, as JSON values; nothing is read of them.
+
+    Whether it is followed, its places, and how many files it has, with the number and bytes of those not stored
+    yet.
+    """
     from memory_mcp.ingest.finding import look
     from memory_mcp.ingest.following import agreed
 
@@ -81,6 +89,7 @@ def status_of(app: "App") -> list[dict[str, Any]]:
 
 
 def _lines(clients: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each client: whether it is followed, its files, those not stored yet, and its first place."""
     for client in clients:
         what = "nothing there"
         if client["files"]:

@@ -35,7 +35,7 @@ class Cleaner:
         self.redacted: Counter[str] = Counter()
 
     def period(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a period's texts as they may be shown."""
+        """Return a period's title, summary and statements as they may be shown; nothing is counted."""
         bullets = [{**b, "text": self._words(b["text"])} for b in told["bullets"]]
         clean: dict[str, Any] = neutral_json(
             {"title": render.gist(self._words(told["title"])), "summary": self._words(told["summary"]), "bullets": bullets}
@@ -43,7 +43,10 @@ class Cleaner:
         return clean
 
     def segment(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a segment, or the next part of its conversation, as it may be shown."""
+        """Return a segment, or the next part of its conversation, as it may be shown.
+
+        Quotations without words left are dropped; so are messages that the gate drops, which are counted.
+        """
         quotes = {}
         for grip, q in told["quotes"].items():
             if (text := self._words(q["text"])).strip():
@@ -69,7 +72,10 @@ class Cleaner:
         return clean | {"when": told["when"], "until": told["until"]}
 
     def _messages(self, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the messages of a conversation that pass the gate, as the page shows them."""
+        """Yield the messages of a conversation that pass the gate, as the page shows them: tools and long ones folded.
+
+        What is dropped and redacted is counted once all are yielded.
+        """
         report = ImportReport()
         for draft, when in zip(unpack(told["rows"]), told["times"], strict=True):
             clean = self._gate.clean(draft, report)
@@ -94,19 +100,27 @@ class Cleaner:
         self.redacted.update(report.redacted)
 
     def _words(self, text: str) -> str:
+        """Return a text redacted by the gate, with control characters replaced; "" for ""."""
         return shown(self._gate.words(text)) if text else ""
 
     def _name(self, text: str) -> str:
+        """Return a name redacted by the gate, with control characters replaced, on one line; "" for ""."""
         return shown(self._gate.name(text)).replace("\n", " ") if text else ""
 
 
 def shown(text: str) -> str:
-    """Return `text` with what steers a terminal or turns the direction of writing replaced by a sign that is seen."""
+    """Return a text with control characters and those that turn the direction of writing replaced.
+
+    Line ends become line feeds.
+    """
     return render.safe(_BREAKS.sub("\n", text))
 
 
 def indexed(segment: Mapping[str, Any], begins: bool) -> Iterator[str]:
-    """Yield the texts of a segment that a search finds; of a tool's output its beginning."""
+    """Yield the texts of a segment that a search finds; of a tool's message its first 4000 characters.
+
+    Title, summary, names and statements only where the segment `begins` with this part.
+    """
     if begins:
         yield segment["title"]
         yield segment["summary"]

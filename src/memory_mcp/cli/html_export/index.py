@@ -23,7 +23,7 @@ class Index:
         self._places: dict[str, array[int]] = {}
 
     def add(self, number: int, text: str) -> None:
-        """Add a text of a segment; numbers never decrease."""
+        """Add the terms of a text to the postings of segment `number`, but stop words; numbers must never decrease."""
         for term in terms(text):
             if term in _STOP:
                 continue
@@ -34,7 +34,10 @@ class Index:
                 found.append(number)
 
     def lines(self, segments: Sequence[str]) -> Iterator[str]:
-        """Yield the index as JSON, line by line; `segments` are the segment ids by their numbers."""
+        """Yield the index as JSON, in pieces; `segments` are the segment ids by their numbers.
+
+        It has the segments, the stop words, and by term the numbers of its segments as `_steps`.
+        """
         yield f'{{"of":"toc:root","segments":{as_data(list(segments))},\n"stop":{as_data(sorted(_STOP))},\n"terms":{{\n'
         names = sorted(self._places)
         for start in range(0, len(names), _TERMS_A_LINE):
@@ -50,5 +53,5 @@ def as_data(value: object) -> str:
 
 
 def _steps(places: "array[int]") -> list[int]:
-    """Return the first number, then the difference of each to the one before."""
+    """Return the first number, then the difference of each to the one before; there must be one."""
     return [places[0], *(after - before for before, after in pairwise(places))]

@@ -31,7 +31,7 @@ class Page:
         self._pieces.globals.update(open=OPEN, close=CLOSE, anchor=anchor)
 
     def head(self, told: Mapping[str, Any]) -> str:
-        """Return everything before the tree."""
+        """Return everything before the tree: the head with its policy and style, and the values `told` about the export."""
         style, script = _static("page.css"), _script()
         policy = (
             f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
@@ -40,44 +40,47 @@ class Page:
         return self._pieces.get_template("head.html").render(told, policy=policy, style=Markup(style))
 
     def open_period(self, told: Mapping[str, Any]) -> str:
-        """Return the beginning of a year, month, week or day."""
+        """Return the beginning of a year, month, week or day, as a part that folds."""
         return self._pieces.get_template("period.html").render(told)
 
     def close_period(self) -> str:
-        """Return the end of a period."""
+        """Return the end of a period, of any level."""
         return "</details>\n"
 
     def open_segment(self, told: Mapping[str, Any]) -> str:
-        """Return the beginning of a segment."""
+        """Return the beginning of a segment, up to where its messages go."""
         return self._pieces.get_template("segment.html").render(told)
 
     def messages(self, messages: list[dict[str, Any]]) -> str:
-        """Return messages of a conversation."""
+        """Return messages of a conversation as HTML."""
         return self._pieces.get_template("messages.html").render(messages=messages)
 
     def close_segment(self) -> str:
-        """Return the end of a conversation and of its segment."""
+        """Return the end of a conversation and of its segment as HTML."""
         return self._pieces.get_template("close.html").render()
 
     def tail(self) -> tuple[str, str]:
-        """Return what comes before and after the index."""
+        """Return (what comes before the index, what comes after it) at the end of the page; the script is in the latter."""
         before, after = self._pieces.get_template("tail.html").render(index="\0", script=Markup(_script())).split("\0")
         return before, after
 
 
 def anchor(node_id: str) -> str:
-    """Return an id as the id of an element."""
+    """Return an id as the id of an element: what is neither ASCII letter nor digit becomes one hyphen."""
     return re.sub(r"[^A-Za-z0-9]+", "-", node_id)
 
 
 def _digest(text: str) -> str:
+    """Return the SHA-256 of a text in base64, as a content policy names it."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
 def _static(name: str) -> str:
+    """Return the text of a packaged style sheet or script, read once."""
     return files(_ROOM).joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _script() -> str:
+    """Return the script of the page: words.js and search.js."""
     return _static("words.js") + _static("search.js")

@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[a-z]{4,}")
 
 
 def terms(text: str) -> set[str]:
-    """Return the distinct terms of a text."""
+    """Return the distinct terms of a text: those of `groups` of each of its lines."""
     found: set[str] = set()
     # A repeated line is taken apart once.
     for line in dict.fromkeys(text.split("\n")):
@@ -35,7 +35,10 @@ def terms(text: str) -> set[str]:
 
 
 def groups(text: str) -> Iterator[list[str]]:
-    """Yield the terms of each word of a text: a word, then its parts; of a CJK run its bigrams."""
+    """Yield the terms of each word of a text: the word, then its parts if it has several; of a run of CJK its bigrams.
+
+    Folded as `_folded` does. A word that is longer than MAX_TOKEN is left out.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text).translate(_MARKS))
     for match in _PIECE.finditer(text):
@@ -48,7 +51,7 @@ def groups(text: str) -> Iterator[list[str]]:
 
 
 def _folded(word: str) -> str:
-    """Return a word without case and, where it is a Latin one, without its plural ending."""
+    """Return a word in lower case and, where it is of at least four plain letters, without its plural ending."""
     low = word.lower().replace("\u00df", "ss").replace("\u03c2", "\u03c3")
     if not _PLAIN.fullmatch(low) or not low.endswith("s"):
         return low

@@ -40,7 +40,7 @@ class _Counts:
 
     @property
     def words(self) -> str:
-        """The counts as people read them."""
+        """The counts as people read them, such as "3 segments, 40 messages"."""
         return f"{render.plural(self.segments, 'segment')}, {render.plural(self.events, 'message')}"
 
 
@@ -67,10 +67,13 @@ class HtmlExport:
         self._size = 0
 
     def write(self, path: Path) -> dict[str, Any]:
-        """Write the file; return its size and counts.
+        """Write the file, replacing one of its name once complete; return its counts, size, and what was left out or redacted.
+
+        To be called once: the days are written to a temporary file beside it first.
 
         Raises:
-            ResourceExhausted: The file would be too large for a browser.
+            ResourceExhausted: The file would be too large for a browser; nothing is left of it.
+            StorageError: The file cannot be written.
 
         """
         contents = self._ask("contents", self._asked)
@@ -97,7 +100,10 @@ class HtmlExport:
             )
 
     def _day(self, aside: IO[bytes], day: str, above: Sequence[str]) -> None:
-        """Write the segments of a day to the temporary file."""
+        """Write the segments of a day to the temporary file, and note where they are; a day without messages has no place.
+
+        `above` are the ids of its week, month and year.
+        """
         start = aside.tell()
         at: Sequence[int] | None = (0, 0)
         is_open = False
@@ -114,7 +120,11 @@ class HtmlExport:
             self._done.spans[day] = (start, aside.tell())
 
     def _segment(self, aside: IO[bytes], told: Mapping[str, Any], is_open: bool, above: Sequence[str]) -> bool:
-        """Write a segment up to its last message so far; return whether anything was written."""
+        """Write a segment, or the next part of it, to the temporary file; return whether anything was written.
+
+        Its words are indexed and its messages counted for the periods `above`. Nothing is written for a beginning
+        without messages.
+        """
         clean = self._cleaner.segment(told)
         if not clean["messages"] and (told["begins"] or not is_open):
             return False
@@ -136,13 +146,13 @@ class HtmlExport:
         return True
 
     def _put(self, aside: IO[bytes], text: str) -> None:
-        """Append a text to the temporary file."""
+        """Append a text to the temporary file, counting its size; raise ResourceExhausted where the file becomes too large."""
         raw = text.encode()
         self._count(len(raw))
         aside.write(raw)
 
     def _texts(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield the whole file; the temporary file is counted already."""
+        """Yield the whole file in pieces: head, tree, and index; the caller counts their size."""
         yield self._page.head(self._head(contents, days))
         yield from self._tree(days, aside)
         before, after = self._page.tail()
@@ -151,7 +161,10 @@ class HtmlExport:
         yield after
 
     def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield the periods around the days; a week of two months is listed in the first."""
+        """Yield the periods around the days, with the days' segments.
+
+        A period that comes again is continued without its texts.
+        """
         ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *above in days for node_id in above]
         texts = self._periods(list(dict.fromkeys(ids)))
         open_now: list[str] = []
@@ -168,7 +181,10 @@ class HtmlExport:
         yield from (self._page.close_period() for _ in open_now)
 
     def _read(self, aside: IO[bytes], start: int, after: int) -> Iterator[str]:
-        """Yield a day from the temporary file, counted once."""
+        """Yield a day's text from the temporary file, bytes `start` to `after`.
+
+        Its size, counted already, is taken off again.
+        """
         self._size -= after - start
         aside.seek(start)
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -178,7 +194,10 @@ class HtmlExport:
             yield decoder.decode(chunk)
 
     def _period(self, node_id: str, texts: Mapping[str, Any], days: Sequence[Sequence[str]], again: bool) -> str:
-        """Return the beginning of a period; `again`: it was opened before, and is continued without its texts."""
+        """Return the beginning of a period; `again`: it was opened before, and is continued without its texts.
+
+        Its statements link to the segments in which their quotations are shown.
+        """
         level = node_id.split(":")[1]
         text = _UNTOLD if again else texts.get(node_id, _UNTOLD)
         places = self._done.quoted
@@ -200,7 +219,10 @@ class HtmlExport:
         )
 
     def _periods(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the texts of periods as they may be shown, by their ids."""
+        """Return the cleaned texts of periods by their ids, asked for 50 at a time.
+
+        Those the memory gives none of are left out.
+        """
         found: dict[str, Any] = {}
         for start in range(0, len(ids), _PERIODS):
             told = self._ask("periods", {**self._asked, "ids": ids[start : start + _PERIODS]})["periods"]
@@ -208,7 +230,7 @@ class HtmlExport:
         return found
 
     def _head(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return the values of the head of the page."""
+        """Return the values of the head of the page: name, counts, what was asked for, and months."""
         done = self._done
         whose = contents["project"]
         counts = (
@@ -234,7 +256,7 @@ class HtmlExport:
 
 
 def _name_of(node_id: str) -> str:
-    """Return what a period is called."""
+    """Return what a period is called, by its id."""
     from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
 

@@ -37,14 +37,17 @@ class Content:
 
     @property
     def text(self) -> str:
-        """The text without the mark; raises InstallRefused when the bytes are not UTF-8."""
+        """The text without the byte order mark, "" where there is no file.
+
+        Raises InstallRefused when the bytes are not UTF-8.
+        """
         try:
             return (self.data or b"").decode("utf-8").removeprefix(_MARK)
         except UnicodeDecodeError as error:
             raise InstallRefused(f"{self.path} is not UTF-8 text ({error.reason} at byte {error.start})", SAVE_AS_UTF8) from None
 
     def encoded(self, text: str) -> bytes:
-        """Return a text as bytes of this file, with its mark."""
+        """Return a text as UTF-8 bytes, with the byte order mark if this file begins with one."""
         return (self.mark + text).encode("utf-8")
 
 
@@ -52,7 +55,11 @@ SAVE_AS_UTF8 = "Save it as UTF-8 and try again."
 
 
 def read(path: Path) -> Content:
-    """Return the content of a file; raise InstallRefused when it cannot be read."""
+    """Return the content of a file; its data is None where there is no file.
+
+    Raises InstallRefused when it cannot be read, is a folder or another thing than a file, or has more than 64
+    MiB.
+    """
     try:
         if path.exists() and not path.is_file():
             raise InstallRefused(f"{path} is not a file")
@@ -64,7 +71,10 @@ def read(path: Path) -> Content:
 
 
 def writable(path: Path) -> None:
-    """Raise InstallRefused when the file or its folder is read-only: replacing it would ignore the file's mode."""
+    """Raise InstallRefused when the file, or the nearest existing folder around it, is read-only; links are followed.
+
+    A file's mode is checked too, since replacing the file would ignore it. Writes nothing.
+    """
     real = Path(os.path.realpath(path))
     if real.exists() and not (real.stat().st_mode & stat.S_IWUSR and os.access(real, os.W_OK)):
         raise InstallRefused(f"{path} is read-only")
@@ -74,12 +84,15 @@ def writable(path: Path) -> None:
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """Return the folders that writing the file would make, the innermost first."""
+    """Return the folders that writing the file would make, the innermost first; links are followed."""
     return [one for one in Path(os.path.realpath(path)).parents if not one.exists()]
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder with its parents; return those that this process made, the innermost first."""
+    """Make a folder with its missing parents, for this user alone; return those that this call made, the innermost first.
+
+    Folders that another process makes or removes meanwhile are coped with; other errors are raised as OSError.
+    """
     made: list[Path] = []
     for one in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
         try:
@@ -94,10 +107,13 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
-    """Replace the file, through links, by `data`.
+    """Replace the file by `data` in one step, its bytes on disk first; a link stays, its target is replaced.
+
+    Missing folders are made. A new file can be read by this user alone; an existing one keeps its mode and owner.
 
     Raises:
-        Changed: The file does not hold `was`.
+        Changed: The file does not hold `was` (None: it should not exist); nothing is written.
+        InstallRefused: The present content cannot be read.
         OSError: The file cannot be written.
 
     """
@@ -119,14 +135,14 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
 
 
 def remove(path: Path, was: bytes) -> None:
-    """Remove the file; raise Changed when it does not hold `was`, OSError when it cannot be removed."""
+    """Remove the file, through links; raise Changed when it does not hold `was`, OSError when it cannot be removed."""
     if read(path).data != was:
         raise Changed
     Path(os.path.realpath(path)).unlink()
 
 
 def remove_folders(folders: list[Path]) -> None:
-    """Remove the folders in order, up to the first that is not empty."""
+    """Remove the folders in order; stop without an error at the first that cannot be removed, as one that is not empty."""
     for folder in folders:
         try:
             folder.rmdir()

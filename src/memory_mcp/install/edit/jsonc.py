@@ -56,7 +56,11 @@ class Part:
 
 
 def parse(text: str) -> Node:
-    """Return the value of a text; raise Broken where there is none, or more than one."""
+    """Return the value of a text, with its place and parts.
+
+    Raises Broken where there is no value or more than one, where it is not JSON with comments and trailing
+    commas, or nested too deeply.
+    """
     try:
         node, at = _value(text, skip(text, 0))
     except RecursionError:
@@ -68,12 +72,15 @@ def parse(text: str) -> Node:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text holds neither value nor comment."""
+    """Whether a text is empty or only spaces, tabs and line breaks: neither value nor comment."""
     return not text.strip(" \t\r\n")
 
 
 def skip(text: str, at: int) -> int:
-    """Return the offset behind blanks and comments; raise Broken in a comment that does not end."""
+    """Return the offset of the first character from `at` on that is neither blank nor in a comment.
+
+    May be the text's end. Raises Broken in a comment that does not end.
+    """
     while True:
         at = _blank(text, at)
         if text.startswith("//", at):
@@ -88,7 +95,10 @@ def skip(text: str, at: int) -> int:
 
 
 def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each comment in text[at:end], which must hold only comments and blanks."""
+    """Yield (start, end) of each comment in text[at:end], which must hold only comments and blanks.
+
+    The line break after a // comment is not part of it.
+    """
     while (at := _blank(text, at)) < end:
         stop = line_end(text, at) if text.startswith("//", at) else text.index("*/", at + 2) + 2
         yield at, stop
@@ -96,18 +106,19 @@ def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def line_end(text: str, at: int) -> int:
-    """Return the offset of the next line break, or of the text's end."""
+    """Return the offset of the next CR or LF from `at` on, or the text's length."""
     ends = [found for found in (text.find("\r", at), text.find("\n", at)) if found >= 0]
     return min(ends, default=len(text))
 
 
 def _blank(text: str, at: int) -> int:
+    """Return the offset behind spaces, tabs and line breaks at an offset; comments are not passed."""
     found = _BLANK.match(text, at)
     return found.end() if found else at
 
 
 def _value(text: str, at: int) -> tuple[Node, int]:
-    """Return the value at an offset, and the offset behind it; raise Broken where there is none."""
+    """Return the value that begins exactly at an offset, and the offset behind it; raise Broken where there is none."""
     opening = text[at : at + 1]
     if opening in ("{", "["):
         return _container(text, at, opening)
@@ -124,7 +135,10 @@ def _value(text: str, at: int) -> tuple[Node, int]:
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
-    """Return the text in double quotes at an offset, and the offset behind it; raise Broken where there is none."""
+    """Return the text in double quotes at an offset, and the offset behind it.
+
+    Raises Broken where no quote is there, or the text has no end or a character that must be escaped.
+    """
     if text[at : at + 1] != '"':
         raise Broken("a key in double quotes is missing", at)
     try:
@@ -135,7 +149,11 @@ def _string(text: str, at: int) -> tuple[str, int]:
 
 
 def _container(text: str, start: int, opening: str) -> tuple[Node, int]:
-    """Return the object or array at an offset, and the offset behind it; raise Broken where it cannot be read."""
+    """Return the object or array at an offset, and the offset behind it; raise Broken where it cannot be read.
+
+    Comments between parts and a comma behind the last are allowed; of a key that comes twice the second value
+    counts.
+    """
     closing = "}" if opening == "{" else "]"
     parts: list[Part] = []
     at = skip(text, start + 1)

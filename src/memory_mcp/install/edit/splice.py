@@ -23,24 +23,29 @@ _INNER_INDENT = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)[^ \t\r\n]")
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys; None where there is none (or null)."""
+    """Return the value at a path of keys; None where there is none (or null). Raises Broken where the text is not JSON."""
     return values.at(_read(text), keys)
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
-    """Return the text of the value at a path of keys; None where there is none."""
+    """Return the text of the value at a path of keys, as written; None where there is none.
+
+    Raises Broken where the text is not JSON.
+    """
     node = None if is_blank(text) else _descend(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
-    """Set the value at a path of keys.
+    """Set the value at a path of keys: replaced in its place, or appended to its object.
+
+    A blank text becomes an object.
 
     Returns:
         The new text, and the number of objects that were made on the way.
 
     Raises:
-        Broken: The text is not JSON, or something on the way is not an object.
+        Broken: The text is not JSON, something on the way is not an object, or the change would change something else.
 
     """
     done, made = _put(text, keys, partial(_rendered, text, value), value)
@@ -48,13 +53,19 @@ def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
-    """Set the value at a path of keys to JSON text, which is kept as it is; raise Broken as `put` does."""
+    """Set the value at a path of keys to JSON text, which is kept as it is.
+
+    Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken as `put` does, and
+    where `raw` is not JSON.
+    """
     value = parse(raw).value
     return _checked(_put(text, keys, lambda _: raw, value)[0], values.changed(_read(text), keys, value))
 
 
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
-    """Append an item to the array at a path of keys; return the text and the number of containers made.
+    """Append an item to the array at a path of keys, which is made where there is none.
+
+    Returns the new text, and the number of containers made, the array included.
 
     Raises:
         Broken: As `put`, or the value there is not an array.
@@ -72,7 +83,10 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
 
 
 def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
-    """Replace the first item that equals `old`; return the text unchanged where there is none."""
+    """Replace the first item that equals `old` in the array at a path of keys; return the text unchanged where there is none.
+
+    Raises Broken where the text is not JSON.
+    """
     array = _descend(parse(text), keys)
     for part in array.parts if array is not None else ():
         if part.node.value == old:
@@ -81,7 +95,11 @@ def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
 
 
 def drop(text: str, keys: Sequence[str]) -> str:
-    """Remove the entry at a path of keys; return the text unchanged where there is none."""
+    """Remove the entry at a path of keys, every one of a key that comes twice; return the text unchanged where there is none.
+
+    The objects around it stay, also when empty. Raises Broken where the text is not JSON, or something else would
+    change.
+    """
     wanted = values.without(_read(text), keys)
     while (owner := _descend(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
         found = [i for i, part in enumerate(owner.parts) if part.key == keys[-1]]
@@ -94,7 +112,8 @@ def drop(text: str, keys: Sequence[str]) -> str:
 def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> str:
     """Remove the items for which `ours` is true from the array at a path of keys, and from arrays inside its items.
 
-    An item whose inner array becomes empty is removed too.
+    An item whose inner array becomes empty is removed too; the outer array stays. The text is unchanged where
+    there is no array. Raises Broken where the text is not JSON.
     """
     array = None if is_blank(text) else _descend(parse(text), keys)
     if array is None or not isinstance(array.value, list):
@@ -115,7 +134,7 @@ def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> s
 
 
 def prune(text: str, keys: Sequence[str]) -> str:
-    """Remove the container at a path of keys if it holds nothing, not even a comment; return the text."""
+    """Remove the container at a path of keys if it holds nothing, not even a comment; return the text, changed or not."""
     node = _descend(parse(text), keys)
     if node is None or not node.is_container or not is_blank(text[node.start + 1 : node.end - 1]):
         return text
@@ -123,7 +142,12 @@ def prune(text: str, keys: Sequence[str]) -> str:
 
 
 def holds_nothing(text: str) -> bool:
-    """Whether a text is blank, or an object without entries and comments, but for the schema that some clients put in."""
+    """Whether a text is blank, or an object without entries and comments.
+
+    A `$schema`, which some clients put in, does not count.
+
+    Raises Broken where the text is not JSON.
+    """
     if is_blank(text):
         return True
     if "$schema" in parse(text).value:
@@ -142,14 +166,18 @@ def _read(text: str) -> Any:
 
 
 def _checked(text: str, wanted: Any) -> str:
-    """Return the text if it holds the wanted value and nothing else; else raise Broken."""
+    """Return the text if it reads as exactly the wanted value; else raise Broken."""
     if _read(text) != wanted:
         raise Broken("it cannot be changed without changing something else", 0)
     return text
 
 
 def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
-    """Return a text with a value set at a path of keys, and the number of objects made on the way; raise Broken as `put`."""
+    """Return a text with a value set at a path of keys, and the number of objects made on the way; raise Broken as `put`.
+
+    `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects
+    around it are made.
+    """
     if is_blank(text):
         return text + _rendered(text, _nested(keys, value), "") + line_break(text), len(keys) - 1
     node = parse(text)
@@ -167,12 +195,14 @@ def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[st
 
 
 def _nested(keys: Sequence[str], value: Any) -> Any:
+    """Return a value inside of one dictionary per key, the first key outermost; the value itself without keys."""
     for key in reversed(keys):
         value = {key: value}
     return value
 
 
 def _entry(key: str, shown: Render, indent: str | None) -> str:
+    """Return one member of an object as JSON text: key, colon, and the value as `shown` renders it."""
     return f"{_json(key)}: {shown(indent)}"
 
 
@@ -182,7 +212,10 @@ def _member(node: Node, key: str) -> Part | None:
 
 
 def _descend(node: Node, keys: Sequence[str]) -> Node | None:
-    """Return the node at a path of keys; None where there is none."""
+    """Return the node at a path of keys, the node itself for none.
+
+    None where there is none or an object is missing on the way.
+    """
     for key in keys:
         part = _member(node, key) if isinstance(node.value, dict) else None
         if part is None:
@@ -192,7 +225,10 @@ def _descend(node: Node, keys: Sequence[str]) -> Node | None:
 
 
 def _json(value: Any, indent: str | None = None) -> str:
-    """Return a value as JSON text, with other characters than ASCII where UTF-8 can carry them."""
+    """Return a value as JSON text, indented if `indent` is given.
+
+    Characters other than ASCII are written as they are, or all as escapes where one of them cannot be UTF-8.
+    """
     shown = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         shown.encode("utf-8")
@@ -203,33 +239,43 @@ def _json(value: Any, indent: str | None = None) -> str:
 
 
 def _rendered(text: str, value: Any, indent: str | None) -> str:
-    """Return JSON as `text` would hold it on a line indented by `indent`; on one line for None and in a one-line text."""
+    """Return JSON as `text` would hold it on a line indented by `indent`, with its line breaks and step of indentation.
+
+    On one line where `indent` is None, and where `text` itself is on one line.
+    """
     if indent is None or _is_one_line(text):
         return _json(value)
     return _json(value, _unit(text)).replace("\n", line_break(text) + indent)
 
 
 def _is_one_line(text: str) -> bool:
+    """Whether a text is one line that holds more than an empty object: what is added then goes on the same line."""
     return text.strip() != "" and "\n" not in text.strip("\r\n") and parse(text).value != {}
 
 
 def _unit(text: str) -> str:
-    """Return one step of indentation: that of the first indented line of a container."""
+    """Return one step of indentation: that of the first indented line of a container, else two spaces."""
     found = _INNER_INDENT.search(text)
     return (found[1].removeprefix(_line_indent(text, found.start())) if found else "") or "  "
 
 
 def _line_indent(text: str, at: int) -> str:
+    """Return the spaces and tabs that begin the line of an offset."""
     found = _INDENT.match(text, _line_start(text, at))
     return found[0] if found else ""
 
 
 def _replaced(text: str, part: Part, render: Render) -> str:
+    """Return the text with the value of a part replaced by what `render` writes; its key and comma stay."""
     return text[: part.node.start] + render(_line_indent(text, part.start)) + text[part.end :]
 
 
 def _inserted(text: str, owner: Node, render: Render) -> str:
-    """Return the text with a new last part of a container."""
+    """Return the text with what `render` writes as the new last part of a container.
+
+    On a line of its own where the last part does not begin on the container's first line; after a comment behind
+    the last part, and with a trailing comma if there was one.
+    """
     if not owner.parts:
         return _first(text, owner, render)
     last = owner.parts[-1]
@@ -247,7 +293,10 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
 
 
 def _first(text: str, owner: Node, render: Render) -> str:
-    """Return the text with the first part of an empty container, after its comments."""
+    """Return the text with what `render` writes as the first part of an empty container, after its comments.
+
+    On a line of its own unless the text is one line.
+    """
     at, end = owner.start + 1, owner.end - 1
     behind = at + len(text[at:end].rstrip(" \t\r\n"))
     outer = _line_indent(text, owner.start)
@@ -259,11 +308,12 @@ def _first(text: str, owner: Node, render: Render) -> str:
 
 
 def _line_start(text: str, at: int) -> int:
+    """Return the offset at which the line of an offset begins."""
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 def _past_comment(text: str, at: int) -> int:
-    """Return the position after the comments that follow on the same line; `at` where there are none."""
+    """Return the offset after the comments that begin on the same line; `at` where there are none."""
     for start, stop in comments(text, at, skip(text, at)):
         if line_end(text, at) < start:
             break
@@ -272,7 +322,11 @@ def _past_comment(text: str, at: int) -> int:
 
 
 def _cut(text: str, owner: Node, index: int) -> str:
-    """Return the text with one part of a container removed; comments stay."""
+    """Return the text without one part of a container, its comma, and the blanks before it.
+
+    Comments stay; of the last part the comma before it is removed, and a container that is then blank inside is
+    closed up.
+    """
     part = owner.parts[index]
     cuts: list[tuple[int, int]] = []
     before = owner.parts[index - 1] if index else None
@@ -295,11 +349,15 @@ def _cut(text: str, owner: Node, index: int) -> str:
 
 
 def _ends_in_line_comment(text: str, owner: Node, at: int) -> bool:
-    """Whether the text before `at` is a comment that only a line break ends."""
+    """Whether a // comment of a container ends exactly at the offset.
+
+    Only a line break then keeps what follows out of the comment.
+    """
     before = max((max(p.end, p.comma + 1) for p in owner.parts if p.end < at), default=owner.start + 1)
     return any(stop == at and text.startswith("//", start) for start, stop in comments(text, before, at))
 
 
 def _ends_its_line(text: str, at: int) -> bool:
+    """Whether only blanks are between an offset and a line break; False on the last line without one."""
     end = line_end(text, at)
     return is_blank(text[at:end]) and end < len(text)

@@ -16,7 +16,7 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """Return the parsed text; raise Broken where it is not TOML."""
+    """Return the parsed text; raise Broken where it is not TOML or is nested too deeply."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -24,12 +24,16 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys; None where there is none."""
+    """Return the value at a path of keys; None where there is none. Raises Broken where the text is not TOML."""
     return at(parsed(text), keys)
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> str:
-    """Set the value (without any None in it) at a path of keys; raise Broken where that is not possible."""
+    """Return the text with a value (without any None in it) at a path of keys.
+
+    A new dictionary is appended as a table; everything else is edited by tomlkit. Raises Broken where the text is
+    not TOML, or the change is not possible without another.
+    """
     wanted = [changed(parsed(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
         done = text + _lead(text) + block(keys, value, line_break_of(text))
@@ -39,7 +43,12 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
 
 
 def drop(text: str, keys: Sequence[str], written: Any) -> str:
-    """Remove the entry at a path of keys: the text that `put` wrote for `written`, else by its meaning."""
+    """Return the text without the entry at a path of keys.
+
+    The table's text is cut out where it is as `put` wrote it for `written`; else tomlkit removes the entry, and
+    Broken is raised where it is not there or something else would change. Tables around it that become empty may
+    go or stay.
+    """
     # The table around it may stay, if somebody wrote its header.
     wanted = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
     if isinstance(written, dict):
@@ -52,7 +61,7 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
 
 
 def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") -> str:
-    """Return a table as text, followed by the tables inside it."""
+    """Return a table as text, followed by the tables inside it, each with its header and an empty line between them."""
     lines = [f"[{'.'.join(map(_key, keys))}]"]
     lines += [f"{_key(name)} = {_value(one)}" for name, one in value.items() if not isinstance(one, dict)]
     inner = [block([*keys, name], one, line_break) for name, one in value.items() if isinstance(one, dict)]
@@ -60,24 +69,30 @@ def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") ->
 
 
 def _lead(text: str) -> str:
-    """Return the line breaks between the end of a text and a new table: one empty line."""
+    """Return the line breaks between the end of a text and a new table: one empty line; "" for a blank text."""
     if not text.strip():
         return ""
     return line_break_of(text) * (1 if text.endswith("\n") else 2)
 
 
 def _key(name: str) -> str:
+    """Return a key as TOML writes it: bare where its characters allow that, else as a quoted text."""
     return name if name and set(name) <= _BARE else _value(name)
 
 
 def _value(value: Any) -> str:
+    """Return a value as TOML text."""
     import tomlkit
 
     return str(tomlkit.item(value).as_string())
 
 
 def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -> str:
-    """Return the text edited by tomlkit; a value of None removes the entry. Raises Broken where it cannot be edited."""
+    """Return the text edited by tomlkit; a value of None removes the entry. Missing tables on the way are made.
+
+    Line ends stay CR LF where all were. Raises Broken where the entry cannot be edited or the result is none of
+    `wanted`.
+    """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -101,7 +116,7 @@ def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -
 
 
 def _reads(text: str, wanted: Sequence[Any]) -> bool:
-    """Whether a text is TOML and holds one of the wanted values."""
+    """Whether a text is TOML and its parsed value equals one of the wanted values."""
     try:
         return tomllib.loads(text) in wanted
     except tomllib.TOMLDecodeError:

@@ -7,7 +7,7 @@ from memory_mcp.install.edit.jsonc import Broken
 
 
 def line_break(text: str) -> str:
-    """Return the line end of a text: that of its first line."""
+    """Return the line end of a text: that of its first line; a line feed for a text of one line."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
@@ -22,7 +22,10 @@ def at(values: Any, keys: Sequence[str]) -> Any:
 
 
 def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
-    """Return a copy with `value` at a path of keys; raise Broken where something on the way is not a dictionary."""
+    """Return a copy with `value` at a path of keys, missing dictionaries made; the original stays.
+
+    Raises Broken where something on the way is not a dictionary.
+    """
     if not isinstance(values, dict):
         raise Broken("on the way to " + ".".join(keys) + " stands something that holds no entries", 0)
     inner = value if len(keys) == 1 else changed(values.get(keys[0], {}), keys[1:], value)
@@ -30,7 +33,10 @@ def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
 
 
 def without(values: Any, keys: Sequence[str], prune: bool = False) -> Any:
-    """Return a copy without the value at a path of keys; `prune`: without the dictionaries that become empty."""
+    """Return a copy without the value at a path of keys; the same values where there is none.
+
+    With `prune` the dictionaries on the way that become empty are removed too.
+    """
     if not isinstance(values, dict) or keys[0] not in values:
         return values
     inner = None if len(keys) == 1 else without(values[keys[0]], keys[1:], prune)

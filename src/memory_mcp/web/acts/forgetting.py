@@ -18,15 +18,21 @@ _FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
 async def show(ask: Ask) -> Done:
-    """Find out what would be forgotten, and keep that for the page that shows it; nothing is changed."""
+    """Find out what the form's request would forget, and keep both for the page forget/ID; nothing is changed.
+
+    A preview that takes longer than a second goes on in the background. Raises what the request raises for a bad
+    form.
+    """
     given: dict[str, Any] = {name: ask.given(name) for name in _FIELDS}
     request = Forget(**given, project=ask.given("of_project"), by=PERSON)
     memory = ask.memory
 
     async def look() -> Mapping[str, Any]:
+        """Return what would be forgotten, by the request as a dry run."""
         return await memory.ask(request)
 
     async def work() -> Mapping[str, Any]:
+        """Forget for good, by the same request; called only after the waiting time."""
         return await memory.write(replace(request, dry_run=False))
 
     pending = await ask.visit.later.show(ask.visit.name, {"what": _subject(request)}, look, work)
@@ -34,14 +40,20 @@ async def show(ask: Ask) -> Done:
 
 
 async def start(ask: Ask) -> Done:
-    """Start forgetting, which begins after the seconds in which it can be undone."""
+    """Start the waiting time of the request that the form names by `id`, after which it is carried out.
+
+    A second start does nothing. Raises NotFound for a request that this visit does not know.
+    """
     pending = _pending(ask)
     ask.visit.later.start(pending)
     return Done("", f"forget/{pending.id}")
 
 
 async def undo(ask: Ask) -> Done:
-    """Drop a request to forget that has not begun."""
+    """Drop a request to forget that has not begun; else the note says that it was too late, or that it failed.
+
+    Raises NotFound for a request that this visit does not know.
+    """
     pending = _pending(ask)
     if ask.visit.later.undo(pending):
         return Done("Undone: nothing was forgotten.", f"forget/{pending.id}")
@@ -50,7 +62,7 @@ async def undo(ask: Ask) -> Done:
 
 
 def _pending(ask: Ask) -> Pending:
-    """Return the request to forget that the form names; raise NotFound for one that is not known."""
+    """Return the request that the form names by `id`; raise NotFound for one that is unknown or another visit's."""
     found = ask.visit.later.find(ask.visit.name, ask.given("id"))
     if found is None:
         raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")
@@ -58,7 +70,10 @@ def _pending(ask: Ask) -> Pending:
 
 
 def _subject(request: Forget) -> str:
-    """Return what is to be forgotten in words, without a value."""
+    """Return what is to be forgotten in words.
+
+    A value only by its length, else the event, topic, session or project (or everything) with its times.
+    """
     if request.value:
         return f"a text of {len(request.value)} characters that you typed, wherever it stands"
     if request.event:

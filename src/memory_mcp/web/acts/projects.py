@@ -14,39 +14,49 @@ _KINDS = ("project", "path", "tool")
 
 
 async def alias(ask: Ask) -> Done:
-    """Show a project under another's name."""
+    """Show the project `name` of the form under the name of the project `same_as`; errors of the request are passed on."""
     done = await ask.memory.write(AliasProject(ask.given("name"), ask.given("same_as"), ask.by))
     return Done(f"{short(done['project'])} is shown as {short(done['shown_as'])} now.", _PAGE)
 
 
 async def split(ask: Ask) -> Done:
-    """Make the sessions of a folder a project."""
+    """Make the sessions of a folder of project `name` a project of their own, `new_name`.
+
+    Errors of the request are passed on.
+    """
     request = SplitProject(ask.given("name"), ask.given("folder"), name=ask.given("new_name"), by=ask.by)
     done = await ask.memory.write(request)
     return Done(f"{short(done['shown_as'])} is a project with {count(done['sessions'], 'session')} now.", _PAGE)
 
 
 async def undo_project(ask: Ask) -> Done:
-    """Take back an alias or a split."""
+    """Take back the alias or split of the project `name` of the form; errors of the request are passed on."""
     done = await ask.memory.write(UndoProject(ask.given("name"), ask.by))
     return Done(f"{short(done['project'])} is as it was recorded again.", _PAGE)
 
 
 async def pause(ask: Ask) -> Done:
-    """Record nothing of a project for a while."""
+    """Record nothing of the project `name` (* for all) for the form's `duration`, without one until it is resumed.
+
+    Errors of the request are passed on. The next page is the one the form was on, else the projects.
+    """
     done = await ask.memory.write(PauseCapture(ask.given("name"), ask.given("duration"), ask.by))
     until = f"until {done['until'][:16].replace('T', ' ')}" if done.get("until") else "until you resume it"
     return Done(f"Nothing of {_called(done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
 
 
 async def resume(ask: Ask) -> Done:
-    """Record a project again."""
+    """Record the project `name` of the form (* for all) again; errors of the request are passed on."""
     done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
     return Done(f"{_called(done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
 
 async def exclude(ask: Ask) -> Done:
-    """Never record what a pattern matches."""
+    """Record nothing from now on that the form's pattern of a project, path or tool matches; what is stored stays.
+
+    The note says how many stored events match. Raises InvalidQuery for an unknown kind, and what the request
+    raises.
+    """
     kind, pattern = _pattern(ask)
     done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))
     stays = f" {count(done['stored'], 'event')} of it stay until you forget them." if done.get("stored") else ""
@@ -54,14 +64,14 @@ async def exclude(ask: Ask) -> Done:
 
 
 async def include(ask: Ask) -> Done:
-    """Record again what was excluded by a pattern."""
+    """Record again what the form's pattern of a project, path or tool excluded; raise InvalidQuery for an unknown kind."""
     kind, pattern = _pattern(ask)
     await ask.memory.write(Include(**{kind: pattern}, by=ask.by))
     return Done(f"{short(pattern)} is recorded again.", _PAGE)
 
 
 def _pattern(ask: Ask) -> tuple[str, str]:
-    """Return the kind and the pattern of the form; raise InvalidQuery for an unknown kind."""
+    """Return (kind, pattern) of the form, the kind `project` if none is given; raise InvalidQuery for an unknown kind."""
     kind = ask.given("kind", "project")
     if kind not in _KINDS:
         raise InvalidQuery(f"kind must be {' or '.join(_KINDS)}, not {kind[:20]!r}")
@@ -69,5 +79,5 @@ def _pattern(ask: Ask) -> tuple[str, str]:
 
 
 def _called(project: str, everything: str) -> str:
-    """Return a project's short name, `everything` for all projects."""
+    """Return a project's short name; `everything` for "*", that is all projects."""
     return everything if project == _ALL else short(project)

@@ -8,13 +8,19 @@ from memory_mcp.web.asking import Ask, Done
 
 
 async def pin(ask: Ask) -> Done:
-    """Pin a node, a quotation or a topic, or let it go."""
+    """Pin the node, quotation or topic `id` of the form, or unpin it where `on` is "no".
+
+    Errors of the request are passed on.
+    """
     done = await ask.memory.write(Pin(ask.given("id"), ask.given("on") != "no", ask.by))
     return Done("Pinned: it counts for more." if done["pinned"] else "Pinned no more.", ask.back, {"pinned": done["pinned"]})
 
 
 async def correct(ask: Ask) -> Done:
-    """Put another statement in the place of a quotation."""
+    """Put the form's `text` in the place of the quotation `grip_id`, which stays readable; errors of the request are passed on.
+
+    A form that is sent again with the same key and words corrects once. The next page shows the new quotation.
+    """
     grip, text, kind, key = (ask.given(name) for name in ("grip_id", "text", "kind", "key"))
     # The same form with other words is another correction.
     once = f"{key}:{digest(grip, text, kind):x}" if key else ""
@@ -26,12 +32,15 @@ async def correct(ask: Ask) -> Done:
 
 
 async def retract(ask: Ask) -> Done:
-    """Retract a quotation."""
+    """Mark the quotation `grip_id` of the form as holding no more; it stays readable. Errors of the request are passed on."""
     await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), ask.by, ask.visit.is_person))
     return Done("Retracted: it is marked as holding no more, and stays readable.", ask.back)
 
 
 async def label(ask: Ask) -> Done:
-    """Give a topic a label; an empty one gives it its own words again."""
+    """Give the topic `topic_id` of the form a label; an empty one gives it its own words again.
+
+    Errors of the request are passed on.
+    """
     done = await ask.memory.write(LabelTopic(ask.given("topic_id"), ask.given("label"), **ask.scoped, by=ask.by))
     return Done(f"The topic is called {done['label']} now.", ask.back)

@@ -5,7 +5,11 @@ from memory_mcp.web.asking import Ask, Done
 
 
 async def refine(ask: Ask) -> Done:
-    """Replace a node's words; a statement that is left empty is left out."""
+    """Replace a node's title and statements by those of the form; a statement without text is left out.
+
+    Each statement has fields text.N, grips.N (ids between blanks) and kind.N. Errors of the request, as for a
+    grip that proves nothing there, are passed on. The next page is the node's.
+    """
     given = [(ask.given(f"text.{n}"), ask.given(f"grips.{n}").split(), ask.given(f"kind.{n}")) for n in range(MAX_BULLETS)]
     said = [Statement(text, grips, kind) for text, grips, kind in given if text]
     request = RefineSummary(ask.given("node_id"), ask.given("title"), said, **ask.scoped, by=ask.by)

@@ -10,7 +10,7 @@ _ACTS, _MOST = 100, 1000
 
 
 async def audit(ask: Ask) -> Response:
-    """Show the acts upon the memory, newest first."""
+    """Show the acts upon the memory, newest first: 100, or as many as `limit` of the address says, at most 1000."""
     limit = min(ask.number("limit", _ACTS), _MOST)
     found = await ask.memory.ask(Audit(limit))
     return ask.page("audit.html", found=found, limit=limit, most=_MOST)

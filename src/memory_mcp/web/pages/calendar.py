@@ -17,7 +17,10 @@ _LISTED = 12
 
 
 async def calendar(ask: Ask) -> Response:
-    """Show the year that the address names; else this year, or the last that holds anything."""
+    """Show a year of days, of one project or agent where the address names one.
+
+    The year is the address's; else this year, or the last that holds anything where this one holds nothing.
+    """
     project, agent = ask.given("project"), ask.given("agent")
     now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scoped))
     years = now.get("years", [])
@@ -47,12 +50,16 @@ async def calendar(ask: Ask) -> Response:
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
-    """Return the names that a field offers; what is chosen is among them, whatever holds nothing this year."""
+    """Return the names that a field offers, sorted; the chosen one is among them even where it holds nothing this year."""
     return sorted({one["name"] for one in totals if one["name"] != NO_NAME} | ({chosen} if chosen else set()))
 
 
 def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows of a table: a name with its address, its numbers, and a bar."""
+    """Return the values of one table, for `of` project or agent.
+
+    `rows` (each a name with its numbers, address and bar, at most 12), `rest` (the other rows) and `chart`, by
+    month. The row of events without a name has no address.
+    """
     most = max((one["events"] for one in totals), default=0)
     rows = [
         {
@@ -66,7 +73,7 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
 
 
 def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
-    """Return the months of a year, in layers: the largest by name, and the rest as one."""
+    """Return a chart of a year's months in layers: the first four totals by name, and all others as one."""
     series: list[tuple[str, dict[str, int]]] = []
     for one in totals:
         if len(series) < charts.SERIES:

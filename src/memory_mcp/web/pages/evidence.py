@@ -22,7 +22,11 @@ _AROUND, _MORE = AROUND.default, 10
 
 
 async def grip(ask: Ask) -> Response:
-    """Show a citation's words, whether they are those of the stored event, and what was said around them."""
+    """Show a citation's words, whether they are those of the stored event, and the events around them in its session.
+
+    `before` and `after` of the address say how many events, up to a limit; a script's part shows none. Raises
+    NotFound for an unknown citation.
+    """
     grip_id = ask.path("grip_id")
     before, after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
     found = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
@@ -52,7 +56,11 @@ async def grip(ask: Ask) -> Response:
 
 
 async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
-    """Return the quoted event with the citation among its quotes, its text cut around the words where they lie far in it."""
+    """Return the quoted event with the citation among its quotes.
+
+    Where the words end beyond what a page shows of a text, the event is read again with its text cut around them,
+    from a word's beginning, and `offset` says where.
+    """
     quotes = list(event.get("quotes", []))
     known = next((one for one in quotes if one["grip_id"] == grip_id), None)
     if known is None and (span := parse_span_grip(grip_id)) is not None:
@@ -70,7 +78,9 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
 
 
 async def session(ask: Ask) -> Response:
-    """Show a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events.
+    """Show 50 events of a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events.
+
+    With `from` or `to` the session is that of the event.
 
     Raises:
         NotFound: No event of the session is stored.
@@ -109,7 +119,10 @@ async def session(ask: Ask) -> Response:
 
 
 async def event(ask: Ask) -> Response:
-    """Show a part of one event's text, with links to the parts before and after it."""
+    """Show a part of one event's text from `offset` on, with links to the parts before and after it.
+
+    Raises NotFound for no event.
+    """
     offset = ask.number("offset", 0)
     request = GetEvents(
         event_id=ask.path("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most

@@ -13,7 +13,10 @@ _TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker
 
 
 async def export(ask: Ask) -> Response:
-    """Return what another page shows as a file to download."""
+    """Return what another page shows as a file to download, named and typed by the response of ExportShown.
+
+    `form` and the other arguments of the address say what; errors of the request are passed on.
+    """
     given: dict[str, Any] = {name: ask.given(name) for name in _TEXTS}
     scope = "" if given["project"] else "all"
     given |= {side: ask.number(side, AROUND.default) for side in ("before", "after")}

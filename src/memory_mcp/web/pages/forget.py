@@ -10,12 +10,15 @@ _FIELDS = ("event", "session", "of_project", "since", "until", "topic")
 
 
 async def form(ask: Ask) -> Response:
-    """Show the form, filled in as the address says."""
+    """Show the form, filled in from the address, but for the value, which no address may hold. Nothing is looked up."""
     return ask.page("forget.html", given={name: ask.given(name) for name in _FIELDS})
 
 
 async def pending(ask: Ask) -> Response:
-    """Show a request to forget that is previewed, waiting or done; raise NotFound for one that is not known."""
+    """Show the request to forget `id`: its preview, the seconds left, or its result.
+
+    Raises NotFound if this visit has none such.
+    """
     later = ask.visit.later
     found = later.find(ask.visit.name, ask.path("id"))
     if found is None:

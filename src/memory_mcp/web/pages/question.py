@@ -33,7 +33,10 @@ class Question:
     cursor: str
 
     def request(self, detail: Detail = Detail.LEAN, why_not: str = "") -> SearchRequest:
-        """Return the request; raise InvalidQuery for a number that cannot be read."""
+        """Return the search request, of all projects where none is given; raise InvalidQuery for a number that cannot be read.
+
+        Without a `limit`: 10 results, or 50 where a kind is to be picked out of them.
+        """
         numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
         given, filters = self.given, dict[str, Any]()
@@ -52,11 +55,14 @@ class Question:
         )
 
     def address(self, **more: object) -> dict[str, object]:
-        """Return the arguments of a link to the same search, with more of them."""
+        """Return the arguments of a link to the same search without its cursor, with `more` added or replaced."""
         return {"q": self.query, **self.given, **more}
 
     def changed(self, change: Mapping[str, Any]) -> dict[str, object]:
-        """Return the arguments of a link to the search with a change that `why_not` names."""
+        """Return the arguments of a link to the search with a change that `why_not` names.
+
+        A scope of all drops the project.
+        """
         flat = {**change, **change.get("bounds", {})}
         flat.pop("bounds", None)
         if flat.pop("scope", "") == ScopeName.ALL:
@@ -67,12 +73,15 @@ class Question:
 
     @property
     def limit(self) -> str:
-        """Results of a page, as a link says it."""
+        """Results of a page, as a link says it: the given limit, else 50 where a kind is picked out, else 10."""
         return self.given["limit"] or str(_LOOKED_THROUGH if self.given[KIND] else _RESULTS)
 
 
 def asked(ask: Ask) -> Question:
-    """Return the question of an address; raise InvalidQuery for an unknown kind. A scope of all projects drops the project."""
+    """Return the question of an address; raise InvalidQuery for an unknown kind of statement.
+
+    A scope of all drops the project.
+    """
     given = {name: ask.given(name) for name in (*FILTERS, KIND, *OTHERS)}
     choice(MemoryKind, KIND, given[KIND])
     if ask.given("scope") == ScopeName.ALL:
@@ -81,7 +90,10 @@ def asked(ask: Ask) -> Question:
 
 
 def _share(text: str) -> float | None:
-    """Return a least score, None for ""; raise InvalidQuery for a text that is no number."""
+    """Return a least score as a number, None for ""; raise InvalidQuery for a text that is no number.
+
+    The bounds are not checked.
+    """
     try:
         return float(text) if text else None
     except ValueError:

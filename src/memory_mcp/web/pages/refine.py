@@ -10,7 +10,10 @@ _TOKENS = 6000
 
 
 async def refine(ask: Ask) -> Response:
-    """Show the form with a node's title and statements, and the events that they can cite."""
+    """Show the form with a node's title and statements, and the events that they can cite, up to 6000 tokens.
+
+    Errors of the request, as NotFound for an unknown node, are passed on.
+    """
     found = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, **ask.scoped))
     given = {"node_id": found["node_id"], "title": found["title"]}
     for n, bullet in enumerate(found.get("bullets", ())):

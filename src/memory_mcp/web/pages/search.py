@@ -28,7 +28,11 @@ _SURE = {
 
 
 async def search(ask: Ask) -> Response:
-    """Show the form with the results, or one of the parts that a script unfolds."""
+    """Show the form with the results, or one of the parts `how` and `why` that a script unfolds (`show`).
+
+    A search that fails shows its error in the page, with the error's status; without a query there is only the
+    form.
+    """
     question = asked(ask)
     shown = ask.given("show")
     if shown in _PARTS and question.query:
@@ -56,7 +60,11 @@ async def search(ask: Ask) -> Response:
 
 
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return the values of the results for the template, almost none without a query; raises what the search raises."""
+    """Return the values of the results for the template, almost none without a query; raise what the search raises.
+
+    A kind of statement is picked out of the results here. Where the search fails with the item of `why_not`, it
+    is made without, and the error is in `refused`.
+    """
     if not question.query:
         return {"told": ""}
     missing, refused = ask.given("why_not"), None
@@ -82,7 +90,10 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
 
 
 def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return results with what a response leaves out because the one before says it, and their words marked."""
+    """Return the results as cards, with what a response leaves out because the result before says it.
+
+    Each has project, level and page of its node or citation, and its quote with the words of the question marked.
+    """
     why = found["explanation"]
     terms = wanted(question.query, why.get("window", {}).get("words", ""))
     project = "" if why.get("scope") == _ALL else why.get("scope", "")
@@ -106,7 +117,10 @@ def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why an item is missing, with the arguments of the search that shows it; {} without such a request."""
+    """Return why an item is missing, with the arguments of the search that shows it; {} where that was not asked.
+
+    Under `search` are the arguments, {} if no search would show it.
+    """
     why = found["explanation"].get("why_not")
     if not why:
         return {}
@@ -114,12 +128,15 @@ def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with(given: str, names: list[str]) -> list[str]:
-    """Return the names that a field offers, the given one first."""
+    """Return the names that a field offers, each once, the given one first if any; without NO_NAME."""
     return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
 
 
 async def _how(ask: Ask, question: Question) -> Response:
-    """Show how the search was made."""
+    """Show how the search was made: layers tried and left out, and bounds with their use.
+
+    The search runs once more in full detail.
+    """
     why = (await ask.memory.ask(question.request(Detail.FULL)))["explanation"]
     tried, skipped = why.get("tried", []), why.get("skipped", [])
     values = {
@@ -133,7 +150,7 @@ async def _how(ask: Ask, question: Question) -> Response:
 
 
 async def _why(ask: Ask, question: Question) -> Response:
-    """Show what the score of one result is made of."""
+    """Show what the score of the result `of` is made of; empty where the search, run once more, does not find it."""
     name = ask.given("of")
     found = await ask.memory.ask(question.request(Detail.FULL))
     one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})

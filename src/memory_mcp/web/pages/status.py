@@ -11,7 +11,7 @@ from memory_mcp.web.asking import Ask
 
 
 async def status(ask: Ask) -> Response:
-    """Show layers, store, clients, queues, jobs, and what leaves the machine; or the part that a script asks for."""
+    """Show layers, store, clients, queues, jobs, and what leaves the machine; for a script only `part` jobs or now."""
     part = ask.given("part")
     if ask.part and part == "jobs":
         return ask.page("part_jobs.html", jobs=await _jobs(ask))
@@ -25,4 +25,5 @@ async def status(ask: Ask) -> Response:
 
 
 async def _jobs(ask: Ask) -> object:
+    """Return the jobs of the background process, as the request ListJobs gives them."""
     return (await ask.memory.ask(ListJobs()))["jobs"]

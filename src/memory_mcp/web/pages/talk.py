@@ -13,11 +13,13 @@ _TOOLS = frozenset({"tool_call", "tool_result"})
 
 
 def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Return a conversation in exchanges: what a person said, and all that followed it.
+    """Return a conversation in exchanges: what a person said, and all that followed it up to the next.
+
+    Each has prompt (the first words that are no tool's), events, and the numbers of messages and tools.
 
     Args:
         events: As get_events gives them with full detail, in order.
-        cited: Citations whose words are marked.
+        cited: Ids of the citations whose words are marked.
 
     """
     made: list[dict[str, Any]] = []
@@ -33,7 +35,11 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
 
 
 def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
-    """Return an event with what a page says of it."""
+    """Return an event with what a page says of it, added to its fields.
+
+    Whether it is a tool's and failed, who speaks, its first line, its text in pieces with the words of `cited`
+    marked, at most 8 other citations, how many characters are left, and the offset of the next part.
+    """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]
     failed = metadata.get("is_error") == "true" or metadata.get("exit_status", "0") != "0"
@@ -53,13 +59,16 @@ def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, An
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the beginning of a text in one line."""
+    """Return the beginning of a text in one line, at most `width` characters with the ellipsis."""
     line = " ".join(text[: 4 * width].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return a text in pieces, each with the citation that quotes it ("" for none); what overlaps belongs to the first."""
+    """Return a text in pieces (text, id of the citation that quotes it or ""); what overlaps belongs to the first.
+
+    `offset` is where the text begins in the event, whose offsets the quotes have. Empty pieces are left out.
+    """
     made, at = [], 0
     for quote in sorted(quotes, key=lambda q: (q["start"], -q["end"])):
         start, end = max(quote["start"] - offset, at), min(quote["end"] - offset, len(text))

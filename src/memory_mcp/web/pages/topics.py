@@ -21,7 +21,7 @@ _WEEK = dt.timedelta(weeks=1)
 
 
 async def topics(ask: Ask) -> Response:
-    """Show the map and the list of topics; the state of the topic graph where it cannot be used."""
+    """Show the map and 60 topics from the cursor on; the state of the topic graph where it cannot be used."""
     try:
         found = await ask.memory.ask(GetTopicMap(_TOPICS, ask.given("cursor"), **ask.scoped))
     except LayerUnavailable:
@@ -33,7 +33,10 @@ async def topics(ask: Ask) -> Response:
 
 
 async def topic(ask: Ask) -> Response:
-    """Show one topic: its segments by time, what it is related to and what happened to it."""
+    """Show one topic: 50 of its segments, newest first, what it is related to, and its mentions over time.
+
+    Errors of the request, as NotFound for an unknown topic, are passed on.
+    """
     scope = ask.scoped
     found = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
     page = await ask.memory.ask(TopicNodes(found["topic"]["topic_id"], _SEGMENTS, ask.given("cursor"), **scope))
@@ -43,7 +46,7 @@ async def topic(ask: Ask) -> Response:
 
 
 def _by_week(weeks: Sequence[int]) -> str:
-    """Return what the chart of a topic's last weeks says to screen readers."""
+    """Return what the chart of a topic's last weeks says to screen readers; `weeks` are mentions, the current week last."""
     held = [place for place, one in enumerate(reversed(weeks)) if one]
     if not held:
         return f"no mention in the last {len(weeks)} weeks"
@@ -52,9 +55,10 @@ def _by_week(weeks: Sequence[int]) -> str:
 
 
 def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
-    """Return a column for each week from the first mention to now, or for each month of a long time.
+    """Return a column for each week from the first mention to now, at least 26; for more than 60, one for each month.
 
-    `latest` are the mentions of the last weeks, up to now where the topic was mentioned in one of them.
+    Empty without mentions. `latest` are the mentions of the last weeks, up to now where the topic was mentioned
+    in one of them.
     """
     counts = {dt.date.fromisoformat(one["week"]): int(one["mentions"]) for one in by_week}
     if not counts:
@@ -69,7 +73,10 @@ def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[
 
 
 def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
-    """Return a column for each month; a week counts for the month of its first day."""
+    """Return a column for each month from the first to the last mention; a week counts for the month of its Monday.
+
+    The first month and each January have the year as their label.
+    """
     months = dict[int, int]()
     for day, count in counts.items():
         months[day.year * 12 + day.month - 1] = months.get(day.year * 12 + day.month - 1, 0) + count
@@ -81,14 +88,14 @@ def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
 
 
 def _column(ask: Ask, period: tuple[str, str], count: int, label: str) -> charts.Column:
-    """Return the column of a period (its node's id and its name), which leads to its page of the tree."""
+    """Return the column of a period (its node's id and its name); it links to the node's page where it has mentions."""
     node, name = period
     href = ask.link(f"tree/{node}", project=ask.given("project")) if count else ""
     return charts.Column(count, f"{name}: {count} mention{'' if count == 1 else 's'}", href, label)
 
 
 def _month_label(monday: dt.date, place: int) -> str:
-    """Return the month below its first week, with the year where it begins."""
+    """Return the month's name below its first week and the first column, with the year in January and the first; else ""."""
     if place and monday.day > 7:
         return ""
     return charts.month_name(monday.month) + (f" {monday.year}" if monday.month == 1 or place == 0 else "")

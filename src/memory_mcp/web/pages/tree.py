@@ -18,17 +18,21 @@ _FEW, _FEW_OTHERS = 4, 2
 
 
 async def root(ask: Ask) -> Response:
-    """Show the years."""
+    """Show the root of the tree with its years, or what a script wants of it."""
     return await _shown(ask, "")
 
 
 async def node(ask: Ask) -> Response:
-    """Show one node, or what a script unfolds of it."""
+    """Show the node that the address names, or what a script unfolds of it; NotFound of the request is passed on."""
     return await _shown(ask, ask.path("node_id"))
 
 
 async def _shown(ask: Ask, node_id: str) -> Response:
-    """Show a node with its children or its conversation, or the part of it that a script wants."""
+    """Show a node with its children or its conversation, or the part of it that a script wants.
+
+    A script gets with a cursor more children (or with `of` talk more conversation), else the node with a few
+    statements.
+    """
     cursor = ask.given("cursor")
     if cursor and ask.given("of") == "talk":
         node = {"node_id": node_id}
@@ -44,7 +48,10 @@ async def _shown(ask: Ask, node_id: str) -> Response:
 
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
-    """Return a segment's conversation from the cursor on."""
+    """Return the values of a segment's conversation: 60 events from the cursor on in exchanges, and the next cursor.
+
+    Words that the node's statements cite are marked.
+    """
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scoped))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
@@ -59,7 +66,10 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
 
 
 def _telling(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a node's statements as they are shown in place: of a period the durable ones, and few."""
+    """Return a node's statements as they are shown in place: all of a segment.
+
+    Of a period the first 4 that have a kind; where none has, the first 2.
+    """
     bullets = node.get("bullets", [])
     if node["level"] == "segment":
         return list(bullets)
