@@ -76,7 +76,11 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
 
 
 def _span(grip: Grip, one: Stored, over: bool) -> QuotedSpan:
-    """Return what a citation quotes of an event: all of it from the start, of a call, and its beginning, of a result."""
+    """Return what a grip quotes of one event, as character positions in its text.
+
+    A grip over two events quotes the first from its start to the end of the text, and the second up to its
+    end.
+    """
     start, end = grip.span_start, grip.span_end
     if grip.event_id_start != grip.event_id_end:
         start, end = (start, len(one.text)) if one.event_id == grip.event_id_start else (0, end)

@@ -46,7 +46,7 @@ class Caller:
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: App, project: str) -> bool:
-        """Return whether the caller may see a project."""
+        """Return whether the caller may see a project, by any of its names. Raises InvalidQuery as `bound`."""
         own = self.bound(app)
         return own is None or app.storage.projects.names.of(project) == own
 
@@ -78,7 +78,10 @@ class Scoped:
         return ALL_PROJECTS if self.project is None else self.project
 
     def notices(self, app: App, found: bool) -> list[str]:
-        """Return notices about the scope: that it was widened, or, without results, how many events it has."""
+        """Return notices about the scope: that it was widened, or, without results (`found`), how many events the project has.
+
+        None where all projects were searched by request.
+        """
         if self.widened_from:
             return [f"nothing is stored of project {self.widened_from} yet; every project was searched"]
         if found or self.project is None:
@@ -127,7 +130,7 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
 def known_project(app: App, name: str) -> str:
     """Return the stored project of that name, or the only one whose last parts it is.
 
-    Raises InvalidQuery when there is no such project, or there are several.
+    Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
     """
     found = _matching(app, name)
     if len(found) == 1:
@@ -153,9 +156,10 @@ def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, af
 
 
 def project_to_store(app: App, name: str, caller: Caller) -> str:
-    """Return the project of that name as it is stored, else the name itself.
+    """Return the project under which something is to be stored: a known one of that name, else the name itself.
 
-    Raises InvalidQuery when there are several, or the caller is bound to another.
+    For "" it is the caller's, which may be "", and for a bound caller its only one. Raises InvalidQuery when
+    several are meant, or the caller is bound to another.
     """
     bound = caller.bound(app)
     if bound is not None:
@@ -178,7 +182,10 @@ def _refused(own: str) -> InvalidQuery:
 
 
 def _meant(app: App, caller: str) -> str:
-    """Return the shown name of the caller's project; last parts of a name that fit one project stand for that one."""
+    """Return the shown name of the caller's project; last parts of a name that fit one project stand for that one.
+
+    A name that fits none or several is returned as it is; "" for "".
+    """
     caller = app.storage.projects.names.of(caller)
     if not caller or is_place(caller) or _holds(app, caller):
         return caller

@@ -72,7 +72,7 @@ class SearchRequest:
     with_agents: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Return the arguments that say something, as changes of a call name them."""
+        """Return the arguments that are not empty, and the query, by name; `why_not` is left out, bounds are a mapping."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
         bounds = {} if self.bounds is None else {n: v for n, v in asdict(self.bounds).items() if v is not None}
         return {name: value for name, value in {**said, "bounds": bounds}.items() if value or name == "query"}
@@ -98,7 +98,10 @@ class SearchResponse(Recalled):
 
 
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
-    """Answer a question. Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored."""
+    """Answer a question within the token budget; with `why_not` also say why that id is missing, by trying changed calls.
+
+    Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored.
+    """
     began = time.monotonic()
     TOKENS.check(request.token_budget or 0, "token_budget")
     given = request.given()
@@ -133,6 +136,11 @@ class _Shaping:
     """An answer of the policy, brought into the shape and size that was asked for."""
 
     def __init__(self, app: App, found: Answer, asked: ParsedSearch) -> None:
+        """Fix the token budget and cut the themes to their share of it.
+
+        A lean answer without a budget of its own has `_PER_RESULT` tokens for each result wanted, of at least
+        `SEARCHED.default`.
+        """
         self._app = app
         self._found = found
         self._asked = asked
@@ -152,7 +160,10 @@ class _Shaping:
         return self._full() if self._asked.full else self._lean()
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as much as fits the budget, the explanation and all else included."""
+        """Return as much as fits the budget, the explanation and all else included, and the hits that it stands for.
+
+        First as many results as fit, then a line for each further hit, then longer quotations of the results.
+        """
         app, query = self._app, self._asked.query
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
@@ -174,7 +185,10 @@ class _Shaping:
         return self._whole(lean.results, lean.hits, also), self._found.hits[: lean.hits]
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as many results as fit the budget; the explanation is not counted."""
+        """Return as many results as fit the budget with the themes, and their hits; the explanation is not counted.
+
+        The first that does not fit ends the list.
+        """
         hits, kept = self._found.hits, list[FullResult]()
         left = self._budget - tokens_in(_listed("themes", self._themes), self._factor)
         for hit in hits:
@@ -192,7 +206,10 @@ class _Shaping:
         return response, hits[: len(kept)]
 
     def _quoted(self, results: Sequence[FullResult], left: int) -> list[FullResult]:
-        """Return results with further quotations of the first, as far as `left` tokens hold them."""
+        """Return results with further quotations of the first `_QUOTED`, as far as `left` tokens hold them.
+
+        Unchanged where less than `_TO_QUOTE` ms of the search's time are left.
+        """
         why, hits = self._found.why, self._found.hits[:_QUOTED]
         if why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE:
             return list(results)
@@ -205,7 +222,10 @@ class _Shaping:
         return made
 
     def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: tuple[Brief, ...] = ()) -> SearchResponse:
-        """Return the response with these results, which stand for the first `hits` hits, and what comes next."""
+        """Return the response with these results, which stand for the first `hits` hits, and what comes next in `also`.
+
+        It has a cursor where there is a result and more hits follow.
+        """
         found, asked = self._found, self._asked
         more = bool(results) and (found.has_more or hits < len(found.hits))
         hit = self._found.why.bounds_hit
@@ -223,7 +243,7 @@ class _Shaping:
         )
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
-        """Return the policy's notices, and what this response lacks."""
+        """Return the policy's notices, then: a partial answer, keyword search off, no result fits, or those about the scope."""
         why, found, asked = self._found.why, self._found, self._asked
         notices = list(why.notices)
         if "timeout_ms" in why.bounds_hit:
@@ -247,7 +267,7 @@ def _listed(name: str, values: Sequence[object]) -> int:
 
 
 def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
-    """Return by node what its further grips quote, without what its own result says."""
+    """Return by node at most `_FURTHER` quotations of its further grips, without what its own result says."""
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_many([g for several in stored.values() for g in several])
     quotes = app.evidence.quotes(list(grips.values()))

@@ -147,7 +147,11 @@ def newest_first(found: Iterable[Activity]) -> list[Activity]:
 
 
 def child(node: TocNode, children: int = 0) -> Child:
-    """Return a node as its parent lists it: title without terms, summary, keywords and counts."""
+    """Return a node as its parent lists it: title without terms, summary, keywords that the title lacks, and counts.
+
+    Of a segment the summary says what came of it; both are cut as `ChildDetail.ALL` says. `children` is its
+    number of children.
+    """
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]
     said = set(terms(title))
@@ -183,6 +187,7 @@ def lessened(value: Child, detail: ChildDetail) -> Child:
 
 
 def _short(text: str, width: int) -> str:
+    """Return a text of at most about `width` characters, ended by "…" where it is cut; "" for width 0."""
     return shorten(text, width).rstrip("… ") + "…" if width and len(text) > width else text[:width]
 
 
@@ -212,7 +217,10 @@ def node(
 
 
 def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> Bullet:
-    """Return a bullet; an observation is not called one."""
+    """Return a bullet; the kind observation is left out.
+
+    It is superseded only where all its grips are in `over` and the first one's record concerns its text.
+    """
     ended = over.get(value.grip_ids[0]) if value.grip_ids and all(grip in over for grip in value.grip_ids) else None
     ended = ended if ended is not None and ended.concerns(value.text) else None
     return Bullet(
@@ -225,7 +233,7 @@ def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> B
 
 
 def event(value: domain.Event, calendar: Calendar) -> Event:
-    """Return one event with its words."""
+    """Return a stored event as responses show it, with its whole text."""
     return Event(
         event_id=value.event_id,
         source_id=value.source_id,
@@ -239,7 +247,7 @@ def event(value: domain.Event, calendar: Calendar) -> Event:
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a span of time as responses show it; None for none."""
+    """Return a span of time as responses show it; None for None. `words` are those from which it was read."""
     if value is None:
         return None
     since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""
