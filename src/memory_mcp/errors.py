@@ -87,9 +87,9 @@ class DiskFull(StorageError):
 
     @classmethod
     def of(cls, error: Exception) -> "DiskFull | None":
-        """Return this error for one of the system that says that a disk, a quota or a size limit is used up.
+        """Return this error for one that says that a disk, a quota or a size limit is used up; None for any other.
 
-        None for any other.
+        That is an OSError with ENOSPC, EDQUOT or EFBIG, or numpy's about a write that was cut short.
         """
         if not isinstance(error, OSError):
             return None
@@ -101,7 +101,10 @@ class DiskFull(StorageError):
 
     @classmethod
     def within(cls, error: BaseException | None) -> "DiskFull | None":
-        """Return the full disk that an error reports, itself or as its cause; None where there is none."""
+        """Return the full disk that an error reports, itself or in the chain of its causes and contexts.
+
+        None where there is none.
+        """
         while error is not None:
             found = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
             if found is not None:
@@ -259,6 +262,7 @@ class LayerUnavailable(MemoryMcpError):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "", reason: str = "") -> None:
+        """Make the error; `reason` is "disabled" and the like for a status, the message where it is ""."""
         super().__init__(message, hint)
         self.reason = reason or message
 

@@ -16,7 +16,7 @@ _ROLES = ("reader", "writer", "curator", "admin")
 
 
 def _limit(default: int, text: str) -> int:
-    """Return the field of one limit."""
+    """Return the dataclass field of one limit, with a help that says what 0 means."""
     made: int = field(default=default, metadata={"help": f"{text}; 0: no limit."})
     return made
 
@@ -80,7 +80,7 @@ class TeamLimits:
 
 
 def _count(default: int, text: str) -> int:
-    """Return the field of a number."""
+    """Return the dataclass field of a number with its help."""
     made: int = field(default=default, metadata={"help": text})
     return made
 
@@ -184,6 +184,10 @@ class TeamSettings:
             self._check_oauth()
 
     def _check_oauth(self) -> None:
+        """Raise ConfigError unless issuer and audience are https URLs, a tenant or its claim is named, and an algorithm too.
+
+        http is let in for an address of this machine; tenant and tenant_claim exclude each other.
+        """
         for name, url in (("issuer", self.issuer), ("audience", self.audience)):
             parts = urlsplit(url)
             safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
