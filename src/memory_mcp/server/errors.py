@@ -62,7 +62,8 @@ def error_result(error: MemoryMcpError) -> CallToolResult:
 def as_ours(error: Exception, where: str) -> MemoryMcpError:
     """Return an error as one of ours; `where` names in the log what failed.
 
-    Ours stay as they are, argument errors are told in plain words, and anything else is INTERNAL, its traceback in the log alone.
+    Ours stay as they are, argument errors are told in plain words, a full disk is DiskFull, and anything else
+    is INTERNAL, its traceback in the log alone.
     """
     if isinstance(error, MemoryMcpError):
         if error.code == "INTERNAL":
@@ -102,13 +103,13 @@ def check_prompt(name: str, known: Iterable[str]) -> None:
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:
-    """Return the argument errors in our own words, without the validator's texts and echoes of the input."""
+    """Return up to `_MOST` argument errors in our own words, without the validator's texts and echoes of the input."""
     found = error.errors(include_url=False, include_input=False)
     return InvalidQuery("; ".join(_say(one) for one in found[:_MOST]))
 
 
 def _say(one: Mapping[str, Any]) -> str:
-    """Return one error of the validator in plain words."""
+    """Return one error of the validator in plain words, with the name of the argument."""
     kind, bound = str(one["type"]), one.get("ctx", {})
     name = ".".join(str(part) for part in one["loc"]) or "the arguments"
     if kind == "missing":

@@ -73,7 +73,7 @@ class MemoryServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Return a prompt as MCPServer does; raise MCPError with our text for an unknown name."""
+        """Return a prompt as MCPServer does; raise MCPError with our text for an unknown name, and what rendering raises."""
         try:
             check_prompt(name, [prompt.name for prompt in await self.list_prompts()])
         except InvalidQuery as error:
@@ -83,7 +83,11 @@ class MemoryServer(MCPServer[Any]):
     async def _call(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
     ) -> CallToolResult | InputRequiredResult:
-        """Check a call, run its tool and return the result; raises what the checks and the tool raise."""
+        """Check a call, run its tool and return the result.
+
+        Raises InvalidQuery for an unknown tool or argument, what `allow` raises, ValidationError for
+        arguments of another type, and what the tool raises.
+        """
         check_tool(name, self._ours)
         self.allow(name)
         tool = self._ours[name]
@@ -109,7 +113,10 @@ async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """While a call runs, tell a client that asked for progress how long it has taken, so that it does not give up."""
+    """While a call runs, tell a client that asked for progress each second how long it has taken, so that it does not give up.
+
+    Without a context nothing is told.
+    """
     if context is None:
         yield
         return

@@ -84,7 +84,10 @@ class Prompts:
         )
 
     async def _told(self, task: str, how: str, find: Find, given: str, **options: bool) -> str:
-        """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens."""
+        """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens.
+
+        Without material: the task and what to say instead. Lost events are named. Raises what `find` raises.
+        """
 
         def work(app: App) -> str:
             loss = app.storage.loss
