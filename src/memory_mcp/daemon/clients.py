@@ -55,7 +55,7 @@ class Clients:
             self.touch()
 
     def touch(self) -> None:
-        """Restart the idle time."""
+        """Count this moment as the last use."""
         self._touched = time.monotonic()
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Clients:
         return len(self._open)
 
     def idle_s(self) -> float:
-        """Return the seconds since the last connection closed; 0 while one is open."""
+        """Return the seconds since the last connection closed, or since `touch`; 0 while one is open."""
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ class Conversation:
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     async def tell(self, message: Mapping[str, Any]) -> None:
-        """Send one line to the caller."""
+        """Send one line of JSON to the caller; raises anyio's errors of a stream where it has disconnected."""
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
     def tell_from_thread(self, message: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Private:
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:
-        """Answer requests in order until the caller disconnects, which cancels the running one."""
+        """Answer requests one after the other until the caller disconnects, which cancels the running one and calls `at_end`."""
         requests_in, requests = anyio.create_memory_object_stream[bytes | lines.Cut](100)
         try:
             async with anyio.create_task_group() as tasks:
@@ -99,7 +99,10 @@ class Private:
                 return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
-        """Answer one request with its result, or with an error of ours."""
+        """Answer one request with its result, or with an error of ours; another exception is logged and told as INTERNAL.
+
+        Raises anyio's errors of a stream where the caller has disconnected.
+        """
         number: Any = None
         try:
             if isinstance(line, lines.Cut):
@@ -155,7 +158,7 @@ class Pipe(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Send the buffered text."""
+        """Send the buffered text from a worker thread; raise BrokenPipeError when the caller has disconnected."""
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
             self._talk.tell_from_thread({self._name: text})

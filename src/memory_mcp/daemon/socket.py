@@ -60,7 +60,10 @@ class SocketDoor:
             await door.serve(self._connection)
 
     async def _connection(self, stream: anyio.abc.SocketStream) -> None:
-        """Check who connects, exchange hellos, and serve the connection to its end."""
+        """Check who connects, exchange hellos within `_HELLO_PATIENCE` seconds, and serve the connection to its end.
+
+        A caller that is refused is not answered; nothing is raised.
+        """
         try:
             async with stream:
                 if not _is_ours(stream):
@@ -83,7 +86,7 @@ class SocketDoor:
             log.exception("a connection ended with a defect")
 
     async def _serve(self, stream: anyio.abc.SocketStream, given: "_Lines", hello: Mapping[str, Any]) -> None:
-        """Serve a caller that has said hello, as the kind that it named."""
+        """Serve a caller that has said hello: private methods for the kind "rpc", MCP for any other."""
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
@@ -131,7 +134,7 @@ class _Lines(Lines):
 
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:
-    """Whether the peer is of this user, where the platform reports it; elsewhere the socket's mode protects it."""
+    """Whether the peer is of this user or root, where the platform reports it; elsewhere the socket's mode protects it."""
     option = getattr(socket, "SO_PEERCRED", None)
     raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
     if option is None or raw.family != socket.AF_UNIX:
