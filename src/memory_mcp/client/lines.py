@@ -44,6 +44,7 @@ class Splitter:
     """Splits a stream that comes in chunks into lines, without their ends: line feeds, carriage returns or both."""
 
     def __init__(self, longest: int = LONGEST) -> None:
+        """Begin with an empty line; `longest` is the most bytes of a line that is kept whole."""
         self._longest = longest
         # Not a list of chunks: a client that writes byte by byte would cost eight times the line.
         self._line = bytearray()
@@ -61,7 +62,7 @@ class Splitter:
         return found
 
     def end(self) -> bytes | Cut:
-        """Return what came since the last line, and begin another; b"" for nothing."""
+        """Return what came since the last line, a `Cut` where it was too long, and begin another; b"" for nothing."""
         whole: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
         self._line, self._cut = bytearray(), None
         return whole
@@ -87,7 +88,12 @@ class Read:
 
 
 def read(line: bytes | Cut) -> Read:
-    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte order mark is dropped."""
+    """Read a client's line: a message to be passed on, or the error to answer it with; neither for an empty line.
+
+    Answered are lines that are too long, no UTF-8, no JSON, nested too deep, or no message of the protocol,
+    each with the id where it can be found. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte
+    order mark is dropped.
+    """
     if isinstance(line, Cut):
         return Read(answer=too_long(_told(line.head, line.tail)))
     line = line.removeprefix(_MARK)
@@ -166,24 +172,28 @@ def _depth(message: object) -> int:
 
 
 def too_long(number: str | int | None) -> bytes:
-    """Return the answer to a line that is too long."""
+    """Return the error line for a message that is too long; `number` is its id, None for unknown."""
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
     return _error(number, INVALID_REQUEST, why)
 
 
 def _refused(line: bytes, code: int, why: str) -> Read:
+    """Return the answer to a line that cannot be read, with the id if it is found near the line's ends."""
     return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
 def _refused_message(message: object, why: str) -> Read:
-    """Return the answer to a message that is JSON and cannot be passed on."""
+    """Return the answer to a message that is JSON and cannot be passed on.
+
+    It has the message's id, but none where the message itself answers one of ours.
+    """
     # What answers one of ours has our id, which may be that of a call of the client's, too.
     answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
     return Read(answer=_error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))
 
 
 def refused(message: object, why: str) -> bytes:
-    """Return the answer to a message that is JSON, and still no message of the protocol."""
+    """Return the error line for a message that is JSON, and still no message of the protocol."""
     return _refused_message(message, why).answer
 
 
@@ -197,7 +207,7 @@ def _told(head: bytes, tail: bytes) -> str | int | None:
 
 
 def _error(number: str | int | None, code: int, why: str) -> bytes:
-    """Return the line of an error response."""
+    """Return the line of an error response, with an id or null."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
     return json.dumps(answer, separators=(",", ":")).encode() + b"\n"
