@@ -21,7 +21,7 @@ class Call:
     work: Callable[[ShouldStop], JobReport]
 
     def run(self, now_ms: int, should_stop: ShouldStop) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Call `work` and return its report; raises what it raises."""
         return self.work(should_stop)
 
 

@@ -105,7 +105,11 @@ class ImproveSummaries:
         self._hands = hands
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Ask for summaries and labels that are due, and report how many were written, kept, unanswered and left.
+
+        Does nothing where no model is set. A model that fails ends the run and is the reason in the report;
+        it is not raised.
+        """
         if not self._settings.is_on:
             return JobReport('off: summarizer.provider = "extractive"', {})
         run = _Run(self._settings, self._hands, should_stop)
@@ -135,7 +139,11 @@ class _Run:
         self.reason = ""
 
     def work(self) -> None:
-        """Ask about everything that is due, until the budget is spent or the run is stopped."""
+        """Ask about every node, then every label that is due, until the budget is spent or the run is stopped.
+
+        Sets `reason` where it ends early: the process ends, an import begins, the budget, or the model fails.
+        What is under way then is waited for `_GRACE` seconds.
+        """
         if self._hands.busy():
             self.reason = "an import is under way"
             return
@@ -157,12 +165,15 @@ class _Run:
             self._let_go()
 
     def _nodes(self) -> list[_Due]:
-        """Return the nodes that are due."""
+        """Return the nodes that are due, each as a function that makes its question."""
         found = self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name)
         return [partial(self._of_node, node_id) for node_id in found]
 
     def _labels(self) -> list[_Due]:
-        """Return the topics that are due, at most `_LABELS` of them."""
+        """Return the topics that are due, at most `_LABELS`, each as a function that makes its question.
+
+        Notes how many are left.
+        """
         labeller = self._hands.labeller()
         if labeller is None:
             return []
@@ -178,6 +189,10 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
+            """Publish a summary.
+
+            Return False when the node changed meanwhile, raise Unusable for an answer that does not hold.
+            """
             written = believed(answer, material, self._rarity, self._hands.clean)
             return self._hands.publishing(lambda: improver.publish(material, written, model))
 
@@ -200,14 +215,19 @@ class _Run:
 
     @cached_property
     def _asker(self) -> Ask:
+        """What asks the model of the settings, made for the first question."""
         return asker(self._settings, self._hands.directory)
 
     @cached_property
     def _rarity(self) -> Rarity:
+        """How rare words are in this memory, read for the first answer."""
         return self._hands.improver.rarity()
 
     def _fill(self) -> None:
-        """Begin as many questions as may run side by side and the budget still bears."""
+        """Begin as many questions as may run side by side and the budget of the day still bears, each in a thread.
+
+        Where not even one is borne, and none is under way, that is the `reason` to end.
+        """
         while self.due and not self.reason and len(self._under_way) < self._settings.concurrency:
             question = self.due[0]()
             if question is None:
@@ -225,7 +245,7 @@ class _Run:
             threading.Thread(target=self._ask, args=(self._asker, asked), name="asking", daemon=True).start()
 
     def _ask(self, ask: Ask, asked: _Asked) -> None:
-        """Wait for an answer, in a thread of its own, which never touches the store."""
+        """Wait for an answer, in a thread of its own, and queue it or the error; the store is never touched."""
         try:
             answer: Reply | Exception = patiently(ask, asked.question.prompt, self._settings.retries, self._stopped)
         except Exception as error:
@@ -242,7 +262,11 @@ class _Run:
         self._settle(asked, answer)
 
     def _settle(self, asked: _Asked, answer: Reply | Exception) -> None:
-        """Record what a question cost and publish its answer."""
+        """Record what a question cost and publish its answer.
+
+        One that cannot be used, or is refused, leaves the text as it was; a model that is not available ends
+        the run, and the question is left for the next. Raises any other error.
+        """
         if isinstance(answer, Reply):
             cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
             try:
@@ -287,6 +311,6 @@ class _Run:
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
-    """Return the tokens of the daily budget not spent since midnight in the store's zone."""
+    """Return the tokens of the daily budget not spent since midnight in the store's zone; negative where it is exceeded."""
     midnight = calendar.midnight(calendar.local(now_ms).date())
     return settings.daily_tokens - storage.spending.tokens_since(midnight)

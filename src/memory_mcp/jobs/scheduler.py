@@ -125,19 +125,16 @@ class Scheduler:
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, after the running one, and return its report.
+        """Run a job in this thread, paused or not, once no other of its kind runs, and return its report.
 
-        Raises:
-            InvalidQuery: No job has this name.
-            Exception: Whatever the job raises.
-
+        Raises InvalidQuery for an unknown name, and whatever the job raises.
         """
         entry = self._named(name)
         with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)
 
     def hasten(self, name: str, seconds: float = 0.0) -> None:
-        """Run a job in `seconds`, after any running one, though it is not due yet; a paused one stays paused."""
+        """Run a job in `seconds`, though not due yet, unless it is paused. Raises InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.hastened = self._clock.monotonic() + seconds
@@ -190,7 +187,7 @@ class Scheduler:
         return True
 
     def step(self) -> bool:
-        """Run the job that has been due for longest; return whether one was due."""
+        """Run the job that has been due for longest, one that waits in a thread; return whether one was due."""
         with self._turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
@@ -205,10 +202,12 @@ class Scheduler:
             return True
 
     def _run_aside(self, entry: _Entry) -> None:
+        """Run a due job that waits, after any other such job (thread)."""
         with self._aside:
             self._run_due(entry)
 
     def _run_due(self, entry: _Entry) -> None:
+        """Run a due job; what it raises is kept and logged by `_run`."""
         # What goes wrong is kept and logged by `_run`; the next try has its time.
         with suppress(Exception):
             self._run(entry)
@@ -234,7 +233,7 @@ class Scheduler:
                 self._wake.clear()
 
     def _wait(self) -> float:
-        """Return the seconds until a job is due, at most `_LONGEST_WAIT`."""
+        """Return the seconds until a job that is not paused is due, at most `_LONGEST_WAIT`."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             waits = [
@@ -245,7 +244,7 @@ class Scheduler:
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
-        """Return the job that has been due for longest; None where none is due."""
+        """Return the job, neither paused nor running, that has been due for longest; None where none is due."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         entries = self._entries().values()
         if now < self._seen_ms:
@@ -294,7 +293,7 @@ class Scheduler:
             self._save(entry, force=False)
 
     def _plan(self, entry: _Entry) -> None:
-        """Work out when the next run of a job is due."""
+        """Set when the next run is due: at once if never run or cut short, later after failures, else by the schedule."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         state, schedule = entry.state, entry.job.schedule
         by_time_of_day = False
@@ -345,7 +344,7 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Write the state down, unless it is not worth a transaction yet."""
+        """Store the state if it changed and is worth it; forced errors but a full disk are raised."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
