@@ -105,7 +105,7 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
 
 
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
-    """Return what is paused now, as far as the caller may know. Raises InvalidQuery where that cannot be read."""
+    """Return the pauses that are in force now and that the caller may see. Raises InvalidQuery for a damaged file of pauses."""
     return PausedNow(paused={p: app.calendar.iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
@@ -163,7 +163,10 @@ def _project(app: App, given: str, caller: Caller) -> str:
 
 
 def _milliseconds(duration: str) -> int:
-    """Return a duration such as 30m, 2h or 1d in milliseconds; 0 for "". Raises InvalidQuery for any other text."""
+    """Return a duration such as 30m, 2h or 1d in milliseconds; 0 for "".
+
+    Raises InvalidQuery for any other text, for 0 and for more than four digits.
+    """
     if not duration.strip():
         return 0
     found = _DURATION.fullmatch(duration.strip().lower())

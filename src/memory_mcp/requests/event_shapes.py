@@ -40,14 +40,14 @@ class FullEvent(Event):
 
 
 def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
-    """Return events in the order given.
+    """Return stored events as get_events shows them, in the order given; texts are cut to `most` characters from an offset on.
 
     Args:
         app: Holds the citations and the calendar.
         found: What was read.
-        full: Whether origin, size and citations are wanted.
+        full: Whether origin, size and citations are wanted; the events are FullEvent then.
         most: Characters of a text; 0 for all of them.
-        offsets: Characters left out at the beginning of a text, by event.
+        offsets: Characters left out at the beginning of a text, by event id.
 
     """
     lean = [event(one, app.calendar) for one in found]

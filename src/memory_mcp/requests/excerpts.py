@@ -63,7 +63,7 @@ class Excerpt:
     def _densest(self, room: int) -> tuple[int, int]:
         """Return start and end of the stretch of at most `room` characters whose distinct terms weigh most.
 
-        The first of equal ones; (0, 0) where the text holds none of the terms.
+        Of stretches that weigh the same it is the first; (0, 0) where the text holds none of the terms.
         """
         if self._found is None:
             self._found = [one for one in placed_terms(self.text) if one[2] in self._weights]
@@ -82,9 +82,10 @@ class Excerpt:
         return (kept[0][0], min(kept[-1][1], kept[0][0] + room)) if kept else (0, 0)
 
     def _trimmed(self, found: Sequence[tuple[int, int, str]], total: float) -> Sequence[tuple[int, int, str]]:
-        """Return a stretch without terms at its ends that occur in it again or weigh under `_LIGHT` of `total`.
+        """Return a stretch, terms as (start, end, term), without those at its ends that are dispensable.
 
-        One term stays. Terms are (start, end, term).
+        That is a term that occurs in it again, or that weighs less than `_LIGHT` of `total`. At least one
+        term stays.
         """
         held = Counter(term for _, _, term in found)
         low, high = 0, len(found)
@@ -161,7 +162,7 @@ def _between_words(text: str, at: int) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Return whether a character is part of a word of a script that puts spaces between words."""
+    """Return whether a character is a letter, digit or underscore of a script that puts spaces between words (not CJK, Thai)."""
     return character == "_" or (character.isalnum() and unicodedata.category(character) != "Lo")
 
 

@@ -81,7 +81,10 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 
 
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
-    """Record again what was excluded by a pattern. Raises what `exclude` raises."""
+    """Record again what was excluded by exactly this pattern; one that is not excluded changes nothing.
+
+    In force at once, and written into the settings file and the audit log. Raises what `exclude` raises.
+    """
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 
 

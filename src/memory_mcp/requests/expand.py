@@ -259,7 +259,7 @@ def _neighbour(event: Event, width: int | None) -> str:
 
 
 def _headed(text: str, width: int) -> str:
-    """Return a text's beginning and end, or its beginning alone where there is little room."""
+    """Return a text cut to about `width` characters: its beginning and end, or up to `_NARROW` its beginning alone."""
     if len(text) <= width:
         return text
     return head_and_tail(text, width) if width > _NARROW else cut_out(text, 0, width - len(ELLIPSIS))

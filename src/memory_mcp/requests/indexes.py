@@ -247,7 +247,7 @@ def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
 
 
 def _named(name: str, known: Sequence[IndexName]) -> IndexName:
-    """Return the index of a name. Raises InvalidQuery for one that is missing or unknown."""
+    """Return the index of a name, one of `known`. Raises InvalidQuery for one that is missing or none of these."""
     found = choice(known, "index_type", name)
     if found is None:
         raise InvalidQuery("index_type is missing", f"One of {', '.join(known)}.")
@@ -255,7 +255,7 @@ def _named(name: str, known: Sequence[IndexName]) -> IndexName:
 
 
 def _healthy(app: App) -> str:
-    """Return the words for a vector index that works, with what its model does not do."""
+    """Return "healthy" for a vector index that works, with a remark on what its model does not do, where there is one."""
     found = app.accelerators.embedding()
     return f"healthy ({found.remark})" if found and found.remark else "healthy"
 

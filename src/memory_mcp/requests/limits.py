@@ -80,7 +80,7 @@ class Bounds:
     min_confidence: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidQuery for a bound outside its range."""
+        """Raise InvalidQuery for a bound below 1 or above 1,000,000 (beam_width 5), and a confidence outside 0 to 1."""
         for name in BOUNDS:
             value = getattr(self, name)
             if value is not None:

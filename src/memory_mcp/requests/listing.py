@@ -93,9 +93,9 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
 
 
 def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
-    """Return as many bullets as fit `tokens`, chosen by the salience of their kind, in their own order.
+    """Return as many bullets as fit `tokens`, those of the most salient kinds, in their own order.
 
-    None if not even one fits.
+    The list is empty where not even one fits.
     """
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
 

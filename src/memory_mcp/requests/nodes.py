@@ -154,9 +154,9 @@ def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:
 
 
 def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
-    """Return a segment's session, the end of the session's segment before, and its periods from day to year.
+    """Return a segment's context: its session, the end of that session's segment before, and its periods from day to year.
 
-    None if unknown.
+    None where no segment of that id is stored.
     """
     key = segment_key_of(node_id)
     segment = app.storage.toc.segments([key]).get(key) if key is not None else None
@@ -168,5 +168,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return those of a node's grips that are superseded."""
+    """Return those of the grips of a node's bullets that are superseded, by id."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

@@ -32,7 +32,7 @@ class Note:
 
 
 def is_notes(session_id: str) -> bool:
-    """Return whether a session holds notes and corrections alone."""
+    """Return whether a session holds notes and corrections alone, by the beginning of its id."""
     return session_id.startswith(_SESSIONS)
 
 

@@ -141,7 +141,10 @@ class Overview:
 
 
 def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
-    """Return the state of the memory. Raises InvalidQuery for a caller that is bound to one project, as it is about all."""
+    """Return the state of the memory besides its layers: agents, redactions, disk, what can leave, pauses, backups, losses.
+
+    Raises InvalidQuery for a caller that is bound to one project, as it is about all.
+    """
     caller.refuse_all(app, "the overview")
     now = app.clock.now_ms()
     capture, loss = app.gate.capture, app.storage.loss
@@ -257,7 +260,10 @@ def _disk(settings: Settings, directory: Path) -> DiskUse:
 
 
 def _bytes(place: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; 0 where there is none."""
+    """Return the bytes of a file, or of all files below a folder; 0 where there is none.
+
+    Files that vanish meanwhile are left out.
+    """
     if not place.is_dir():
         return place.stat().st_size if place.exists() else 0
     found = 0

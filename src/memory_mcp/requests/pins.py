@@ -51,7 +51,10 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
 
 
 def set_pin(app: App, target: str, on: bool, by: str) -> None:
-    """Pin or unpin a canonical id, and record the act if that changes anything."""
+    """Pin or unpin a canonical id, committed at once, and record the act in the audit log if that changes anything.
+
+    Whether the id exists is not checked.
+    """
     before = target in app.storage.toc.pins()
     app.storage.toc.set_pin(target, on, by)
     _record(app, target, on, by, before)

@@ -104,7 +104,7 @@ def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classifi
 
 
 def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
-    """Return the fields of a response about what a question is taken for."""
+    """Return the fields of a response about what a question is taken for, by name; `query` is the question as it was given."""
     return {
         "query": query,
         "intent": plan.intent,

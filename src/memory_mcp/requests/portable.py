@@ -114,7 +114,7 @@ def _contains(window: TimeWindow | None, ms: int) -> bool:
 
 
 def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
-    """Return whether all content of a node lies inside the window."""
+    """Return whether all content of a node, which lies in `held`, is inside the window; True without a window."""
     return window is None or (window.start_ms <= held.start_ms and held.end_ms <= window.end_ms)
 
 
@@ -168,7 +168,7 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
 
 
 def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]:
-    """Return the quoted words by grip, with who said them and when."""
+    """Return the quoted words by grip, with who said them and when; grips whose events are gone are left out."""
     events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
     found = {}
     for grip_id, text in quotes_in(grips.values(), events).items():

@@ -202,12 +202,16 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
 
 
 def _settled_ms(app: App) -> int:
-    """Return since when a session must have been silent to count as over, UTC milliseconds."""
+    """Return since when a session must have been silent to count as over (UTC ms): `toc.gap_minutes` ago."""
     return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
 
 
 def _goes_on(app: App, node: TocNode) -> bool:
-    """Return whether events may still come into a node."""
+    """Return whether events may still come into a node.
+
+    True for an open segment whose last event is not older than `_settled_ms`, and for a period that ends
+    later than that.
+    """
     if (key := segment_key_of(node.node_id)) is None:
         return node.end_ms > _settled_ms(app)
     return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)
@@ -258,7 +262,7 @@ def _invalid(what: str) -> InvalidQuery:
 
 
 def _check_sizes(request: RefineSummary) -> None:
-    """Raise InvalidQuery for what is missing or too long, in the words the server uses of arguments."""
+    """Raise InvalidQuery for a text or list that is missing or too long and for an unknown kind, in the server's own words."""
     _fits("title", request.title, 1, MAX_TITLE)
     _fits("summary", request.summary, 0, MAX_TEXT)
     _fits("bullets", request.bullets, 1, MAX_BULLETS)
@@ -349,7 +353,8 @@ def _clean(gate: Gate, text: str) -> str:
 def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
     """Return a grip and the segment that its first event lies in.
 
-    Raises NotFound for an unknown grip, InvalidQuery for one that lies outside the node or in another project.
+    Raises NotFound for an unknown grip, or to a bound caller one of another project; InvalidQuery for one
+    that lies outside the node or, where the scope is a project, in another.
     """
     hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
     unknown = NotFound(f"no grip {given}", hint)

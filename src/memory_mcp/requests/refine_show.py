@@ -189,9 +189,10 @@ def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
 
 
 def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
-    """Return a text cut to about `chars` characters, and the spans of it that remain: all, or its beginning and its end.
+    """Return a text cut to about `chars` characters, and the (start, end) of the parts of it that remain.
 
-    White space runs become one space.
+    A text that fits remains whole; of a longer one its beginning and its end, joined by an ellipsis. White
+    space runs become one space.
     """
     if len(text) <= chars:
         return " ".join(text.split()), [(0, len(text))]

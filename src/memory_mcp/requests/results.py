@@ -123,12 +123,12 @@ class Sizes:
     """
 
     def __init__(self, whole: Callable[[Lean], object]) -> None:
-        """`whole` is the response with some results; it keeps their quotations as they are."""
+        """Measure the responses that `whole` returns for some results; it must keep their quotations as they are."""
         self._whole = whole
         self._around: dict[int, int] = {}
 
     def of(self, lean: Lean) -> int:
-        """Return the bytes of the response with these results."""
+        """Return the bytes of the response with these results; lists of the same length must differ in quotations alone."""
         count = len(lean.results)
         if count not in self._around:
             bare = replace(lean, results=tuple(replace(r, quote=r.quote and _ANY) for r in lean.results))
@@ -299,6 +299,6 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
 
 
 def _title(title: str) -> str:
-    """Return a title without its leading time, at most `_TITLE` characters long."""
+    """Return a title without its leading time, cut at a word to `_TITLE` characters."""
     words = title.partition(_DOT)[2] if title[:4].isdigit() and _DOT in title else title
     return words if len(words) <= _TITLE else cut_out(words, 0, _TITLE)

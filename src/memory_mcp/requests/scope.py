@@ -51,7 +51,7 @@ class Caller:
         return own is None or app.storage.projects.names.of(project) == own
 
     def elsewhere(self, app: App, project: str) -> str:
-        """Return the name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
+        """Return the shown name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
         shown = app.storage.projects.names.of(project)
         return "" if not self.project or shown == _meant(app, self.project) else shown
 
@@ -74,13 +74,14 @@ class Scoped:
 
     @property
     def words(self) -> str:
-        """The scope as responses show it."""
+        """The scope as responses show it: the project's name, or `ALL_PROJECTS`."""
         return ALL_PROJECTS if self.project is None else self.project
 
     def notices(self, app: App, found: bool) -> list[str]:
-        """Return notices about the scope: that it was widened, or, without results (`found`), how many events the project has.
+        """Return notices about the scope: that it was widened, or that nothing was found, with how many events the project has.
 
-        None where all projects were searched by request.
+        `found` says whether there are results; then, and where all projects were asked for, there is no
+        notice but the first.
         """
         if self.widened_from:
             return [f"nothing is stored of project {self.widened_from} yet; every project was searched"]
@@ -94,9 +95,10 @@ class Scoped:
 
 
 def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
-    """Return the scope of a request: its project, else the caller's, else all projects.
+    """Return the scope of a request: its project, else by the setting server.scope the caller's, else all projects.
 
-    If the caller's project is empty, all projects are searched, unless the request asks for its project.
+    If the caller's project is empty, all projects are searched, unless the request asks for its project. A
+    caller that is bound to a project always gets that one.
 
     Args:
         app: The open memory.
@@ -145,7 +147,7 @@ def known_project(app: App, name: str) -> str:
 
 
 def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
-    """Return a citation with up to so many events around it.
+    """Return a citation with its events and at most `before` and `after` events around them.
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
@@ -172,7 +174,7 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
 
 
 def _is_named(app: App, own: str, name: str) -> bool:
-    """Return whether a name can mean the project `own`."""
+    """Return whether a name can mean the project `own`: it is its name or another one of it, or its last parts."""
     return app.storage.projects.names.of(name) == own or own.endswith("/" + name.strip("/"))
 
 
@@ -199,9 +201,9 @@ def _holds(app: App, project: str) -> bool:
 
 
 def _matching(app: App, name: str) -> list[str]:
-    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts.
+    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts, sorted.
 
-    A name that stands for another project's means that one.
+    A name that stands for another project's means that one. [] for an unknown name.
     """
     names = app.storage.projects.names
     known, whole = app.tree.tally().projects, names.of(name)

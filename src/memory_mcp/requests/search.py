@@ -125,7 +125,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
 
 
 def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
-    """Return for each result of a call the ids that it names, with the event that it quotes."""
+    """Run a call and return for each result the ids that it names: node, event and grips, further quotations included."""
     response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))
@@ -185,9 +185,9 @@ class _Shaping:
         return self._whole(lean.results, lean.hits, also), self._found.hits[: lean.hits]
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as many results as fit the budget with the themes, and their hits; the explanation is not counted.
+        """Return as many full results as fit the budget together with the themes, and the hits that they are of.
 
-        The first that does not fit ends the list.
+        The first that does not fit ends the list; the explanation is not counted.
         """
         hits, kept = self._found.hits, list[FullResult]()
         left = self._budget - tokens_in(_listed("themes", self._themes), self._factor)

@@ -142,7 +142,7 @@ class Skipped:
 
 
 def newest_first(found: Iterable[Activity]) -> list[Activity]:
-    """Return projects or agents, the one with the newest event first."""
+    """Return projects or agents, the one with the newest event first, equals by name."""
     return sorted(found, key=lambda one: (-one.end_ms, one.name))
 
 
@@ -168,7 +168,10 @@ def child(node: TocNode, children: int = 0) -> Child:
 
 
 def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
-    """Return a node as its parent lists it, with what it is filed under and when it was."""
+    """Return a node as its parent lists it, with kind, projects, agents, local times and whether it is pinned.
+
+    The kind observation is left out; of projects and agents the first `NAMES_SHOWN` are kept.
+    """
     lean = child(node, children)
     return FullChild(
         **{name: getattr(lean, name) for name in Child.__dataclass_fields__},
@@ -182,7 +185,7 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
 
 
 def lessened(value: Child, detail: ChildDetail) -> Child:
-    """Return a child with no more beside its title than `detail` allows."""
+    """Return a child with its summary and keywords cut to what `detail` allows."""
     return replace(value, summary=_short(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
 
 
@@ -194,7 +197,11 @@ def _short(text: str, width: int) -> str:
 def node(
     value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Superseded] = NONE_OVER
 ) -> Node:
-    """Return a whole node; `previous` and `following` are its neighbours in time, `over` the superseded grips."""
+    """Return a whole node as responses show it.
+
+    `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id;
+    projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
+    """
     return Node(
         node_id=value.node_id,
         level=value.level,

@@ -195,7 +195,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget the server and its key; what came stays here, what was published stays there."""
+    """Forget the server and its key; what came stays here, what was published stays there. Without a server nothing changes."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     before = place.sharing()
@@ -208,9 +208,10 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
 
 
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
-    """Publish a project from now on, under the name it is shown with; a run begins soon.
+    """Publish a project from now on, under the name it is shown with; a run is begun soon.
 
-    A second time renews what belongs to it.
+    A second time renews what belongs to it. Raises InvalidQuery when the project is unknown or has no name,
+    no server is named, or the caller is bound to one project.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -239,7 +240,10 @@ def _needs(place: SharePlace, space: str) -> str:
 
 
 def _ways(app: App, project: str) -> tuple[str, ...]:
-    """Return the ways that lead to a project now."""
+    """Return digests of the ways (see `way_of`) in which recorded names and sessions lead to a project now, sorted.
+
+    That of its own name is always among them.
+    """
     names = app.storage.projects.names
     found = {way_of(names, project, "")}
     for _, recorded, session, _ in app.storage.projects.streams():
@@ -285,7 +289,7 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
 
 
 def _totals(place: SharePlace) -> tuple[int, int]:
-    """Return how many events ever left and came."""
+    """Return how many events ever left this memory, and how many came."""
     progress = place.progress()
     return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
 
@@ -368,7 +372,7 @@ def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tup
 
 
 def _server(place: SharePlace) -> Sharing:
-    """Return what is shared. Raises InvalidQuery where no server is named."""
+    """Return the server and what is shared with it. Raises InvalidQuery where no server is named."""
     sharing = place.sharing()
     if not sharing.url:
         raise InvalidQuery("no server is named", _NO_SERVER)

@@ -51,7 +51,7 @@ class Member:
     role: str
 
     def is_at_least(self, role: str) -> bool:
-        """Return whether the role allows what another one does."""
+        """Return whether the member's role allows what `role` does."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def owns(self, event: Event) -> bool:
@@ -142,7 +142,7 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
 def _compare(own: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
     """Add to `removal` what is forgotten in the copy `draft` of the stored event `own`, if the member may forget it.
 
-    Notes in `done` that the copy's id differs, and a refusal.
+    Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
     """
     if draft.carried is not None and draft.carried.event_id != own.event_id:
         done.renamed[draft.carried.event_id] = own.event_id

@@ -258,9 +258,9 @@ def _line(text: str) -> str:
 
 
 def _file_name(what: str, request: ExportShown) -> str:
-    """Return a file name without ending: lower-case letters, digits and hyphens, so that every file system and shell takes it.
+    """Return a file name, without its ending, of lower-case letters, digits and hyphens, which no shell reads as anything else.
 
-    It says what is in it in at most `_NAME` characters.
+    It begins with memory- and says in at most `_NAME` characters what is in the file.
     """
     told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
     said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")

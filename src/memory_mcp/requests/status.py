@@ -84,10 +84,7 @@ class Status:
 
 
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
-    """Return which layers work and what would enable the rest, the lag and the store.
-
-    To a bound caller, of its project alone.
-    """
+    """Return the layers and what would enable the rest, the lag and the store; of one project for a bound caller."""
     full = choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
     statuses = app.engine.statuses()

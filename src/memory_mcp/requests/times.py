@@ -40,7 +40,7 @@ class Times:
         return found if isinstance(found, int) else found.start_ms
 
     def until(self, text: str) -> int | None:
-        """Return the end of what `text` names, None for "": a day, week, month or year is included whole.
+        """Return the end (UTC ms, exclusive) of what `text` names, None for "": a day, week, month or year is included whole.
 
         Raises InvalidQuery when `text` is no time.
         """
@@ -50,7 +50,7 @@ class Times:
         return found if isinstance(found, int) else found.end_ms
 
     def window(self, since: str, until: str) -> TimeWindow | None:
-        """Return the window between two optional times; None when neither is given.
+        """Return the window between two optional times, open at a missing one; None when neither is given.
 
         Raises InvalidQuery when one of them is no time, or the window is empty.
         """
@@ -63,10 +63,10 @@ class Times:
         return window
 
     def span(self, days: int | None, since: str, until: str, known: Range) -> TimeWindow | None:
-        """Return the window of the last `days` local days, today among them, or the one between two optional times.
+        """Return the window of the last `days` local days, today among them, or else the one between two optional times.
 
-        Raises InvalidQuery when both are given, `days` is outside the range `known`, one of them is no time, or the
-        window is empty.
+        None when nothing is given. Raises InvalidQuery when both are given, `days` is outside the range
+        `known`, one of them is no time, or the window is empty.
         """
         if days is None:
             return self.window(since, until)

@@ -185,7 +185,7 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
 
 
 def related_of(one: Related) -> RelatedTopic:
-    """Return a relation as it is shown."""
+    """Return a related topic as it is shown, its strength rounded to two places."""
     return RelatedTopic(topic_id=one.topic_id, label=one.label, kind=one.kind, strength=round(one.strength, 2))
 
 
@@ -205,6 +205,6 @@ def _title(node: TocNode) -> str:
 
 
 def _is_told(text: str, title: set[str]) -> bool:
-    """Return whether more than half of what a text names stands in a title."""
+    """Return whether more than half of the key terms of a text are among those of a title; False for a text without any."""
     said = keys_of(text)
     return 2 * len(said & title) > len(said)
