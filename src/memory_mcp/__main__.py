@@ -31,9 +31,10 @@ class _Asked:
     """The part of a command line that the entry point has to understand."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
-        """Read the options that count here; `whole` is False where one lacks its value, and then nothing else holds.
+        """Read the words and the options that the entry point has to understand; all others are kept in `rest`.
 
-        Options of serve and run count only behind these words.
+        `whole` is False where an option lacks its value, and reading ends there. --profile, --transport and
+        --project count only behind serve or run.
         """
         self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio", "--project": ""}
         #: Words and options that are not understood here.
@@ -54,7 +55,7 @@ class _Asked:
 
     @property
     def forwarded(self) -> bool:
-        """Whether the daemon runs it: a command, or one of a family by its first two words."""
+        """Whether the daemon runs it, by the first word or the first two; not `admin team`."""
         words = [word for word in self.rest if not word.startswith("-")]
         if " ".join(words[:2]) == _NOT_FORWARDED:
             return False

@@ -315,7 +315,7 @@ class App:
         return appended
 
     def holdings(self) -> dict[str, Any]:
-        """Return what the tree holds now, as an import reports it at its end."""
+        """Return counts, projects, agents, the root's title and the latest keywords of the tree, as an import reports them."""
         tally = self.tree.tally()
         return {
             "events": tally.events,
@@ -372,7 +372,7 @@ class App:
         return self.engine.search(query, bounds) if how is None else self.engine.search(query, bounds, how)
 
     def plan(self, query: Query, how: "How") -> "Plan":
-        """Return what `ask` would do, without doing it."""
+        """Return what `ask` would do with a question, by the same rules, without searching."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
@@ -391,7 +391,7 @@ class App:
                 log.warning("the opening of %s could not be counted: %s", grip_id, error)
 
     def close(self) -> None:
-        """Stop the scheduler and close indexes and store; a second call does nothing."""
+        """Stop the watch of the spool and the scheduler, then close indexes and store; a second call does nothing."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None

@@ -71,7 +71,7 @@ class RetrievalSettings:
     token_factor: float = field(default=1.0, metadata={"help": "Multiplies estimated tokens wherever a budget is kept."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a factor that leaves no room or knows no bound."""
+        """Raise ConfigError for a token factor outside 0.1 to 10."""
         if not 0.1 <= self.token_factor <= 10:
             raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
 
@@ -123,7 +123,7 @@ class ServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for unknown words and impossible numbers."""
+        """Raise ConfigError for an unknown profile or scope, an idle time below 1 s, and a port that is none."""
         if self.idle_exit_secs < 1:
             raise ConfigError("server.idle_exit_secs must be at least 1")
         if not 0 <= self.http_port <= 65535:
@@ -156,7 +156,7 @@ class Settings:
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Return where the settings file is: MEMORY_MCP_CONFIG, else in the platform's configuration directory."""
+    """Return where the settings file is, whether it exists or not: MEMORY_MCP_CONFIG, else in the platform's place."""
     return Path(paths.config_file(environ))
 
 
@@ -182,7 +182,10 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
 
 
 def variables() -> dict[str, str]:
-    """Return the environment variables that stand for a setting, with its dotted name; the one that wins comes last."""
+    """Return the environment variables that stand for a setting, each with its dotted name.
+
+    Where two stand for the same one, the later in this order wins.
+    """
     return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
 
 
@@ -328,7 +331,7 @@ def shown_value(settings: Settings, key: str) -> Any:
 
 
 def without_password(text: str) -> str:
-    """Return a text with the passwords of addresses in it replaced by stars."""
+    """Return a text with the passwords of addresses in it replaced by stars, as in user:PASSWORD@host and password=...."""
     return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", text)
 
 

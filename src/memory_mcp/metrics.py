@@ -110,7 +110,7 @@ _starting = threading.Lock()
 
 
 def start() -> None:
-    """Begin to count; a second call does nothing."""
+    """Begin to count; a second call does nothing. Loads prometheus_client."""
     global _live
     with _starting:
         if _live is None:
@@ -158,7 +158,7 @@ def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
 
 @contextmanager
 def timed(name: str, **labels: str) -> Iterator[None]:
-    """Record how long the block takes, however it ends, in the histogram `name`."""
+    """Record how long the block takes, however it ends, in the histogram `name`; nothing before `start`."""
     began = time.perf_counter()
     try:
         yield
@@ -168,9 +168,9 @@ def timed(name: str, **labels: str) -> Iterator[None]:
 
 @contextmanager
 def run(what: str) -> Iterator[None]:
-    """Record one run of `what`: its latency, that it happened, and whether it failed; errors are passed on.
+    """Record one run of `what`: its latency, that it happened, and whether it failed; an exception is counted and passed on.
 
-    Needs the names `what`_latency_seconds, _total and _errors_total.
+    The metrics {what}_latency_seconds, {what}_total and {what}_errors_total must exist.
     """
     try:
         with timed(f"{what}_latency_seconds"):
@@ -212,9 +212,9 @@ def exposition(readings: Readings) -> str:
 
 
 def span(name: str) -> AbstractContextManager[Any]:
-    """Return a span of OpenTelemetry inside the one that is open in this thread or task.
+    """Return a span of OpenTelemetry inside the one that is open in this thread or task, as a context manager.
 
-    A context that does nothing where its library is not loaded.
+    It does nothing where the library of OpenTelemetry is not loaded.
     """
     if "opentelemetry.trace" not in sys.modules:
         return nullcontext()

@@ -60,7 +60,7 @@ def config_file(environ: Mapping[str, str] | None = None) -> str:
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the platform's own place for this program's data."""
+    """Return the platform's own place for this program's data, whatever the settings say; nothing is made."""
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
@@ -148,12 +148,16 @@ def loss_told(directory: str) -> str:
 
 
 def misnamed(config: str) -> bool:
-    """Return whether a settings file is named that does not exist, or a variable is set that nobody knows."""
+    """Return whether a settings file `config` is named that does not exist, or a variable is set that nobody knows."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
 def foreign(directory: str) -> str:
-    """Return why a folder cannot be a data directory, as other programs' files lie in it; "" when it can, or is missing."""
+    """Return why a folder cannot be a data directory, as it holds only other programs' files; "" when it can.
+
+    It can where it is missing, cannot be listed, holds a file that only ours have, or nothing that ours do
+    not.
+    """
     try:
         found = os.listdir(directory)
     except OSError:
@@ -210,16 +214,16 @@ def _named_elsewhere(directory: str) -> str:
 
 
 def remedy(odd: str, kind: str) -> str:
-    """Return what to do about what `planted` found."""
+    """Return what a person can do about what `planted` found, the path `odd` and its kind; a command for a hard link."""
     if kind == HARD_LINK:
         return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
 
 
 def _odd_in(place: str, depth: int) -> tuple[str, str]:
-    """Return the first link, pipe, device or socket in a folder, and what it is, `depth` levels deep; "" and "" for none.
+    """Return the path of the first link, pipe, device or socket in a folder, `depth` levels deep, and what it is.
 
-    A folder that cannot be read has none.
+    "" and "" where there is none or the folder cannot be read.
     """
     try:
         with os.scandir(place) as entries:

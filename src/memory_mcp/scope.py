@@ -64,7 +64,7 @@ def _named(name: str, cwd: str, home: str) -> str:
 
 
 def _tells(place: str, home: str) -> bool:
-    """Return whether a directory can be a project: not the root and not the home directory."""
+    """Return whether a directory can be a project: neither the root nor the home directory ("" for an unknown one)."""
     path = os.path.normpath(place)
     return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
@@ -101,7 +101,7 @@ def is_gone(project: str) -> bool:
 
 
 def is_repository(path: str) -> bool:
-    """Return whether a directory is the top of a working tree, or a bare repository."""
+    """Return whether a directory is the top of a working tree, or a bare repository; False for one that is missing."""
     found = _find_git(path) if os.path.isdir(path) else None
     return found is not None and found[0] == path
 
@@ -134,7 +134,10 @@ def _gone(path: str, remote: str, branch: str) -> str:
 
 
 def _registered(path: str, left: str) -> str:
-    """Return the repository below `left` that still lists `path` as a worktree, removed without git; "" for none."""
+    """Return the repository just below `left` that still lists `path` as a worktree, removed without git; "" for none.
+
+    At most `_MOST_BESIDE` folders are looked at. Raises OSError where one cannot be read.
+    """
     with os.scandir(left) as entries:
         for entry in islice(entries, _MOST_BESIDE):
             records = os.path.join(entry.path, ".git", "worktrees")

@@ -42,7 +42,7 @@ class TenantLimits:
     stored_events: int = _limit(0, _STORED)
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a number below 0."""
+        """Raise ConfigError for a limit below 0."""
         for item in fields(self):
             if getattr(self, item.name) < 0:
                 raise ConfigError(f"team.limits: {item.name} must be 0 (no limit) or more")
@@ -103,7 +103,7 @@ class TeamServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for numbers with which nothing would work."""
+        """Raise ConfigError for a number below its least value, and for waiting times outside 0 to 600 seconds."""
         for name, least in {"workers": 0, "open_spaces": 1, "memory_mb": 16, "disk_mb": 16, "idle_secs": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"team.server.{name} must be at least {least}")
@@ -163,7 +163,11 @@ class TeamSettings:
     server: TeamServerSettings = field(default_factory=TeamServerSettings)
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for unknown words, and for a way of proof without what it needs."""
+        """Raise ConfigError for a setting that cannot be used.
+
+        That is an unknown way of proof, way to join or role, a number out of range, an algorithm without a
+        private key, and OAuth without what it needs (see `_check_oauth`).
+        """
         if self.auth not in _AUTH:
             raise ConfigError(f"team.auth must be oauth, keys, both or empty, not {self.auth!r}")
         if self.join not in _JOIN:
@@ -217,7 +221,7 @@ class TeamSettings:
 
     @property
     def joins(self) -> tuple[tuple[str, str], ...]:
-        """The spaces that somebody who joins by claim may use, with the role in each."""
+        """The spaces that somebody who joins by claim may use, each as (space, role), in order."""
         parts = (part.partition(":") for part in self.join_spaces.split(",") if part.strip())
         return tuple((space.strip(), role.strip()) for space, _, role in parts)
 

@@ -105,12 +105,12 @@ def iter_terms(text: str) -> Iterator[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return all terms of a text as a list."""
+    """Return all terms of a text as a list, as `iter_terms`."""
     return list(iter_terms(text))
 
 
 def term_set(text: str) -> set[str]:
-    """Return the distinct terms of a text; faster than `terms` where order and number do not matter."""
+    """Return the distinct terms of a text, stop words left out; faster than `terms` where order and number do not matter."""
     return set().union(*map(_state.known.__getitem__, set(_raws(text))))
 
 
@@ -150,7 +150,10 @@ def name_parts(name: str) -> list[str]:
 
 
 def probe(term: str) -> str:
-    """Return how every word with this stem begins: a stem may differ from its words in the last letter (happi, happy)."""
+    """Return how every word with this stem begins: the stem without its last letter, which may differ (happi, happy).
+
+    Stems of up to three letters, and terms with other characters than letters, stay whole.
+    """
     return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
@@ -238,7 +241,10 @@ def _latin(raw: str) -> Iterator[str]:
 
 
 def _pieces(token: str, whole: str) -> Iterator[str]:
-    """Yield the parts of a token: components of a path (tokenStore.ts), their names (tokenStore), the words in a name."""
+    """Yield the parts of a token besides `whole`: components of a path (tokenStore.ts), their names, the words in a name.
+
+    Stop words and parts of more than `MAX_TOKEN` characters are left out; a URL's scheme is not looked at.
+    """
     bare = _URL.sub("", token)
     names = _NAME.findall(bare)
     if names != [bare]:
@@ -286,9 +292,9 @@ def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
 
 
 def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
-    """Return the start of the `width` characters of a text that are worth most, the first of equals.
+    """Return where the part of a text of `width` characters (2 or more) begins that is worth most, the first of equals.
 
-    Windows overlap by half; `worth` returns the value of the text of one.
+    Parts overlap by half; `worth` returns the value of the text of one.
     """
     return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
 

@@ -96,7 +96,10 @@ def _listening(listener: socket.socket) -> socket.socket:
 
 
 def forget(directory: str) -> None:
-    """Remove the files by which callers find the daemon; a file in the socket's place that is no socket stays."""
+    """Remove the files by which callers find the daemon; a file in the socket's place that is no socket stays.
+
+    Missing files are no error; raises OSError where one cannot be removed.
+    """
     import stat
 
     try:

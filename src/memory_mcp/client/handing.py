@@ -69,7 +69,10 @@ def stop_after(seconds: float) -> None:
 
 
 def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over a Unix socket; return whether the daemon keeps it. Raises OSError."""
+    """Hand the payload over a Unix socket; return whether the daemon keeps it.
+
+    Raises OSError, TimeoutError after `PATIENCE` seconds, when it does not answer.
+    """
     import _socket
 
     if not hasattr(_socket, "AF_UNIX"):
@@ -110,7 +113,7 @@ def _second_line(sock: "_socket.socket") -> bytes:
 
 
 def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over loopback TCP; return whether the daemon keeps it."""
+    """Hand the payload over loopback TCP; return whether the daemon keeps it in time. Raises nothing of that."""
     import binascii
 
     from memory_mcp.client import link

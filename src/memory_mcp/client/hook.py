@@ -44,7 +44,7 @@ _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--co
 def main(argv: "Sequence[str]") -> int:
     """Keep the payload on standard input, print the answer to it, and return 0 whatever happens.
 
-    Trouble is a line on stderr.
+    What goes wrong is one line on standard error.
     """
     try:
         _run(list(argv))
@@ -118,7 +118,7 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
-    """Return client, data directory and settings file, "" for each that is not given; other words are ignored."""
+    """Return client, data directory and settings file, "" for each that is not given; unknown options and words are ignored."""
     client, options = "", {"--data-dir": "", "--config": ""}
     left = list(argv)
     while left:
@@ -205,7 +205,7 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
 
 
 def _with_loss(text: str, directory: str) -> str:
-    """Return a briefing preceded by what is missing of the memory, also where the briefing is empty."""
+    """Return a briefing preceded by what is missing of the memory, fenced; unchanged where nothing is."""
     from memory_mcp import paths
 
     if not (missing := paths.loss_told(directory)):
@@ -216,7 +216,7 @@ def _with_loss(text: str, directory: str) -> str:
 
 
 def _may_be(payload: bytes, *events: str) -> bool:
-    """Whether the payload holds the name of one of these events; cheap, as most are tool calls and some are long."""
+    """Whether the payload holds the name of one of these events in quotes, anywhere: cheap, and it may be another event's."""
     return any(b'"' + event.encode() + b'"' in payload for event in events)
 
 
@@ -241,7 +241,7 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _waiting(directory: str) -> list[str]:
-    """Return the names of payloads that are not stored yet."""
+    """Return the names of payloads in the spool that are not stored yet; [] where it cannot be read."""
     from memory_mcp import paths
 
     try:

@@ -52,7 +52,10 @@ class Splitter:
         self._cut: Cut | None = None
 
     def feed(self, got: bytes) -> list[bytes | Cut]:
-        """Return the lines that end in this chunk; a `Cut` stands for one that was too long."""
+        """Return the lines that end in this chunk, empty ones too; a `Cut` stands for one that was too long.
+
+        What follows the last line end is kept for the next chunk or `end`.
+        """
         *ended, rest = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
         found = []
         for part in ended:
@@ -163,7 +166,7 @@ def _id(message: object) -> str | int | None:
 
 
 def _depth(message: object) -> int:
-    """Return the levels of lists and objects in a value, counted without recursion."""
+    """Return the levels of lists and objects in a value, 0 for any other, counted without recursion."""
     levels, layer = 0, [message]
     while layer := [value for value in layer if isinstance(value, dict | list)]:
         levels += 1

@@ -35,7 +35,7 @@ LONGEST = 256 * 1024 * 1024
 
 
 def notes(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each thing that a person should know of the daemon that answers."""
+    """Yield a line for each thing that a person should know of the daemon that answers: another version, other settings."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs != __version__:
         yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
@@ -324,13 +324,13 @@ def _listens(directory: str) -> bool:
 
 
 def _spawn(wanted: Wanted, log: str) -> machine.Started:
-    """Start a daemon process, whose output goes to the log."""
+    """Start a daemon process, whose output goes to the log, and remember it among `_started`; return it."""
     _started.append(machine.start([sys.executable, *wanted.arguments], _environ(), log))
     return _started[-1]
 
 
 def _environ() -> dict[str, str]:
-    """Return the environment of a daemon: this process's without what is of this caller alone."""
+    """Return the environment of a daemon: this process's without what names this caller's project."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -372,5 +372,5 @@ def _replace(wanted: Wanted, pid: int, why: str) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it with another."""
+    """Return the numbers of a version, to compare it with another; parts that are no number are left out."""
     return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

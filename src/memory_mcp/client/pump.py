@@ -119,7 +119,7 @@ class Relay:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
-        """Return a daemon's line as the client is to get it; b"" for one that the client must not see."""
+        """Return a daemon's line for the client; b"" for an answer to what only this relay asked or repeated."""
         name = _answered_id(line)
         if name is None:
             return line
@@ -169,7 +169,7 @@ class Relay:
 
 
 def _answered_id(line: bytes) -> str | None:
-    """Return the id that a daemon's line answers; None for a request or a notification."""
+    """Return the id, as JSON, that a daemon's line answers; None for a request, a notification or no JSON."""
     head = line[:200]
     if head.startswith(_USUAL):
         # The id can be read without reading a long answer.
@@ -216,7 +216,7 @@ class Pump:
         self._sink.close()
 
     def _turn(self) -> bool:
-        """Wait until something can be read or written, and do that; return whether to go on."""
+        """Wait until something can be read or written, and do that; return False when there is nothing more to do."""
         sock = self._line.sock if self._line else None
         reads: list[Any] = []
         if not self._ended and len(self._to_daemon) < _FULL:
@@ -311,7 +311,7 @@ class Pump:
             self._to_client += self._relay.from_daemon(line + b"\n")
 
     def _lost(self) -> None:
-        """Drop the connection to a daemon that has gone, with a half line of it."""
+        """Drop the connection to a daemon that has gone, with a half line of it; open calls stay to be sent again."""
         if self._line is not None:
             self._line.close()
         self._line, self._stands_in = None, False
@@ -332,7 +332,7 @@ class Pump:
         self._take(line)
 
     def _look(self) -> None:
-        """Replace the stand-in by a daemon, where one can be reached by now."""
+        """Replace the stand-in by a daemon, if one comes; tried each `_LOOK` s, or once the store's owner has gone."""
         from memory_mcp.client import standin
 
         now = time.monotonic()

@@ -82,7 +82,7 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
 
 
 def _make(place: str) -> None:
-    """Make a folder that is not there; raise OSError where one inside the data directory is a link."""
+    """Make a folder that is not there, mode 0700; raise OSError where one inside the data directory is a link."""
     try:
         os.mkdir(place, 0o700)
     except FileExistsError:

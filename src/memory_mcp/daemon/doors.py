@@ -62,7 +62,10 @@ class Doors:
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve a door until it closes; visits to it end with it."""
+        """Serve a door until it closes; visits to it end with it.
+
+        Raises what serving raises, before `task_status` is started.
+        """
         self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)
@@ -118,7 +121,10 @@ class Doors:
             await self._closed.wait()
 
     def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the host and port of the request, where it names any."""
+        """Return the settings with the host and port of the request, where it names any.
+
+        Raise ValueError for a port that is no number.
+        """
         return replace(
             self._settings,
             http_host=str(params.get("host") or self._settings.http_host),

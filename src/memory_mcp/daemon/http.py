@@ -96,7 +96,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str:
-        """The URL of streamable HTTP."""
+        """The URL of streamable HTTP, /mcp; its port is the bound one while it is served."""
         host, port = self.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
@@ -111,7 +111,7 @@ class HttpDoor:
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until `stop` or cancellation; `task_status` is started once requests are answered.
+        """Bind the address and serve until `stop` or cancellation; `task_status` is started once requests are answered.
 
         Raises:
             AddressInUse: Another program uses the port.
@@ -268,12 +268,15 @@ class Uvicorn(uvicorn.Server):
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the Host headers that are allowed besides loopback's."""
+    """Return the Host headers that are allowed besides loopback's, from a setting that separates them by commas."""
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 
 def check_address(settings: ServerSettings) -> None:
-    """Raise ConfigError for a non-loopback address unless the settings name a token and allowed hosts."""
+    """Raise ConfigError for a non-loopback address unless the settings name a token and allowed hosts.
+
+    Log a warning for one.
+    """
     if settings.http_host in LOOPBACK:
         return
     missing = [

@@ -42,7 +42,7 @@ class Methods:
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
-        """Return the methods by their names."""
+        """Return the methods by the names under which callers ask for them."""
         return {
             "daemon/status": self.status,
             "daemon/stop": self.stop,
@@ -121,7 +121,7 @@ class Methods:
             await anyio.sleep(_TURN)
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the positions of importers whose names begin with `prefix`."""
+        """Return in `marks` the positions of importers whose names begin with `prefix`, by name."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -217,11 +217,11 @@ class Connection:
         self._calls_end = anyio.Event()
 
     def end_streams(self) -> None:
-        """End every open stream as if its client had left."""
+        """End every open stream as if its client had left, and each one that comes later."""
         self._streams_end.set()
 
     def end_calls(self) -> None:
-        """Cancel running calls as if their clients had left; one without a response yet gets 503."""
+        """Cancel running calls, and later ones, as if their clients had left; one without a response yet gets 503."""
         self._calls_end.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -35,7 +35,7 @@ class Lines(Protocol):
         ...
 
     async def __anext__(self) -> bytes | lines.Cut:
-        """Return the next line; raise StopAsyncIteration when the caller has disconnected."""
+        """Return the next line, a Cut for one that is too long; raise StopAsyncIteration when the caller has disconnected."""
         ...
 
 
@@ -90,7 +90,7 @@ class Private:
                 let_go()
 
     async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes | lines.Cut]") -> None:
-        """Answer requests one after the other, until the caller disconnects."""
+        """Answer requests one after the other, until there are no more or the caller has disconnected."""
         async for line in requests:
             try:
                 await self._answer(talk, line)
@@ -150,7 +150,10 @@ class Pipe(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Buffer the text; flush a full buffer, and standard error at each line."""
+        """Buffer the text and return its length; send a full buffer, and standard error at each line.
+
+        Raises BrokenPipeError where the caller has disconnected.
+        """
         self._waiting.append(text)
         self._size += len(text)
         if self._size >= _PIECE or (self._name == "err" and "\n" in text):

@@ -165,9 +165,10 @@ class _Daemon:
         await anyio.to_thread.run_sync(self._service.close)
 
     async def _keep_listening(self, tasks: "TaskGroup") -> None:
-        """Accept connections; listen at a new address file when the old one was removed or replaced.
+        """Accept connections until cancelled; listen at a new address file when the old one was removed or replaced.
 
-        No other process can take over: a second daemon is refused while this one holds the store's lock.
+        No other process can take over: a second daemon is refused while this one holds the store's lock. It
+        looks every `_LOOK` seconds; that it cannot listen is logged once, and it tries again.
         """
         import anyio
 
@@ -204,7 +205,7 @@ class _Daemon:
             return self._server
 
     async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
-        """Speak MCP on a connection."""
+        """Speak MCP on a connection, until either side disconnects."""
         import anyio
 
         server = await anyio.to_thread.run_sync(self._assembled)
@@ -255,9 +256,9 @@ class _Daemon:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _idle_s(self) -> float:
-        """Return the seconds since the last client left or a person last asked for a page, whichever is later.
+        """Return the seconds since the last use: since the last client left or a person last asked for a page.
 
-        0 with a client.
+        0 while a client is connected; a page that is left open is no use.
         """
         visited = self._doors.visits.idle_s()
         return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
@@ -265,7 +266,7 @@ class _Daemon:
     def _outdated(self) -> bool:
         """Whether the settings file changed and nothing is under way: clients take the next daemon with their next call.
 
-        Clients of the HTTP door cannot start one, so that one waits for a command.
+        Clients of the HTTP door cannot start one, so while it is open this is False.
         """
         under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
         return not under_way and bool(self._in_force.state().changed)
@@ -293,7 +294,7 @@ class _Daemon:
         return await anyio.to_thread.run_sync(self.status)
 
     def _pulse(self) -> "Pulse":
-        """Return the version of the memory; that of an empty one while nothing is open."""
+        """Return the memory's version, last event and change of the tree; zeros while nothing is open."""
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened
@@ -315,7 +316,7 @@ class _Daemon:
         self._intake.take(client, payload)
 
     def _work(self) -> list[str]:
-        """Return the unfinished work that keeps this process running without any connection."""
+        """Return, in words, the unfinished work that keeps this process running without any connection; [] for none."""
         if self._doors.lasting:
             return ["serves HTTP by its settings"]
         app = self._service.host.opened

@@ -167,7 +167,7 @@ class Rules:
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
     def _origin(self, given: list[str]) -> bool:
-        """Whether the Origin headers are none, or one that names this server."""
+        """Whether there is no Origin header, or exactly one and it names this server."""
         if not given:
             return True
         found = _ORIGIN.match(given[0].lower())
@@ -179,7 +179,10 @@ class Rules:
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
     def _token(self, given: list[str]) -> bool:
-        """Whether the Authorization headers are one with the token; compared in constant time."""
+        """Whether there is exactly one Authorization header, Bearer with the token; compared in constant time.
+
+        Always where no token is required.
+        """
         if self.token is None:
             return True
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
@@ -282,7 +285,7 @@ class _Body:
         self._chunks = chunks
 
     async def replay(self) -> Message:
-        """Return the body that was read as one message, then what the client sends next."""
+        """Return the body that was read as one message, at later calls what the client sends next."""
         if self._chunks is None:
             return await self._receive()
         body, self._chunks = b"".join(self._chunks), None

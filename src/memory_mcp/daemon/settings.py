@@ -38,7 +38,7 @@ class InForce:
         self._state = State()
 
     def state(self) -> State:
-        """Return the state of the file, reading it again if it changed since the last call."""
+        """Return how the file differs from the settings in force, reading it again if it changed since the last call."""
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -46,7 +46,7 @@ class InForce:
         return self._state
 
     def _look(self) -> tuple[int, ...]:
-        """Return the time of change, size and number of the settings file; () where there is none."""
+        """Return the time of change (ns), size and inode number of the settings file; () where there is none."""
         try:
             found = self.file.stat()
         except OSError:

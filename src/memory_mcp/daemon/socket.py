@@ -108,12 +108,12 @@ class _Lines(Lines):
         self._ended: deque[bytes | lines.Cut] = deque()
 
     async def hello(self) -> dict[str, Any] | None:
-        """Return the first line's object; None for one that is no hello of this program."""
+        """Return the next line's object; None for one that is no hello of this program."""
         found = await self.told()
         return found if "memory-mcp" in found else None
 
     async def told(self) -> dict[str, Any]:
-        """Return the next line's JSON object; {} where the line holds none."""
+        """Return the next line's JSON object; {} where the line holds none, is too long, or the caller has gone."""
         try:
             line = await self.__anext__()
             found = json.loads(line) if isinstance(line, bytes) else None

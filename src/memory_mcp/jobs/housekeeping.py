@@ -48,9 +48,9 @@ class Housekeeping:
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
-    """Rewrite the store's file, after a backup, if `_DEAD_SHARE` of it and `_DEAD_BYTES` are unused; return the bytes freed.
+    """Rewrite the store's file, after a backup, if enough of it is unused; return the bytes freed, else 0.
 
-    0 where it is not worth it.
+    Enough is `_DEAD_BYTES` and `_DEAD_SHARE` of the file.
     """
     dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:

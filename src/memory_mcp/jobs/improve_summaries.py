@@ -170,9 +170,9 @@ class _Run:
         return [partial(self._of_node, node_id) for node_id in found]
 
     def _labels(self) -> list[_Due]:
-        """Return the topics that are due, at most `_LABELS`, each as a function that makes its question.
+        """Return the topics that are due, at most `_LABELS`, each as a function that makes its question; [] without topics.
 
-        Notes how many are left.
+        How many more there are is kept in `put_off`.
         """
         labeller = self._hands.labeller()
         if labeller is None:
@@ -182,7 +182,7 @@ class _Run:
         return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
 
     def _of_node(self, node_id: NodeId) -> _Question | None:
-        """Return the question for a node's summary; None when it needs none any more."""
+        """Return the question for a node's summary; None when the node needs none any more."""
         improver, model = self._hands.improver, self._settings.name
         material = improver.material(node_id)
         if material is None:
@@ -205,7 +205,11 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a label; raise Unusable for one that another topic has."""
+            """Publish a label.
+
+            Return False when the topic changed meanwhile, raise Unusable for one that is not fit or
+            another's.
+            """
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
@@ -253,7 +257,7 @@ class _Run:
         self._answers.put((asked, answer))
 
     def _take(self, patience: float) -> None:
-        """Take in one answer, if one comes in time."""
+        """Wait for one answer, at most `patience` seconds, and settle it; raises what `_settle` raises."""
         try:
             asked, answer = self._answers.get(timeout=patience)
         except queue.Empty:
@@ -287,21 +291,21 @@ class _Run:
             raise answer
 
     def _fall_back(self, asked: _Asked, reason: str, cost: tuple[int, int], estimated: bool) -> None:
-        """Record an answer that cannot be used; several in a row end the run."""
+        """Record an answer that cannot be used, whose text stays as it was; `_ENOUGH` of them in a row end the run."""
         self._spent(asked, Outcome.FALLBACK, reason, cost, estimated)
         self._in_a_row += 1
         if self._in_a_row >= _ENOUGH:
             self.reason = self.reason or f"{_ENOUGH} answers in a row could not be used ({reason})"
 
     def _spent(self, asked: _Asked, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool) -> None:
-        """Record what a question cost (tokens in and out) and what came of it."""
+        """Record in the ledger what a question cost (`cost`: tokens in and out) and what came of it, and count the outcome."""
         took = round((time.monotonic() - asked.began) * 1000)
         made_of = (asked.question.target, asked.question.source, self._settings.name)
         self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
 
     def _let_go(self) -> None:
-        """Take answers that arrive within the grace period; record the others as spent and failed."""
+        """Settle answers that arrive within `_GRACE` seconds; record the others as spent and failed, to be asked again."""
         until = time.monotonic() + _GRACE
         while self._under_way and (left := until - time.monotonic()) > 0:
             self._take(left)

@@ -152,7 +152,10 @@ class RenderBriefings:
         return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
 
     def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
-        """Return the briefing of one project; "" if it has no content."""
+        """Return the briefing of one project, made of its newest segments and its pins; "" if it has no content.
+
+        `pinned` are all pinned quotations and segments with their projects, read where they are None.
+        """
         everything = self._pinned() if pinned is None else pinned
         ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
         periods = self._tree.nodes(ids, project).values() if ids else ()
@@ -167,7 +170,7 @@ class RenderBriefings:
     # what changed
 
     def _form(self) -> str:
-        """Return a text that changes with pins, settings, names of projects and the wording."""
+        """Return a text that changes with pins, settings, zone, names of projects and the wording: all files are old then."""
         pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
         settings, names = self._settings, self._storage.projects.names
         pins += f" {digest(*map(repr, (*names.aliases, *names.splits))):x}"
@@ -248,7 +251,10 @@ def _pinned_node(node: TocNode) -> Pinned:
 
 
 def _write(file: Path, text: str) -> bool:
-    """Replace a private file atomically; return whether its content changed."""
+    """Replace a private file whole, its folder made where it is missing; return whether its content changed.
+
+    Raises OSError when that fails.
+    """
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:

@@ -76,7 +76,8 @@ Schedule = Every | Daily
 def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) -> int:
     """Return when the next run is due after one that started at `last_ms`; in the past when it was missed.
 
-    All moments are milliseconds since 1970 (UTC); `calendar` has the zone of a daily schedule.
+    All moments are milliseconds since 1970 (UTC); `calendar` has the zone of a daily schedule. A last run in
+    the future, as a clock was put back, counts as now (Every), or if it is more than a day ahead (Daily).
     """
     if isinstance(schedule, Every):
         return min(last_ms, now_ms) + round(schedule.seconds * 1000)

@@ -170,7 +170,7 @@ class Scheduler:
                 self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> bool:
-        """End the loop and write down its state; return whether the running job ended within `timeout` seconds."""
+        """End the loop and write down all state; return False, writing nothing, if a job still runs after `timeout` seconds."""
         self._stopping.set()
         self._wake.set()
         until = time.monotonic() + timeout
@@ -259,7 +259,7 @@ class Scheduler:
         return min(due, key=lambda e: e.due_ms, default=None)
 
     def _run(self, entry: _Entry, asked: bool = False) -> JobReport:
-        """Run a job whose turn it is, keep the result, and plan its next run; raises what the job raises."""
+        """Run a job whose turn it is, keep, log and save the result, and plan its next run; raises what the job raises."""
         work = entry.job.run_asked if asked and isinstance(entry.job, Asked) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
@@ -314,7 +314,7 @@ class Scheduler:
     # what is kept
 
     def _entries(self) -> dict[str, _Entry]:
-        """Return the jobs with their state, read on first use."""
+        """Return the jobs by name with their state, read from the store on first use; hold the lock."""
         if not self._known:
             now = self._clock.now_ms()
             stored = self._outbox.marks(PREFIX)
@@ -336,7 +336,7 @@ class Scheduler:
         return entries[name]
 
     def _set_paused(self, name: str, paused: bool) -> None:
-        """Pause a job or let it run again, and write that down; raise InvalidQuery for an unknown name."""
+        """Pause a job or let it run again, written down at once, and wake the loop; InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.state.paused = paused
@@ -369,7 +369,7 @@ class Scheduler:
 
 
 def _read(text: str, name: str, now_ms: int) -> _State:
-    """Return a stored state; a new one if there is none or it cannot be read."""
+    """Return a stored state; a new one, with a warning if it cannot be read, where there is none."""
     if not text:
         return _State(now_ms)
     try:

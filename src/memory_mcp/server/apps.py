@@ -24,7 +24,7 @@ _META = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
 def shown_by(uri: str) -> dict[str, object]:
-    """Return the `_meta` of a tool whose answers a page shows."""
+    """Return the `_meta` of a tool whose answers the page at `uri` shows."""
     return {"ui": {"resourceUri": uri}}
 
 

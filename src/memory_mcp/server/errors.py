@@ -50,7 +50,7 @@ def describe(error: MemoryMcpError) -> str:
 
 
 def hint_of(error: MemoryMcpError) -> str:
-    """Return the error's own next step, else that of its code."""
+    """Return the error's own next step, else that of its code; "" for a code without one."""
     return error.hint or _HINTS.get(error.code, "")
 
 
@@ -78,7 +78,7 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
 
 
 def check_tool(name: str, known: Iterable[str]) -> None:
-    """Raise InvalidQuery, with the nearest known tool, for a name that none of the tools has."""
+    """Raise InvalidQuery for a name that none of the tools has; its hint names the nearest one, else all."""
     names = list(known)
     if name not in names:
         near = get_close_matches(name, names, n=1)
@@ -86,7 +86,7 @@ def check_tool(name: str, known: Iterable[str]) -> None:
 
 
 def check_names(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise InvalidQuery for the first argument that is not known, with the nearest one that is."""
+    """Raise InvalidQuery for the first argument that is not known; its hint names the nearest one, else all."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -96,7 +96,7 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_prompt(name: str, known: Iterable[str]) -> None:
-    """Raise InvalidQuery for a name that none of the prompts has."""
+    """Raise InvalidQuery for a name that none of the prompts has; its hint names all of them."""
     names = list(known)
     if name not in names:
         raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")

@@ -40,7 +40,7 @@ class MemoryServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool as MCPServer does; an argument that is null counts as not given.
+        """Call a tool as MCPServer does; an argument that is null counts as not given. The call is counted, timed and logged.
 
         Raises:
             MCPError: An error of the protocol; every other failure is returned as an error result.
@@ -101,7 +101,10 @@ class MemoryServer(MCPServer[Any]):
 
 
 async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Take out of errors of the protocol what spells a tag of ours, in names that they repeat (middleware)."""
+    """Pass a request on, and take out of an error of the protocol what spells a tag of ours (middleware).
+
+    It may be in a name that the error repeats.
+    """
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -113,9 +116,9 @@ async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """While a call runs, tell a client that asked for progress each second how long it has taken, so that it does not give up.
+    """While the block runs, report every `PROGRESS_SECONDS` how long the call `name` has taken, so that its client does not give up.
 
-    Without a context nothing is told.
+    Only a client that asked for progress hears of it; without a context nothing is reported.
     """
     if context is None:
         yield

@@ -97,7 +97,7 @@ class Host:
 
     @property
     def opened(self) -> App | None:
-        """The App if it is open."""
+        """The App if it is open, else None; it is never opened here."""
         return self._app
 
     @property
@@ -146,7 +146,10 @@ class Host:
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
-        """Run a reading call in this thread, listed as running meanwhile; raise DeadlineExceeded if it is cancelled already."""
+        """Run a reading call in this thread, listed as running meanwhile, and return its result.
+
+        Raises DeadlineExceeded if it is cancelled already, and what opening or the call raises.
+        """
         gone = GONE.get()
         with self._running_lock:
             if gone is not None and gone.is_set():
@@ -165,7 +168,10 @@ class Host:
                     self._idle.set()
 
     def _awaited(self) -> App:
-        """Return the App; waiting for it to be opened does not count against the call's own time."""
+        """Return the App, opened if necessary; the time that takes does not count against the call's own.
+
+        Raises what opening raises.
+        """
         if self._app is None:
             began = time.monotonic()
             app = self.app()

@@ -26,7 +26,7 @@ def markdown(answer: Shape) -> str:
 
 
 def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
-    """Return the function that renders answers of this kind, recognised by their fields."""
+    """Return the function that renders answers of this kind, recognised by their fields: citation, topics, results, else any."""
     if "excerpt_events" in answer:
         return _transcript
     if "topics" in answer:
@@ -162,9 +162,9 @@ def _is_filled(value: Any) -> bool:
 
 
 def _inline(value: Any) -> str:
-    """Return a value on one line: true as yes, lists and objects separated by commas.
+    """Return a value on one line: true as yes, members of lists and objects separated by commas.
 
-    What would pass for a citation is changed.
+    A recorded text that would pass for a citation is changed so that it does not.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -40,7 +40,7 @@ See = Callable[[types.JSONRPCRequest], None]
 
 
 def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
-    """Return the message of a line, or an error line if it is invalid; None for an empty line."""
+    """Return the message of a line, or the error line to answer it with if it is invalid; None for an empty line."""
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
     found = lines.read(line)
     if not found.line:
@@ -156,7 +156,7 @@ class _Out:
         self._turn = anyio.Lock()
 
     async def say(self, line: bytes) -> None:
-        """Write a whole line; a closed pipe is ignored, since reading ends then too."""
+        """Write a whole line in a thread, one line at a time; a closed pipe is ignored, since reading ends then too."""
         async with self._turn:
             # A client that neither reads nor goes would else keep this process at its end.
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)

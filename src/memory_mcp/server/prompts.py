@@ -106,7 +106,10 @@ class CheckedPrompt(Prompt):
     """A prompt that says in our words what is wrong with its arguments."""
 
     async def render(self, arguments: dict[str, Any] | None, context: Any) -> list[Message]:  # noqa: ARG002 - see Prompt
-        """Render as the base class does; raise MCPError with our text for anything that fails."""
+        """Return the prompt's text as one message of the user; an argument that is null counts as not given.
+
+        Raises MCPError with our text for unknown or missing arguments and anything that fails.
+        """
         given = {k: v for k, v in (arguments or {}).items() if v is not None}
         try:
             known = self.arguments or []

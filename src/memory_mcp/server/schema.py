@@ -36,7 +36,10 @@ def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as `_slim` does, also without the defaults of fields, which an answer leaves out."""
+    """Return a schema as `_slim` does, also without the defaults of its own fields.
+
+    An answer leaves out fields that hold their default.
+    """
     slim: dict[str, Any] = _slim(schema)
     for one in slim.get("properties", {}).values():
         one.pop("default", None)

@@ -44,9 +44,9 @@ WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 def _share(app: App, should_stop: Callable[[], bool]) -> str:
-    """Exchange events with a team's server and return a report; "" where no server is named.
+    """Exchange events with a team's server until `should_stop` returns true; return a report, "" where no server is named.
 
-    What does the exchange is loaded only then.
+    The modules for it are loaded only then.
     """
     if app.directory is None or not (app.directory / paths.SHARE).is_dir():
         return ""
@@ -99,7 +99,10 @@ class Service:
         return self._settings if self._app is None else self._app.settings
 
     def _open(self) -> App:
-        """Open the App, and start the deriver, the upkeep of the indexes and the scheduler."""
+        """Open the App, and start the deriver, the upkeep of the indexes and the scheduler; raises what opening raises.
+
+        In threads of their own, what a forgetting left undone goes on and the spool is drained.
+        """
         callbacks = Callbacks(
             self._on_write,
             self._on_session_end,
@@ -287,7 +290,7 @@ class Service:
 
     @property
     def deriving(self) -> bool:
-        """Whether derivation is under way or due."""
+        """Whether a run of the deriver is under way or due."""
         return self._deriver.busy
 
     @property
