@@ -91,6 +91,7 @@ class Excerpt:
         low, high = 0, len(found)
 
         def spare(place: int) -> bool:
+            """Return whether the term at a place is dispensable, and if so count it as gone."""
             term = found[place][2]
             light = held[term] > 1 or self._weights[term] < _LIGHT * total
             held[term] -= light
@@ -121,9 +122,10 @@ def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None
 
 
 def head_and_tail(text: str, width: int) -> str:
-    """Return a long text's beginning and end, `width` characters in all, with how many characters lie between them.
+    """Return a long text's beginning and end, about `width` characters in all, with how many more it has noted between them.
 
-    Three fifths are the beginning. A text that fits is returned whole; both ends are cut between words.
+    Three fifths of the room are for the beginning. A text that fits is returned whole; both ends are cut
+    between words.
     """
     text = text.strip()
     if len(text) <= width:

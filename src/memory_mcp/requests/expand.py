@@ -184,6 +184,7 @@ class _Fitting:
             return tokens_of(response, self._factor) <= budget
 
         def quoted(width: int) -> ExpandResponse:
+            """Return the response with the quotation alone, cut to `width` characters."""
             return replace(silent, grip=replace(silent.grip, quote=_headed(self._found.quote, width)))
 
         for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):

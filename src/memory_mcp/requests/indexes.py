@@ -264,6 +264,7 @@ def _detail(app: App, status: IndexStatus) -> IndexDetail:
     """Return one index in numbers; times that were never are ""."""
 
     def when(ms: int) -> str:
+        """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.iso(ms) if ms else ""
 
     return IndexDetail(

@@ -66,7 +66,8 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Store pins, corrections, labels and texts of agents, and record the merge in the audit log; call it after the events.
 
-    Returns how many were taken by kind; what is known here, and rows with forgotten text, are left out.
+    Returns how many were taken by kind, with ids of segments that now lead to others. What is known here is
+    left out, and so are pins and labels with forgotten text; each kind is committed by itself.
     """
     rows = _unforgotten(app, asked["pin"])
     pinned = app.storage.toc.pins()

@@ -138,6 +138,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     grips = app.storage.grips.of_events([e.event_id for e in events])
 
     def shown(kept: Sequence[Event], chars: int) -> Material:
+        """Return the material with these events, their texts cut to `chars` characters, those of tools to a quarter."""
         short = max(_LEAST // 2, chars // _TOOL_SHARE)
         lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in kept]
         return replace(whole, events=lines, left_out=len(events) - len(kept))
@@ -149,6 +150,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     ends = spoken or events
 
     def ends_shown(count: int) -> Material:
+        """Return the material with the first and last events, `count` in all, cut as short as possible."""
         # Half of them the first and half the last.
         head = (count + 1) // 2
         return shown([*ends[:head], *ends[len(ends) - (count - head) :]] if count else [], _LEAST)
@@ -167,6 +169,7 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
     children = [nodes[i] for i in ids if i in nodes]
 
     def shown(kept: Sequence[TocNode], most: int) -> Material:
+        """Return the material with these children, each with its `most` most salient bullets."""
         return replace(plain, children=[_part(n, most) for n in kept], left_out=len(children) - len(kept))
 
     found = fullest(functools.partial(shown, children), fits, 0, _BULLETS)
@@ -175,6 +178,7 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
     busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
 
     def busiest_shown(count: int) -> Material:
+        """Return the material with the `count` children that hold most events, without bullets, in order of time."""
         return shown([children[i] for i in sorted(busiest[:count])], 0)
 
     return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)

@@ -107,6 +107,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     given = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
+        """Return the scope of this caller's call."""
         return scope_of(app, project, scope, caller)
 
     asked = parse_search(app, bind, given)
@@ -274,6 +275,7 @@ def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, 
     own = {h.node_id: h.quote for h in hits}
 
     def told(node: NodeId, grip: GripId) -> bool:
+        """Return whether a grip has words that the node's own result does not show."""
         return bool(quotes.get(grip)) and quotes[grip] not in own[node]
 
     return {

@@ -195,7 +195,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget the server and its key; what came stays here, what was published stays there. Without a server nothing changes."""
+    """Forget the server, its key and what is shared; what came stays here, what was published stays there."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     before = place.sharing()
@@ -380,12 +380,15 @@ def _server(place: SharePlace) -> Sharing:
 
 
 def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
+    """Return the response about what is shared now, with notes for a person."""
     return ShareChanged(url=sharing.url, space=sharing.space, projects=sorted(sharing.projects), notes=notes)
 
 
 def _record(app: App, what: str, by: str, subject: str) -> None:
+    """Record an act in the audit log; `by` is cleaned of secrets."""
     app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject))
 
 
 def _when(app: App, at_ms: int) -> str:
+    """Return a time (UTC ms) as local ISO text; "" for 0."""
     return app.calendar.iso(at_ms) if at_ms else ""

@@ -138,6 +138,7 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     made = LeanResults(hits, app.calendar, weights, scoped.project, with_nodes=True)
 
     def scored(lean: Lean) -> tuple[Result, ...]:
+        """Return the results with the scores of the hits that they show."""
         pairs = zip(lean.results, (hits[place].raw for place in made.places), strict=False)
         return tuple(_scored(result, raw, request, 2) for result, raw in pairs)
 

@@ -149,7 +149,7 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
 
 
 def _weeks(app: App, project: str | None, days: Sequence[str]) -> list[TimelineWeek]:
-    """Return the weeks of some days that have a node in the tree."""
+    """Return the weeks of some days, those that have a node in the scope, in order."""
     ids = list(dict.fromkeys(parents_of_day(day)[0] for day in days))
     return [
         TimelineWeek(

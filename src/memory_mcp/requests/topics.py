@@ -139,6 +139,7 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
     """
 
     def made(count: int, step: tuple[int, int, int]) -> FoundTopics:
+        """Return the response with the first `count` topics, each cut as `step` says."""
         return replace(bare, topics=[one.shown(*step) for one in found[:count]])
 
     def fits(response: FoundTopics) -> bool:

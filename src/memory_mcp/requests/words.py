@@ -141,10 +141,12 @@ def _fields(names: Sequence[str] | None) -> list[str]:
 
 
 def _match(value: "FieldMatch") -> Match:
+    """Return a field that matched as responses show it."""
     return Match(field=value.field, text=value.text, grip_ids=value.grip_ids, score=value.score)
 
 
 def _node_match(value: "NodeResult") -> NodeMatch:
+    """Return a node that matched, with its fields, as responses show it."""
     return NodeMatch(
         node_id=value.node.node_id,
         title=value.node.title,
