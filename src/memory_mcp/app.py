@@ -294,7 +294,7 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts, all or none (else InvalidQuery), then wake the deriver. `trust` None: each role's own."""
+        """Store drafts, all or none (else InvalidQuery), committed; wake the deriver. `trust` None: each role's own."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -337,7 +337,7 @@ class App:
         return " ".join(node.keywords[:_TOPIC]) if node else ""
 
     def drain(self, limit: int | None = None) -> "DrainReport":
-        """Store `limit` spooled payloads at most (None: all), each exactly once, then wake the deriver; no spool: none."""
+        """Store spooled payloads, `limit` at most, each exactly once, and wake the deriver; nothing without a spool."""
         from memory_mcp.ingest.spool import DrainReport
 
         report = self.spool.drain(limit) if self.spool else DrainReport()

@@ -81,6 +81,7 @@ class Methods:
         look = (int(params.get("columns", 0)), bool(params.get("plain")), bool(params.get("confirmed")))
 
         def work(app: App) -> int:
+            """Run the command on the open memory, flush its output and return its exit status."""
             status = self._execute(app, argv, talk, out, err, look, self._stop)
             out.flush()
             err.flush()

@@ -137,6 +137,7 @@ def answered(endpoint: Endpoint) -> Endpoint:
     """Return the endpoint with its exceptions turned into JSON responses; HTTPException passes, tracebacks go to the log."""
 
     async def answer(request: Request) -> Response:
+        """Serve a request; an error of ours gets its status of `STATUS`, 500 where there is none."""
         try:
             return await endpoint(request)
         except HTTPException:
@@ -252,6 +253,7 @@ class Connection:
         begun = ended = False
 
         async def noted(message: Message) -> None:
+            """Send a message, and note whether the response has begun and ended."""
             nonlocal begun, ended
             begun = True
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)

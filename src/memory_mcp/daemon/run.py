@@ -369,6 +369,7 @@ def _give_up_after(seconds: float) -> None:
     """End this process with status 0 and kill its children after so long, whatever still runs (in a thread)."""
 
     def end() -> None:
+        """Wait, then end the process at once and its children with it."""
         time.sleep(seconds)
         log.warning("ended without waiting any longer; the next start goes on from what is committed")
         kill_all()

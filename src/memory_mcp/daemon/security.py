@@ -222,6 +222,7 @@ class Guard:
         route = self._route_of(scope["path"])
 
         async def counted(message: Message) -> None:
+            """Send a message; as the response begins, count it and add the headers that every page has."""
             if message["type"] == "http.response.start":
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
                 if scope["path"].startswith(PAGES):

@@ -213,7 +213,7 @@ class Scheduler:
             self._run(entry)
 
     def _loop(self) -> None:
-        """Run jobs as they become due, until `stop`."""
+        """Run jobs as they become due (thread), until `stop`; whatever goes wrong is logged and tried again."""
         # Store when jobs became known: a daily one must come due even if no process runs for a whole day.
         try:
             with self._lock:
@@ -293,7 +293,7 @@ class Scheduler:
             self._save(entry, force=False)
 
     def _plan(self, entry: _Entry) -> None:
-        """Set when the next run is due: at once if never run or cut short, later after failures, else by the schedule."""
+        """Set when the next run is due: now if cut short (Every: or never run), later after failures, else as scheduled."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         state, schedule = entry.state, entry.job.schedule
         by_time_of_day = False
@@ -381,6 +381,7 @@ def _read(text: str, name: str, now_ms: int) -> _State:
 
 
 def _status(entry: _Entry) -> JobStatus:
+    """Return a job's status as people see it."""
     state = entry.state
     return JobStatus(
         name=entry.job.name,

@@ -116,7 +116,7 @@ async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """While the block runs, report every `PROGRESS_SECONDS` how long the call `name` has taken, so that its client does not give up.
+    """While the block runs, report every `PROGRESS_SECONDS` how long the call `name` has taken, so its client does not give up.
 
     Only a client that asked for progress hears of it; without a context nothing is reported.
     """
@@ -126,6 +126,7 @@ async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterat
     asked = context
 
     async def tell() -> None:
+        """Report the time that has passed, each `PROGRESS_SECONDS`, until cancelled."""
         for count in itertools.count(1):
             await anyio.sleep(PROGRESS_SECONDS)
             seconds = count * PROGRESS_SECONDS

@@ -90,6 +90,7 @@ class Prompts:
         """
 
         def work(app: App) -> str:
+            """Return the prompt's text, made from the open memory."""
             loss = app.storage.loss
             ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutral(loss.line)}. Say so."
             left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE

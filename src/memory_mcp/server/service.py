@@ -223,7 +223,10 @@ class Service:
         return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
     def import_goes_on(self, key: int) -> bool:
-        """Note that an import has sent something and goes on; return whether the import is new. `key` tells imports apart."""
+        """Note that an import has sent something and goes on; return whether the import is new. `key` tells imports apart.
+
+        The deriver begins at once, unless it runs, and lasts as long as the import.
+        """
         new = key not in self._imports
         self._imports.add(key)
         self._filled = time.monotonic()
