@@ -71,7 +71,7 @@ class Splitter:
         return whole
 
     def _take(self, part: bytes) -> None:
-        """Append bytes to the line; of one that becomes too long only its ends are kept."""
+        """Append bytes to the line; of one that becomes too long only `_KEPT` bytes of both ends are kept."""
         if self._cut is not None:
             self._cut = Cut(self._cut.head, (self._cut.tail + part)[-_KEPT:])
             return

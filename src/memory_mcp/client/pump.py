@@ -102,7 +102,7 @@ class Relay:
         return line
 
     def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
-        """Return a tool call's line with a key in its `_meta`, so that a repeated write is applied once."""
+        """Return a tool call's line with a new key in its `_meta`, so that a write that is sent again is applied once."""
         self._calls += 1
         meta = params.get("_meta")
         params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}

@@ -64,7 +64,7 @@ class Doors:
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve a door until it closes; visits to it end with it.
 
-        Raises what serving raises, before `task_status` is started.
+        `task_status` is started once it answers. Raises AddressInUse or ConfigError where it cannot be bound.
         """
         self._door, self._closed = door, anyio.Event()
         try:

@@ -214,7 +214,7 @@ class _Daemon:
         await speak(server, stream, lines, client)
 
     def stop(self, why: str) -> None:
-        """Begin to end; call it in the event loop's thread. The first reason is logged."""
+        """Begin to end and return at once; call it in the event loop's thread. The first reason is logged."""
         self._why = self._why or why
         self._ending.set()
 

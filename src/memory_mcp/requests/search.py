@@ -157,7 +157,7 @@ class _Shaping:
         )
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return the response, and the hits that its results stand for."""
+        """Return the response, full or lean as asked for, and the hits that its results stand for."""
         return self._full() if self._asked.full else self._lean()
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:

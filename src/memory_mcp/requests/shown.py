@@ -102,7 +102,10 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a node with a page of its children; of a segment also its events, of a day all that fit on its first page."""
+    """Return a node with a page of its children; of a segment also its events, of a day as many as fit on its first page.
+
+    `is_cut` says that a day has more. Raises NotFound for an unknown node.
+    """
     limit = ROWS.check(request.limit or ROWS.default)
     asked = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
     whole = as_json(get_node(app, asked, caller))
@@ -119,7 +122,10 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _session(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a page of a session's events, or those from `start` on or up to `end`."""
+    """Return a page of a session's events, or at most `NEIGHBOURS.most` from the event `start` on or up to the event `end`.
+
+    Raises NotFound for an unknown event, InvalidQuery for an invalid argument.
+    """
     limit = ROWS.check(request.limit or ROWS.default)
     if request.start or request.end:
         near = min(limit, NEIGHBOURS.most)

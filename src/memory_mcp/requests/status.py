@@ -137,7 +137,10 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
 
 
 def _paused(app: App, caller: Caller) -> Iterator[str]:
-    """Yield one sentence for each pause that the caller may see; a single one where the file of pauses is damaged."""
+    """Yield one sentence for each pause that the caller may see, with its end.
+
+    Where the file of pauses is damaged, one sentence says that nothing is paused.
+    """
     try:
         paused = capturing.in_force(app, caller)
     except InvalidQuery as error:

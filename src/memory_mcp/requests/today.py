@@ -147,7 +147,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
 
 
 def _project(app: App, held: Activity) -> ProjectToday:
-    """Return where a project was left off, by its newest segments; bare where these hold no statements."""
+    """Return where a project was left off by its newest segments; only name and time where these state nothing."""
     told = stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = held.name or NO_NAME, app.calendar.iso(held.end_ms)
     if not told:

@@ -27,7 +27,7 @@ _TOKEN_BOUND = "max_token_budget"
 
 @dataclass(frozen=True, slots=True)
 class Navigate:
-    """A question, the node to start from ("" for the root), and what a result must be; "" leaves an argument open."""
+    """A question, and where to start."""
 
     query: str
     node_id: str = ""

@@ -207,7 +207,11 @@ class Service:
         return None
 
     def _roll_up(self, derivation: "Derivation") -> float | None:
-        """Roll up the periods of what was derived, if that is due; else return in how many seconds it will be, None for never."""
+        """Roll up the periods of what was derived, if that is due; else return in how many seconds it will be.
+
+        None when nothing is left to roll up. Due is what has waited for its time, or at once where a period
+        has no node yet.
+        """
         if not derivation.touched:
             return None
         now, due = time.monotonic(), self._unrolled.due
