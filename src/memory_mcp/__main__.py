@@ -31,6 +31,11 @@ class _Asked:
     """The part of a command line that the entry point has to understand."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
+        """Read the words and the options that the entry point has to understand; all others are kept in `rest`.
+
+        `whole` is False where an option lacks its value, and reading ends there. --profile, --transport and
+        --project count only behind serve or run.
+        """
         self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio", "--project": ""}
         #: Words and options that are not understood here.
         self.rest: list[str] = []
@@ -50,7 +55,7 @@ class _Asked:
 
     @property
     def forwarded(self) -> bool:
-        """Whether the daemon runs it: a command, or one of a family by its first two words."""
+        """Whether the daemon runs it, by the first word or the first two; not `admin team`."""
         words = [word for word in self.rest if not word.startswith("-")]
         if " ".join(words[:2]) == _NOT_FORWARDED:
             return False
@@ -58,7 +63,7 @@ class _Asked:
 
 
 def main() -> int:
-    """Run one command; return the exit status."""
+    """Run one command; return the exit status. The daemon ends the process itself."""
     argv = sys.argv[1:]
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
@@ -75,7 +80,11 @@ def main() -> int:
 
 
 def _quick(argv: "Sequence[str]") -> int | None:
-    """Return the exit status of what a daemon can do; None when the command line has to do it."""
+    """Return the exit status of what a daemon can do; None when the command line has to do it.
+
+    A daemon serves a client on stdin that is no terminal, and runs forwarded commands; help and versions are
+    the command line's.
+    """
     asked = _Asked(argv)
     if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
         return None
@@ -88,6 +97,7 @@ def _quick(argv: "Sequence[str]") -> int | None:
 
 
 def _pump(asked: _Asked) -> int | None:
+    """Serve the client on stdin through the daemon; return the exit status, None when the command line has to do it."""
     wanted = _wanted(asked)
     if wanted is None:
         return None
@@ -97,6 +107,7 @@ def _pump(asked: _Asked) -> int | None:
 
 
 def _forward(asked: _Asked, argv: list[str]) -> int | None:
+    """Have the daemon run a command; return its exit status, None when the command line has to do it."""
     wanted = _wanted(asked)
     if wanted is None:
         return None
@@ -106,7 +117,10 @@ def _forward(asked: _Asked, argv: list[str]) -> int | None:
 
 
 def _daemon(argv: "Sequence[str]") -> int:
-    """Run the daemon without loading the command line: its first answer waits for its start."""
+    """Run the daemon without loading the command line, as its first answer waits for its start; return an exit status.
+
+    What is not understood here goes to the command line. A daemon that ran ends the process by itself.
+    """
     asked = _Asked(argv[1:])
     if not asked.whole or asked.rest != ["run"] or asked.named["--profile"] not in ("", "default", "full"):
         from memory_mcp.cli.main import main as command_line
@@ -123,7 +137,10 @@ def _daemon(argv: "Sequence[str]") -> int:
 
 
 def _wanted(asked: _Asked) -> "link.Wanted | None":
-    """Return the daemon to use; None where there is none to be used."""
+    """Return the daemon to use, with its directory and settings; None where the command line must do it.
+
+    That is where daemons cannot be used here or are switched off, or the settings or the profile are wrong.
+    """
     from memory_mcp import paths
     from memory_mcp.client import link
 

@@ -93,7 +93,7 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open the data directory of `settings`, whose `lock` the caller may hold; `storage` may be open already."""
+        """Open `settings`' data directory, whose `lock` the caller may hold, or take `storage`, which may be open already."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -147,6 +147,7 @@ class App:
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
+        """Return the spool of the hooks' payloads, which asks for refining at a session's end if set; None in memory."""
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
         from memory_mcp.toc import refining
@@ -157,6 +158,7 @@ class App:
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
+        """Return a watch of the folder into which hooks put payloads; None where there is no directory or no watching."""
         from memory_mcp.ingest.watch import Watch
 
         return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
@@ -169,6 +171,7 @@ class App:
         return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *beside)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
+        """Return the scheduler with every job of `JOBS`, wired to the parts of this memory; it is not started."""
         from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.registry import JOBS, Parts
         from memory_mcp.jobs.render_briefings import BriefingSettings
@@ -199,6 +202,7 @@ class App:
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
     def _hands(self, directory: Path | None) -> "Hands":
+        """Return what the job that improves summaries and labels works with."""
         from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.improve_summaries import Hands
 
@@ -222,7 +226,7 @@ class App:
         return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
 
     def engine_parts(self) -> "Parts":
-        """Return everything that a policy engine of this memory is made of."""
+        """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
         from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
         from memory_mcp.layers.successor import Successors
@@ -245,7 +249,7 @@ class App:
         )
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
-        """Return layer 3 (BM25) or 4 (vectors)."""
+        """Return layer 3 (BM25) or 4 (vectors), made anew; where it cannot be used its status and errors say why."""
         from memory_mcp.layers.teleport import Switch, TeleportLayer
 
         off = self.accelerators.switched_off(name.value)
@@ -265,13 +269,13 @@ class App:
         )
 
     def hybrid(self) -> "HybridLayer":
-        """Return layers 3 and 4 as one."""
+        """Return layers 3 and 4 as one, made anew."""
         from memory_mcp.layers.hybrid import HybridLayer
 
         return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
-        """Return layer 5, the topics."""
+        """Return layer 5, the topics, made anew; where it cannot be used its status and errors say why."""
         from memory_mcp.layers.teleport import Switch
         from memory_mcp.layers.topics import TopicsLayer
 
@@ -290,7 +294,7 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts from a tool or a file, committed when this returns; the tree follows. `trust` None: each role's own."""
+        """Store drafts, all or none (else InvalidQuery), committed; wake the deriver. `trust` None: each role's own."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -298,21 +302,20 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
-        """Store drafts that were read and cleaned elsewhere; the tree follows."""
+        """Store drafts cleaned elsewhere, committed at return, less what was forgotten since; wakes the deriver."""
         from memory_mcp.events.log import Write
 
         return self.append_each([Write(drafts, source, request)])[0]
 
     def append_each(self, writes: "Sequence[Write]") -> "list[Appended]":
-        """Store several writes as `append` does each, together where the engine can."""
-        # What was forgotten since it was read does not come in.
+        """Store several writes as `append` does each, together where the engine can; return their results in order."""
         clean = [replace(w, drafts=[again for d in w.drafts if (again := self.gate.again(d)) is not None]) for w in writes]
         appended = self.log.append_each(clean)
         self._callbacks.on_write()
         return appended
 
     def holdings(self) -> dict[str, Any]:
-        """Return what the tree holds now, as an import reports it at its end."""
+        """Return counts, projects, agents, the root's title and the latest keywords of the tree, as an import reports them."""
         tally = self.tree.tally()
         return {
             "events": tally.events,
@@ -325,7 +328,7 @@ class App:
         }
 
     def _latest(self) -> str:
-        """Return what the newest segment is about, in a few words; "" where there is none."""
+        """Return keywords of the last day's newest segment, of a main thread first, at most `_TOPIC`; "" for none."""
         toc = self.storage.toc
         days = toc.segments_by_day()
         cuts = toc.segments_of_days(days[-1][0], f"{days[-1][0]}~", None) if days else []
@@ -334,7 +337,7 @@ class App:
         return " ".join(node.keywords[:_TOPIC]) if node else ""
 
     def drain(self, limit: int | None = None) -> "DrainReport":
-        """Store up to `limit` payloads (None: all) that hooks left in the spool, each exactly once; the tree follows."""
+        """Store spooled payloads, `limit` at most, each exactly once, and wake the deriver; nothing without a spool."""
         from memory_mcp.ingest.spool import DrainReport
 
         report = self.spool.drain(limit) if self.spool else DrainReport()
@@ -345,11 +348,11 @@ class App:
         return report
 
     def importer(self, name: str) -> "Importer":
-        """See `sources.importer_named`."""
+        """Return the importer of a name, with the settings in force. Raises InvalidQuery for an unknown name."""
         return importer_named(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
-        """See `sources.all_importers`."""
+        """Return every importer, in the order in which they are asked whether a file is theirs."""
         return all_importers(self.settings.ingest)
 
     def run_import(
@@ -359,10 +362,7 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import a path or files; the tree is not yet derived when this returns (see `derivation`).
-
-        `progress` is called with the report so far, the file and the seconds since the start.
-        """
+        """Import what is not stored yet, deriving nothing. `progress` gets the report, the file, the share done (0 to 1)."""
         with few_collections():
             return self.pipeline.run(self.importer(name), source, progress, newest)
 
@@ -372,7 +372,7 @@ class App:
         return self.engine.search(query, bounds) if how is None else self.engine.search(query, bounds, how)
 
     def plan(self, query: Query, how: "How") -> "Plan":
-        """Return what `ask` would do, without doing it."""
+        """Return what `ask` would do with a question, by the same rules, without searching."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
@@ -391,7 +391,7 @@ class App:
                 log.warning("the opening of %s could not be counted: %s", grip_id, error)
 
     def close(self) -> None:
-        """Stop the scheduler and close indexes and store; a second call does nothing."""
+        """Stop the watch of the spool and the scheduler, then close indexes and store; a second call does nothing."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None

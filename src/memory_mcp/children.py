@@ -40,12 +40,15 @@ class Packed(bytes):
 
     @classmethod
     def of(cls, value: object) -> "Packed":
-        """A value's pickle."""
+        """Return a value pickled."""
         return cls(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 def send(stream: IO[bytes], value: object) -> None:
-    """One frame: its length, then its pickle."""
+    """Write one frame and flush it: its length in 8 bytes, then its pickle; a Packed value is not pickled again.
+
+    Raises OSError where the other side has gone.
+    """
     data = value if isinstance(value, Packed) else Packed.of(value)
     stream.write(len(data).to_bytes(_LENGTH, "little"))
     stream.write(data)
@@ -53,11 +56,12 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> object:
-    """The next frame; EOFError when the other side has gone."""
+    """Return the value of the next frame, waiting for it; raise EOFError when the other side has gone."""
     return pickle.loads(_received(stream))
 
 
 def _received(stream: IO[bytes]) -> bytes:
+    """Return the pickle of the next frame, waiting for it; raise EOFError at the end or within a frame."""
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "little")
     data = stream.read(size) if len(head) == _LENGTH else b""
@@ -73,9 +77,10 @@ _few_lock = threading.Lock()
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Collect garbage rarely: bulk work and imports make millions of objects and no cycles; looking for them cost a tenth.
+    """Have garbage collected rarely while the block runs: bulk work makes millions of objects and no cycles.
 
-    Threads may be within it side by side; the last to leave puts back what held before the first.
+    Looking for them took a tenth of the time. Threads may be within it side by side; the last to leave puts
+    back what held before the first.
     """
     with _few_lock:
         _few.append(_few[-1] if _few else gc.get_threshold())
@@ -106,6 +111,7 @@ class Child:
     """
 
     def __init__(self, module: str, hello: object) -> None:
+        """Start a process that calls `begin(hello)` of the module named, and return before it has loaded anything."""
         # Loaded where a child is started, not in the child: that costs it a tenth of its start.
         import subprocess
         from concurrent.futures import Future
@@ -127,11 +133,11 @@ class Child:
             thread.start()
 
     def __enter__(self) -> "Child":
-        """Return it."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End the process as `end` does."""
         self.end()
 
     @property
@@ -141,16 +147,19 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, a signal as a negative number; None while it runs."""
+        """The process's exit status, a signal as a negative number; None while it runs."""
         return self._process.poll()
 
     @property
     def waiting(self) -> int:
-        """The number of requests without an answer."""
+        """The number of frames, the hello among them, that have no answer yet."""
         return len(self._answers)
 
     def submit(self, request: object) -> "Future[Any]":
-        """Return at once the answer that will be; it raises what was raised there, OSError or EOFError if the child has gone."""
+        """Send a request without waiting, and return its answer as a future; answers come in the order of the requests.
+
+        The future raises what the child's work raised, and OSError or EOFError if the child has gone.
+        """
         from concurrent.futures import Future
 
         data = request if isinstance(request, Packed) else Packed.of(request)
@@ -165,7 +174,7 @@ class Child:
         return answer
 
     def ask(self, request: object) -> Any:
-        """The answer of `submit`, waited for."""
+        """Send a request, wait for its answer and return it; raises what the future of `submit` raises."""
         return self.submit(request).result()
 
     def kill(self) -> None:
@@ -173,9 +182,10 @@ class Child:
         self._process.kill()
 
     def end(self, *, at_once: bool = False) -> None:
-        """Close its input, which ends it, and wait for that; a second call does nothing.
+        """Close the child's input, which ends it, and wait for that; a second call does nothing.
 
-        It is killed after two seconds, because it may be stopped; `at_once`, or while it is still loading, now.
+        It is killed after `_GRACE` seconds, because it may be stopped; with `at_once`, or while it is still
+        loading, it is killed right away. Answers that are still open raise then.
         """
         late = threading.Timer(_GRACE, self.kill)
         late.daemon = True
@@ -191,6 +201,7 @@ class Child:
             thread.join()
 
     def _write(self) -> None:
+        """Send requests as they come (thread), until None ends the input or the child has gone."""
         pipe = self._process.stdin
         assert pipe is not None
         with suppress(OSError), pipe:
@@ -198,6 +209,7 @@ class Child:
                 send(pipe, request)
 
     def _read(self) -> None:
+        """Hand each answer to its future (thread); at the end kill the child and give all open futures the error."""
         pipe = self._process.stdout
         assert pipe is not None
         try:
@@ -219,9 +231,10 @@ class Child:
 
 
 def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Iterator[Any]:
-    """Give each request to one child of every group, whichever has room; yield the answers as they come.
+    """Give each request to one child of every group, whichever has room; yield every child's answers as they come.
 
-    The groups are of one size. Raises what a child raised, OSError or EOFError if one has gone.
+    The groups are of one size. A child has at most `_AHEAD` requests at once; the next request is taken only
+    when there is room. Raises what a child raised, OSError or EOFError if one has gone.
     """
     rooms: list[queue.SimpleQueue[tuple[Child, Future[Any] | None]]] = [queue.SimpleQueue() for _ in groups]
     for group, room in zip(groups, rooms, strict=True):
@@ -237,13 +250,16 @@ def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Itera
 
 
 def _free(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -> None:
+    """Note that a child has room again, with the answer that it gave."""
     room.put((child, answer))
 
 
 def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
-    """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone.
+    """Run a child's whole life: call `begin` with the hello, then answer each frame until the parent has gone. Never returns.
 
-    Ends the process: what is left unwritten for a parent that has gone would be said to be lost at an ordinary end.
+    An error of the work is the answer to its frame; one of `begin` ends the child with a traceback. Ends the
+    process at once (os._exit): what is left unwritten for a parent that has gone would be said to be lost at
+    an ordinary end.
     """
     # Else it ends with a traceback, which an import's child writes to the terminal of whoever started that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -255,7 +271,7 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def read() -> None:
-        """In a thread of its own, so that the end of the parent also ends work that takes minutes."""
+        """Queue each frame (thread), and end the process with its input, also in the midst of work that takes minutes."""
         with suppress(EOFError, OSError):
             while True:
                 requests.put(_received(source))
@@ -276,6 +292,7 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
 
 
 def _end() -> None:
+    """Flush stderr and end this process at once, with status 0."""
     sys.stderr.flush()
     os._exit(0)
 

@@ -71,7 +71,7 @@ class RetrievalSettings:
     token_factor: float = field(default=1.0, metadata={"help": "Multiplies estimated tokens wherever a budget is kept."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a factor that leaves no room or knows no bound."""
+        """Raise ConfigError for a token factor outside 0.1 to 10."""
         if not 0.1 <= self.token_factor <= 10:
             raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
 
@@ -123,7 +123,7 @@ class ServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for unknown words and impossible numbers."""
+        """Raise ConfigError for an unknown profile or scope, an idle time below 1 s, and a port that is none."""
         if self.idle_exit_secs < 1:
             raise ConfigError("server.idle_exit_secs must be at least 1")
         if not 0 <= self.http_port <= 65535:
@@ -156,14 +156,16 @@ class Settings:
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Return where the settings file is: MEMORY_MCP_CONFIG, else in the platform's configuration directory."""
+    """Return where the settings file is, whether it exists or not: MEMORY_MCP_CONFIG, else in the platform's place."""
     return Path(paths.config_file(environ))
 
 
 def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """Return the settings in force. Raises ConfigError, which names what is wrong and the nearest known key.
+    """Return the settings in force: defaults, then the file, then the environment, then `flags`; no file is no error.
 
-    `flags` are dotted keys with values, such as {"storage.data_dir": "/srv/memory"}.
+    `flags` are dotted keys with values, such as {"storage.data_dir": "/srv/memory"}; None is not given.
+    Raises ConfigError for an unreadable file, an unknown or removed key or variable (with the nearest known
+    one), and an invalid value.
     """
     env = os.environ if environ is None else environ
     path = file or config_path(env)
@@ -180,12 +182,18 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
 
 
 def variables() -> dict[str, str]:
-    """Return the environment variables that stand for a setting, with its dotted name; the one that wins comes last."""
+    """Return the environment variables that stand for a setting, each with its dotted name.
+
+    Where two stand for the same one, the later in this order wins.
+    """
     return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
 
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return settings given as variables, by dotted name. Raises ConfigError for a variable with our prefix that is none."""
+    """Return settings given as variables, by dotted name, names in any case; a removed setting stays among them.
+
+    Raises ConfigError for a variable with our prefix that is neither a setting's nor one of ours.
+    """
     known = variables()
     given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
     found = {key: given[name] for name, key in known.items() if name in given}
@@ -204,9 +212,10 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def store(path: Path, key: str, value: str) -> None:
-    """Write one setting into a file, which keeps everything else it says; it is made where there is none.
+    """Write one setting into a file, which keeps everything else it says, its line ends and its mode.
 
-    Raises ConfigError when the file cannot be read or written.
+    `key` is section and name; the file, its folder and its section are made where there is none. The file is
+    replaced whole and followed if it is a link. Raises ConfigError when it cannot be read or written.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -231,6 +240,7 @@ def store(path: Path, key: str, value: str) -> None:
 
 
 def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
+    """Put a value below nested keys, making sections; raise ConfigError where one of the keys holds a value, no section."""
     for key in keys[:-1]:
         inner = values.setdefault(key, {})
         if not isinstance(inner, dict):
@@ -240,6 +250,10 @@ def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
 
 
 def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
+    """Return the settings dataclass `kind` made of a section's values; `prefix` is the section's dotted name.
+
+    Raises ConfigError for an unknown key or an invalid value, and what the section itself checks.
+    """
     hints = typing.get_type_hints(kind)
     known = {f.name for f in dataclasses.fields(kind)}
     for key in values:
@@ -252,6 +266,10 @@ def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
+    """Return a value as the type of its field, read from text where it comes from a variable.
+
+    Raises ConfigError, which names the key and its meaning, for a value of another type.
+    """
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{key} is a section, not a value")
@@ -277,11 +295,13 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _meaning(key: str) -> str:
+    """Return the help and the default of a dotted name as a hint; "" for an unknown one."""
     item = next((item for name, item in iter_keys() if name == key), None)
     return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
 
 
 def _unknown(key: str) -> ConfigError:
+    """Return the error for a key that is no setting: what holds instead of a removed one, else the nearest known name."""
     if key in REMOVED:
         return ConfigError(f"the setting {key} was removed", f"{REMOVED[key]} Take it out of the settings.")
     names = [k for k, _ in iter_keys()]
@@ -295,7 +315,7 @@ def _unknown(key: str) -> ConfigError:
 
 
 def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield every setting's dotted name with its field (default, help)."""
+    """Yield every setting's dotted name with its dataclass field (default, help), in the order of the sections."""
     hints = typing.get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[item.name]):
@@ -311,12 +331,12 @@ def shown_value(settings: Settings, key: str) -> Any:
 
 
 def without_password(text: str) -> str:
-    """Return a text with the passwords of addresses in it replaced by stars."""
+    """Return a text with the passwords of addresses in it replaced by stars, as in user:PASSWORD@host and password=...."""
     return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", text)
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """Return the value in force of a dotted name."""
+    """Return the value in force of a dotted name; raise AttributeError for an unknown one."""
     found: Any = settings
     for part in key.split("."):
         found = getattr(found, part)

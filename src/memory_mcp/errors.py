@@ -87,9 +87,9 @@ class DiskFull(StorageError):
 
     @classmethod
     def of(cls, error: Exception) -> "DiskFull | None":
-        """Return this error for one of the system that says that a disk, a quota or a size limit is used up.
+        """Return this error for one that says that a disk, a quota or a size limit is used up; None for any other.
 
-        None for any other.
+        That is an OSError with ENOSPC, EDQUOT or EFBIG, or numpy's about a write that was cut short.
         """
         if not isinstance(error, OSError):
             return None
@@ -101,7 +101,10 @@ class DiskFull(StorageError):
 
     @classmethod
     def within(cls, error: BaseException | None) -> "DiskFull | None":
-        """Return the full disk that an error reports, itself or as its cause; None where there is none."""
+        """Return the full disk that an error reports, itself or in the chain of its causes and contexts.
+
+        None for an error without one, and for None.
+        """
         while error is not None:
             found = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
             if found is not None:
@@ -174,7 +177,7 @@ class Unauthenticated(MemoryMcpError):
     exit_status = 2
 
     def __init__(self, message: str, hint: str = "", is_missing: bool = False) -> None:
-        """`is_missing`: whether no token or key was sent."""
+        """Make the error; `is_missing`: whether no token or key was sent."""
         super().__init__(message, hint)
         self.is_missing = is_missing
 
@@ -190,7 +193,7 @@ class InsufficientScope(PermissionDenied):
     """The caller may do that, and the token or key that was sent may not."""
 
     def __init__(self, message: str, hint: str = "", scope: str = "") -> None:
-        """`scope`: the scope that would be enough."""
+        """Make the error; `scope`: the scope that would be enough."""
         super().__init__(message, hint)
         self.scope = scope
 
@@ -224,7 +227,7 @@ class QuotaExceeded(ResourceExhausted):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "", retry_after: int = 1) -> None:
-        """`retry_after`: seconds until a retry may succeed."""
+        """Make the error; `retry_after`: seconds until a retry may succeed."""
         super().__init__(message, hint)
         self.retry_after = retry_after
 
@@ -259,6 +262,7 @@ class LayerUnavailable(MemoryMcpError):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "", reason: str = "") -> None:
+        """Make the error; `reason` is "disabled" and the like for a status, the message where it is ""."""
         super().__init__(message, hint)
         self.reason = reason or message
 

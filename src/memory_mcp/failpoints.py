@@ -56,9 +56,9 @@ _visits: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Kill this process by SIGKILL when the environment asks for it at this point.
+    """Kill this process by SIGKILL when the environment asks for it at this visit of this point; else do nothing.
 
-    Raises KeyError for a name that is not listed.
+    Raises KeyError for a name that is not listed, but only where the variable is set.
     """
     wanted = os.environ.get(VARIABLE)
     if wanted is None:

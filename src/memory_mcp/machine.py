@@ -32,7 +32,7 @@ _LAST_WORDS = 5.0
 
 
 def owns(found: os.stat_result) -> bool:
-    """Whether a file is this user's; where files have no owner number, its folder's permissions are all there is."""
+    """Return whether a file is this user's; True where files have no owner number, as only their folder protects them there."""
     return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
@@ -53,7 +53,7 @@ class Aside:
         self._names = names
 
     def __enter__(self) -> IO[Any]:
-        """Open it."""
+        """Open the file aside, mode 0600, and return its stream; one that a killed process left there is removed."""
         # What a process that was killed has left.
         if os.path.lexists(self._aside):
             os.unlink(self._aside)
@@ -64,7 +64,7 @@ class Aside:
         return self._stream
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Put it in its place, or remove it."""
+        """Put the file in its place, or, after an error in the block or here, remove it."""
         try:
             with self._stream:
                 if kind is None:
@@ -81,19 +81,19 @@ class Aside:
 
 
 def put(place: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
-    """Put a small file in its place, as `Aside` does."""
+    """Write a small file whole and put it in its place, as `Aside` does; raise OSError when that fails."""
     with Aside(place, aside) as stream:
         stream.write(content)
 
 
 def on_disk(stream: IO[Any]) -> None:
-    """Have on disk what was written."""
+    """Flush a stream and wait until what was written is on disk."""
     stream.flush()
     os.fsync(stream.fileno())
 
 
 def sync_names(folder: str | os.PathLike[str]) -> None:
-    """Have the names in a folder on disk, where the platform can."""
+    """Wait until the names in a folder are on disk; does nothing where the platform cannot, and reports no error."""
     try:
         descriptor = os.open(folder or ".", os.O_RDONLY)
     except OSError:
@@ -107,7 +107,7 @@ def sync_names(folder: str | os.PathLike[str]) -> None:
 
 
 def lower(steps: int) -> None:
-    """Give way to everybody else: `steps` of niceness, or a lower priority class."""
+    """Lower this process's priority for good: by `steps` of niceness, or to a lower priority class of Windows."""
     if sys.platform == "win32":
         import ctypes
 
@@ -118,17 +118,20 @@ def lower(steps: int) -> None:
 
 
 def grouped(platform: str = sys.platform) -> dict[str, Any]:
-    """What keeps a key stroke meant for this process from reaching a child, too, as arguments of `subprocess.Popen`."""
+    """Return arguments of `subprocess.Popen` for a child in a group of its own.
+
+    A key stroke meant for this process does not reach it.
+    """
     return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"process_group": 0}
 
 
 def apart(platform: str = sys.platform) -> dict[str, Any]:
-    """What sets a child process apart from this one's group and terminal, as arguments of `subprocess.Popen`."""
+    """Return arguments of `subprocess.Popen` for a child apart from this process's group and terminal."""
     return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"start_new_session": True}
 
 
 def ending_signals() -> list[signal.Signals]:
-    """The signals by which a process is asked to end."""
+    """Return the signals by which a process is asked to end, those that the platform has."""
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
@@ -136,7 +139,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that only waits for its parent's notice does not."""
+    """Return whether a process of this user runs; a zombie does not, and another user's process counts as none."""
     if sys.platform == "win32":
         return _lives_on_windows(pid)
     try:
@@ -152,7 +155,7 @@ def lives(pid: int) -> bool:
 
 
 def _lives_on_windows(pid: int) -> bool:
-    """Ask without a signal: there, signal 0 is a key stroke that ends the process."""
+    """Return whether a process runs, without a signal: on Windows, signal 0 is a key stroke that ends the process."""
     import ctypes
 
     kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
@@ -166,7 +169,7 @@ def _lives_on_windows(pid: int) -> bool:
 
 
 def lock(handle: int) -> None:
-    """Lock an open file for this process until it is closed; OSError at once when another has it."""
+    """Lock an open file for this process until it is closed; raise OSError at once when another has it."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -186,7 +189,7 @@ class Started:
         self._status: int | None = None
 
     def ended(self) -> int | None:
-        """How it ended: its exit status, a negative signal; None while it runs."""
+        """Return how it ended, without waiting: its exit status, a signal as a negative number; None while it runs."""
         if self._popen is not None:
             found: int | None = self._popen.poll()
             return found
@@ -198,7 +201,11 @@ class Started:
 
 
 def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started:
-    """A process in a session of its own, its words going to the end of `log`, so that nothing sent to this group reaches it."""
+    """Start a process in a session of its own, so that no signal to this group reaches it, and return it.
+
+    Its output and errors go to the end of the file `log`, made with mode 0600 and no link; its input is
+    empty. Raises OSError when it cannot be started.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
     if not hasattr(os, "posix_spawn"):
         import subprocess
@@ -219,7 +226,10 @@ def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started
 
 
 def listens(file: int) -> bool:
-    """Whether somebody still reads what is written to a pipe or a socket; so it is said where the platform does not tell."""
+    """Return whether somebody still reads what is written to a pipe or a socket, without waiting.
+
+    True without `select.poll`.
+    """
     if not hasattr(select, "poll"):
         return True
     look = select.poll()
@@ -231,6 +241,7 @@ class End:
     """An end of a pipe as `select` takes it: the file itself, or where it takes sockets alone, one that a thread serves."""
 
     def __init__(self, file: int, reads: bool, platform: str = sys.platform) -> None:
+        """Wrap the file of a pipe; `reads`: it is read from, else written to."""
         self._file = file
         self._sock: socket.socket | None = None
         if platform == "win32":
@@ -243,28 +254,29 @@ class End:
             self._thread.start()
 
     def fileno(self) -> int:
-        """For `select`."""
+        """Return the number that `select` takes."""
         return self._file if self._sock is None else self._sock.fileno()
 
     def read(self, size: int) -> bytes:
-        """What is there, at most `size` bytes; b"" at the end."""
+        """Return what is there, waiting for it, at most `size` bytes; b"" at the end."""
         return os.read(self._file, size) if self._sock is None else self._sock.recv(size)
 
     def write(self, data: bytes | bytearray) -> int:
-        """Write some of it; how much. OSError when nobody listens."""
+        """Write some of the data and return how many bytes; raise OSError when nobody listens."""
         return os.write(self._file, data) if self._sock is None else self._sock.send(data)
 
     def listens(self) -> bool:
-        """Whether somebody still reads what is written here."""
+        """Return whether somebody still reads what is written here, as `machine.listens`."""
         return listens(self._file)
 
     def close(self) -> None:
-        """See everything written that was taken; the file itself stays open."""
+        """Wait until the thread has passed on what was written, at most `_LAST_WORDS` seconds; the file itself stays open."""
         if self._sock is not None:
             self._sock.close()
             self._thread.join(_LAST_WORDS)
 
     def _hand_in(self, other: socket.socket) -> None:
+        """Pass on what comes from the file to `other` (thread), until either side ends."""
         with other:
             try:
                 while got := os.read(self._file, _CHUNK):
@@ -273,6 +285,7 @@ class End:
                 return
 
     def _hand_out(self, other: socket.socket) -> None:
+        """Pass on what comes from `other` to the file (thread), until either side ends."""
         with other:
             try:
                 while got := other.recv(_CHUNK):

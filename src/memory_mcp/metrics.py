@@ -110,7 +110,7 @@ _starting = threading.Lock()
 
 
 def start() -> None:
-    """Begin to count; a second call does nothing."""
+    """Begin to count; a second call does nothing. Loads prometheus_client."""
     global _live
     with _starting:
         if _live is None:
@@ -118,6 +118,7 @@ def start() -> None:
 
 
 def _begin() -> _Live:
+    """Return a new registry with all counters and histograms; loads prometheus_client."""
     from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -133,28 +134,31 @@ def _begin() -> _Live:
 
 
 def count(name: str, amount: float = 1, **labels: str) -> None:
-    """Add to a counter."""
+    """Add to a counter; does nothing before `start`. Raises KeyError for a name that is not in `COUNTERS`."""
     if _live is not None:
         counter = _live.counters[name]
         (counter.labels(**labels) if labels else counter).inc(amount)
 
 
 def observe(name: str, seconds: float, **labels: str) -> None:
-    """Add a duration to a histogram."""
+    """Add a duration to a histogram; does nothing before `start`. Raises KeyError for a name that is not in `HISTOGRAMS`."""
     if _live is not None:
         histogram = _live.histograms[name]
         (histogram.labels(**labels) if labels else histogram).observe(seconds)
 
 
 def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
-    """Have every scrape call `values` for a gauge that only this process knows."""
+    """Have every scrape call `values` for a gauge that only this process knows, in place of an earlier one of that name.
+
+    Raises KeyError for a name that is not in `GAUGES`.
+    """
     GAUGES[name]
     _providers[name] = values
 
 
 @contextmanager
 def timed(name: str, **labels: str) -> Iterator[None]:
-    """Record how long the block takes, however it ends, in the histogram `name`."""
+    """Record how long the block takes, however it ends, in the histogram `name`; nothing before `start`."""
     began = time.perf_counter()
     try:
         yield
@@ -164,7 +168,10 @@ def timed(name: str, **labels: str) -> Iterator[None]:
 
 @contextmanager
 def run(what: str) -> Iterator[None]:
-    """Record one run of `what`: its latency, that it happened, and whether it failed."""
+    """Record one run of `what`: its latency, that it happened, and whether it failed; an exception is counted and passed on.
+
+    The metrics {what}_latency_seconds, {what}_total and {what}_errors_total must exist.
+    """
     try:
         with timed(f"{what}_latency_seconds"):
             yield
@@ -178,7 +185,7 @@ def run(what: str) -> Iterator[None]:
 def exposition(readings: Readings) -> str:
     """Return everything counted so far and `readings` in the text format of Prometheus.
 
-    Raises KeyError for a reading that is not in `GAUGES`.
+    Begins to count where nothing does yet. Raises KeyError for a reading that is not in `GAUGES`.
     """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
@@ -190,6 +197,7 @@ def exposition(readings: Readings) -> str:
 
     class Scrape(Collector):
         def collect(self) -> Iterator[GaugeMetricFamily]:
+            """Yield each gauge of `GAUGES` with its values; one without any has no sample."""
             for name, (text, label) in GAUGES.items():
                 family = GaugeMetricFamily(name, text, labels=[label] if label else [])
                 for labelled, value in told.get(name, {}).items():
@@ -204,9 +212,9 @@ def exposition(readings: Readings) -> str:
 
 
 def span(name: str) -> AbstractContextManager[Any]:
-    """Return a span of OpenTelemetry inside the one that is open in this thread or task.
+    """Return a span of OpenTelemetry inside the one that is open in this thread or task, as a context manager.
 
-    Nothing where its library is not loaded.
+    It does nothing where the library of OpenTelemetry is not loaded.
     """
     if "opentelemetry.trace" not in sys.modules:
         return nullcontext()

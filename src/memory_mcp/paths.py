@@ -60,7 +60,7 @@ def config_file(environ: Mapping[str, str] | None = None) -> str:
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the platform's own place for this program's data."""
+    """Return the platform's own place for this program's data, whatever the settings say; nothing is made."""
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
@@ -71,17 +71,21 @@ def install_dir(environ: Mapping[str, str] | None = None) -> str:
 
 
 def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
-    """Return the data directory in force, absolute.
+    """Return the data directory in force, absolute; nothing is made.
 
-    It is `named`, else from the environment, from the settings file (`file` or the usual one), or the platform's
-    place.
+    It is `named`, else from the environment, from the settings file (`file` or the usual one), or the
+    platform's place.
     """
     found = named or str(setting("storage", "data_dir", "", environ, file))
     return os.path.abspath(os.path.expanduser(found)) if found else default_data_dir(environ)
 
 
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
-    """Return one setting without loading them all; the default when the file cannot be read, which loading them all reports."""
+    """Return one setting without loading them all: from the environment, else the file, else `default`.
+
+    A file that cannot be read gives the default too. A variable gives text, and a bool where the default is
+    one.
+    """
     env = os.environ if environ is None else environ
     given = env.get(f"{PREFIX}{section}__{key}".upper())
     if given is None and (section, key) == ("storage", "data_dir"):
@@ -101,7 +105,10 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
 
 
 def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
-    """Return a variable with our prefix that is neither a setting's nor one of ours; "" when there is none."""
+    """Return a variable with our prefix that is none of ours; "" for none.
+
+    Names with "__", as settings have, are not checked.
+    """
     for name in os.environ if environ is None else environ:
         if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
             return name
@@ -109,10 +116,10 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
 
 
 def content(place: str, most: int = 16_000_000) -> bytes:
-    """Return the content of a file of the data directory, up to `most` bytes.
+    """Return the content of a file of the data directory, only its first `most` bytes.
 
-    Raises OSError for a link, which leads to somebody else's words, and for a pipe or a device, which may keep its
-    reader for ever.
+    Raises OSError for a missing file, for a link, which leads to somebody else's words, and for a pipe or a
+    device, which may keep its reader for ever.
     """
     descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as stream:
@@ -122,7 +129,10 @@ def content(place: str, most: int = 16_000_000) -> bytes:
 
 
 def loss_told(directory: str) -> str:
-    """Return a short line about what is missing of a memory, without opening it; "" while nothing is known to be."""
+    """Return a short line about what is missing of a memory, without opening it; "" while nothing is known to be.
+
+    A record of a loss that cannot be read counts as one.
+    """
     try:
         said = content(os.path.join(directory, "loss.json"))
         import json
@@ -138,12 +148,16 @@ def loss_told(directory: str) -> str:
 
 
 def misnamed(config: str) -> bool:
-    """Return whether a settings file is named that does not exist, or a variable is set that nobody knows."""
+    """Return whether a settings file `config` is named that does not exist, or a variable is set that nobody knows."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
 def foreign(directory: str) -> str:
-    """Return why a folder cannot be a data directory, as other programs' files lie in it; "" when it can, or is missing."""
+    """Return why a folder cannot be a data directory, as it holds only other programs' files; "" when it can.
+
+    It can where it is missing, cannot be listed, holds a file that only ours have, or nothing that ours do
+    not.
+    """
     try:
         found = os.listdir(directory)
     except OSError:
@@ -163,9 +177,10 @@ HARD_LINK = "a hard link to a file elsewhere"
 def planted(directory: str) -> tuple[str, str]:
     """Return the first thing inside a data directory that is neither a file nor a folder, and what it is; "" and "" for none.
 
-    The directory itself may be a link. Through a link somebody else's file would be read or written, and a pipe or a
-    device keeps whoever opens it for ever, or gives without end. A file of the directory itself, which is written in
-    place, is `HARD_LINK` where it has a name elsewhere.
+    Only its known folders are searched, some levels deep. The directory itself may be a link. Through a link
+    somebody else's file would be read or written, and a pipe or a device keeps whoever opens it for ever, or
+    gives without end. A file of the directory itself, which is written in place, is `HARD_LINK` where it has
+    a name elsewhere.
     """
     for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
         if (found := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
@@ -175,7 +190,10 @@ def planted(directory: str) -> tuple[str, str]:
 
 
 def _named_elsewhere(directory: str) -> str:
-    """Return the first file of a directory that has a name outside of it as well; "" for none."""
+    """Return the first file of a directory, without its folders, that has a name outside of it as well; "" for none.
+
+    Names in folders of a restore count as inside, and token files are not looked at.
+    """
     found: dict[tuple[int, int], tuple[str, int]] = {}
     names: dict[tuple[int, int], int] = {}
     try:
@@ -196,13 +214,17 @@ def _named_elsewhere(directory: str) -> str:
 
 
 def remedy(odd: str, kind: str) -> str:
-    """Return what to do about what `planted` found."""
+    """Return what a person can do about what `planted` found, the path `odd` and its kind; a command for a hard link."""
     if kind == HARD_LINK:
         return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
 
 
 def _odd_in(place: str, depth: int) -> tuple[str, str]:
+    """Return the path of the first link, pipe, device or socket in a folder, `depth` levels deep, and what it is.
+
+    "" and "" where there is none or the folder cannot be read.
+    """
     try:
         with os.scandir(place) as entries:
             for entry in entries:
@@ -218,6 +240,7 @@ def _odd_in(place: str, depth: int) -> tuple[str, str]:
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
+    """Return what an entry that is no file and no folder is, in words; "" for the daemon's own socket."""
     mode = entry.stat(follow_symlinks=False).st_mode
     if stat.S_ISSOCK(mode):
         return "" if entry.name == "daemon.sock" else "a socket"
@@ -225,9 +248,10 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def socket_path(directory: str) -> str:
-    """Return the path of a daemon's socket.
+    """Return the path of a daemon's socket: in the data directory, or in a private runtime directory if that is too long.
 
-    It lies in the data directory, or in a private runtime directory when that path is too long.
+    The runtime directory is made. Raises PermissionError when it is not this user's alone, OSError when it
+    cannot be made.
     """
     usual = os.path.join(directory, "daemon.sock")
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
@@ -296,6 +320,7 @@ def name_of(text: str) -> str:
 
 
 def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) -> str:
+    """Return this program's folder in the platform's place for such files: `variable` or `below_home` on Linux."""
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "win32":
         base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
@@ -309,7 +334,7 @@ def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) ->
 
 
 def _runtime_dir() -> str:
-    """Return a directory for sockets that belongs to this user alone.
+    """Return a directory for sockets that belongs to this user alone, made where there is none.
 
     Raises PermissionError when somebody else's is in its place, OSError when it cannot be made.
     """

@@ -32,7 +32,7 @@ class Pause(NamedTuple):
 
 
 def read(directory: str) -> list[Pause]:
-    """Return every pause there was, [] where there is no file. Raises ValueError for a damaged file."""
+    """Return every pause there was, [] where the file is missing or cannot be opened. Raises ValueError for a damaged one."""
     try:
         said = paths.content(paths.pauses_file(directory))
     except OSError:

@@ -52,7 +52,10 @@ def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configu
 
 
 def _named(name: str, cwd: str, home: str) -> str:
-    """Return the project of an identity or a directory; "" for a placeholder that a client did not replace."""
+    """Return the project of an identity or a directory; "" for a placeholder that a client did not replace.
+
+    A name that begins with "." is a directory below `cwd`, or "" without `cwd`; "~" is the home directory.
+    """
     if name.startswith("~"):
         name = home + name[1:]
     if _ABSOLUTE.match(name) or (name.startswith(".") and cwd):
@@ -61,14 +64,16 @@ def _named(name: str, cwd: str, home: str) -> str:
 
 
 def _tells(place: str, home: str) -> bool:
-    """Return whether a directory can be a project: not the root and not the home directory."""
+    """Return whether a directory can be a project: neither the root nor the home directory ("" for an unknown one)."""
     path = os.path.normpath(place)
     return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
 
 @lru_cache(maxsize=4096)
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
-    """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known.
+    """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known. Answers are cached.
+
+    A directory outside of any repository is its own identity. Raises nothing.
 
     Args:
         cwd: A directory, of this machine or as a transcript records it; "" when none is known.
@@ -96,13 +101,18 @@ def is_gone(project: str) -> bool:
 
 
 def is_repository(path: str) -> bool:
-    """Return whether a directory is the top of a working tree, or a bare repository."""
+    """Return whether a directory is the top of a working tree, or a bare repository; False for one that is missing."""
     found = _find_git(path) if os.path.isdir(path) else None
     return found is not None and found[0] == path
 
 
 def _gone(path: str, remote: str, branch: str) -> str:
-    """Return the identity of a directory that is not on this machine."""
+    """Return the identity of a directory that is not on this machine.
+
+    In this order: its recorded remote, the repository that its path shows to hold it as a worktree, the tree
+    that is left above it, a repository that lists it or is likely its owner, else what its path says, at last
+    the path itself.
+    """
     # Most places are there: who asks for one of them loads no rules for the others.
     from memory_mcp.model import worktrees
 
@@ -124,7 +134,10 @@ def _gone(path: str, remote: str, branch: str) -> str:
 
 
 def _registered(path: str, left: str) -> str:
-    """Return the repository below `left` that still lists `path` as a worktree, removed without git; "" for none."""
+    """Return the repository just below `left` that still lists `path` as a worktree, removed without git; "" for none.
+
+    At most `_MOST_BESIDE` folders are looked at. Raises OSError where one cannot be read.
+    """
     with os.scandir(left) as entries:
         for entry in islice(entries, _MOST_BESIDE):
             records = os.path.join(entry.path, ".git", "worktrees")
@@ -136,7 +149,10 @@ def _registered(path: str, left: str) -> str:
 
 
 def normalise_remote(url: str, base: str = "") -> str:
-    """Return `host/owner/name` of a remote in any of git's forms; the path for a remote on this machine."""
+    """Return `host/owner/name` of a remote in any of git's forms; the path for a remote on this machine; "" for "".
+
+    A relative path is taken from `base`; user, port and the ending .git are left out.
+    """
     url = url.strip()
     if url.lower().startswith("file://"):
         url = url[7:]
@@ -148,11 +164,13 @@ def normalise_remote(url: str, base: str = "") -> str:
 
 
 def _drop_suffix(place: str) -> str:
+    """Return a path without the ending .git."""
     place = place.removesuffix("/.git")
     return place.removesuffix(".git").rstrip("/")
 
 
 def _identity(path: str) -> str:
+    """Return the identity of a directory: its repository's remote (origin first), else its main tree, else the path itself."""
     found = _find_git(path)
     if found is None:
         return path
@@ -168,7 +186,10 @@ def _identity(path: str) -> str:
 
 
 def _find_git(path: str) -> tuple[str, str] | None:
-    """Return the tree that holds `path` and its git directory; None where there is none."""
+    """Return the tree that holds `path` and its git directory, the nearest above; None where there is none.
+
+    A worktree's is where its .git file leads; a bare repository is both.
+    """
     place, above = path, os.path.dirname(path)
     while True:
         dot_git = os.path.join(place, ".git")
@@ -186,7 +207,15 @@ def _find_git(path: str) -> tuple[str, str] | None:
 
 
 def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, str, str]]) -> str:
-    """Return the main working tree of a common directory; a bare repository is its own."""
+    """Return the main working tree of a common directory; a bare repository is its own.
+
+    Args:
+        tree: The working tree at hand.
+        git_dir: Its own git directory.
+        common: The directory that all worktrees of the repository share.
+        entries: The git configuration, as `_entries` yields it.
+
+    """
     declared = next((value for section, name, value in entries if (section, name) == ("core", "worktree")), "")
     if declared:
         return _join(common, declared)
@@ -196,6 +225,7 @@ def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, 
 
 
 def _join(base: str, name: str) -> str:
+    """Return a path from a base, in its normal form; an absolute name stays."""
     return os.path.normpath(os.path.join(base, name))
 
 
@@ -212,6 +242,7 @@ def _entries(config: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _value(raw: str) -> str:
+    """Return the value of a line of a git configuration, without quotes or a comment behind it."""
     if raw.startswith('"'):
         end = raw.find('"', 1)
         return raw[1:end] if end > 0 else raw[1:]
@@ -219,7 +250,7 @@ def _value(raw: str) -> str:
 
 
 def _read(path: str) -> str:
-    """Return the content of a small text file, "" when there is none or it cannot be read."""
+    """Return the content of a small text file, up to `_MAX_FILE` characters; "" when it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read(_MAX_FILE)

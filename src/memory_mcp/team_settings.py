@@ -16,7 +16,7 @@ _ROLES = ("reader", "writer", "curator", "admin")
 
 
 def _limit(default: int, text: str) -> int:
-    """Return the field of one limit."""
+    """Return the dataclass field of one limit, with a help that says what 0 means."""
     made: int = field(default=default, metadata={"help": f"{text}; 0: no limit."})
     return made
 
@@ -42,7 +42,7 @@ class TenantLimits:
     stored_events: int = _limit(0, _STORED)
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a number below 0."""
+        """Raise ConfigError for a limit below 0."""
         for item in fields(self):
             if getattr(self, item.name) < 0:
                 raise ConfigError(f"team.limits: {item.name} must be 0 (no limit) or more")
@@ -80,7 +80,7 @@ class TeamLimits:
 
 
 def _count(default: int, text: str) -> int:
-    """Return the field of a number."""
+    """Return the dataclass field of a number with its help."""
     made: int = field(default=default, metadata={"help": text})
     return made
 
@@ -103,7 +103,7 @@ class TeamServerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for numbers with which nothing would work."""
+        """Raise ConfigError for a number below its least value, and for waiting times outside 0 to 600 seconds."""
         for name, least in {"workers": 0, "open_spaces": 1, "memory_mb": 16, "disk_mb": 16, "idle_secs": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"team.server.{name} must be at least {least}")
@@ -163,7 +163,11 @@ class TeamSettings:
     server: TeamServerSettings = field(default_factory=TeamServerSettings)
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for unknown words, and for a way of proof without what it needs."""
+        """Raise ConfigError for a setting that cannot be used.
+
+        That is an unknown way of proof, way to join or role, a number out of range, an algorithm without a
+        private key, and OAuth without what it needs (see `_check_oauth`).
+        """
         if self.auth not in _AUTH:
             raise ConfigError(f"team.auth must be oauth, keys, both or empty, not {self.auth!r}")
         if self.join not in _JOIN:
@@ -184,6 +188,10 @@ class TeamSettings:
             self._check_oauth()
 
     def _check_oauth(self) -> None:
+        """Raise ConfigError unless issuer and audience are https URLs, a tenant or its claim is named, and an algorithm too.
+
+        http is let in for an address of this machine; tenant and tenant_claim exclude each other.
+        """
         for name, url in (("issuer", self.issuer), ("audience", self.audience)):
             parts = urlsplit(url)
             safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
@@ -213,7 +221,7 @@ class TeamSettings:
 
     @property
     def joins(self) -> tuple[tuple[str, str], ...]:
-        """The spaces that somebody who joins by claim may use, with the role in each."""
+        """The spaces that somebody who joins by claim may use, each as (space, role), in order."""
         parts = (part.partition(":") for part in self.join_spaces.split(",") if part.strip())
         return tuple((space.strip(), role.strip()) for space, _, role in parts)
 

@@ -67,6 +67,7 @@ class _Known(dict[str, tuple[str, ...]]):
     """Terms by token, computed when they are first asked for."""
 
     def __missing__(self, raw: str) -> tuple[str, ...]:
+        """Return and keep a token's terms; a cache that is too large is emptied first."""
         if len(self) > _CACHE_LIMIT:
             self.clear()
         found = self[raw] = _terms_of(raw)
@@ -77,6 +78,7 @@ class _Hashed(dict[str, tuple[int, ...]]):
     """Hashes of terms by token, computed when they are first asked for."""
 
     def __missing__(self, raw: str) -> tuple[int, ...]:
+        """Return and keep the hashes of a token's terms; a cache that is too large is emptied first."""
         if len(self) > _CACHE_LIMIT:
             self.clear()
         found = self[raw] = tuple(map(term_hash, _state.known.get(raw) or _terms_of(raw)))
@@ -87,6 +89,7 @@ class _Placed(dict[str, tuple[str, ...]]):
     """Terms by a stretch between two white spaces, computed when they are first asked for."""
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
+        """Return and keep the terms of a stretch; a cache that is too large is emptied first."""
         if len(self) > _PLACED_LIMIT:
             self.clear()
         found = self[piece] = tuple(iter_terms(piece))
@@ -102,12 +105,12 @@ def iter_terms(text: str) -> Iterator[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return all terms of a text as a list."""
+    """Return all terms of a text as a list, as `iter_terms`."""
     return list(iter_terms(text))
 
 
 def term_set(text: str) -> set[str]:
-    """Return the distinct terms of a text; faster than `terms` where order and number do not matter."""
+    """Return the distinct terms of a text, stop words left out; faster than `terms` where order and number do not matter."""
     return set().union(*map(_state.known.__getitem__, set(_raws(text))))
 
 
@@ -117,7 +120,7 @@ def stem(word: str) -> str:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the distinct terms of a query in order; when it holds stop words only, those words themselves."""
+    """Return the distinct terms of a query in order; when it holds stop words only, those words themselves, in lower case."""
     found = list(dict.fromkeys(iter_terms(text)))
     if found:
         return found
@@ -125,9 +128,10 @@ def query_terms(text: str) -> list[str]:
 
 
 def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the terms of a text in reading order, each with the start and end of the token it was made from.
+    """Yield the terms of a text in reading order as (start, end, term), with the place of the stretch they were made from.
 
-    A CJK run gives one term for every two characters, placed where they stand.
+    A stretch lies between white space, cut at `MAX_TOKEN` characters. A CJK run gives one term for every two
+    characters, placed where they stand.
     """
     for match in _PLACED.finditer(text):
         start, piece = match.start(), match[0]
@@ -146,7 +150,10 @@ def name_parts(name: str) -> list[str]:
 
 
 def probe(term: str) -> str:
-    """Return how every word with this stem begins: a stem may differ from its words in the last letter (happi, happy)."""
+    """Return how every word with this stem begins: the stem without its last letter, which may differ (happi, happy).
+
+    Stems of up to three letters, and terms with other characters than letters, stay whole.
+    """
     return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
@@ -164,6 +171,10 @@ def hashes_in(*texts: str) -> set[int]:
 
 
 def _raws(text: str) -> list[str]:
+    """Return the tokens of a text as they are written, in order.
+
+    In a text that is not ASCII, characters are brought to one form first (NFKC).
+    """
     if _is_plain(text):
         return _PLAIN_RAW.findall(text)
     if not text.isascii():
@@ -177,10 +188,12 @@ def _raws(text: str) -> list[str]:
 
 
 def _is_plain(text: str) -> bool:
+    """Return whether a text is ASCII without "#" and "++", so that the faster pattern finds the same tokens."""
     return text.isascii() and "#" not in text and "++" not in text
 
 
 def _terms_of(raw: str) -> tuple[str, ...]:
+    """Return the terms of a token: none for a stop word, a stem for a plain word, else what `_take_apart` yields."""
     if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
         # Most tokens are plain words: `_latin` says the same of them.
         folded = raw.lower()
@@ -189,6 +202,7 @@ def _terms_of(raw: str) -> tuple[str, ...]:
 
 
 def _take_apart(raw: str) -> Iterator[str]:
+    """Yield the terms of a token: bigrams of its CJK runs (a single character alone), then those of the rest."""
     if not raw.isascii():
         runs = _CJK_RUN.findall(raw)
         if runs:
@@ -202,6 +216,12 @@ def _take_apart(raw: str) -> Iterator[str]:
 
 
 def _latin(raw: str) -> Iterator[str]:
+    """Yield the terms of a token without CJK.
+
+    A word gives its stem, a stop word nothing, an acronym's plural its singular; anything else the whole
+    token, and its parts unless it is a number or a hash. Whole tokens and words of more than `MAX_TOKEN`
+    characters are left out.
+    """
     token = raw.strip("_")
     if not token:
         return
@@ -221,7 +241,10 @@ def _latin(raw: str) -> Iterator[str]:
 
 
 def _pieces(token: str, whole: str) -> Iterator[str]:
-    """Yield the parts of a token: components of a path (tokenStore.ts), their names (tokenStore), the words in a name."""
+    """Yield the parts of a token besides `whole`: components of a path (tokenStore.ts), their names, the words in a name.
+
+    Stop words and parts of more than `MAX_TOKEN` characters are left out; a URL's scheme is not looked at.
+    """
     bare = _URL.sub("", token)
     names = _NAME.findall(bare)
     if names != [bare]:
@@ -249,9 +272,10 @@ def _fold(token: str) -> str:
 
 
 def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
-    """Return about `width` characters of `text` around the first place where most wanted terms meet.
+    """Return about `width` characters of `text` around the first place where most wanted terms meet, on one line.
 
-    It is cut at white space, never inside a character; an ellipsis marks each cut.
+    It is cut at white space, or in the midst of a long word; an ellipsis marks each cut. Without any of the
+    terms it is the beginning; a text that fits is returned whole.
     """
     clean = " ".join(text.split())
     if len(clean) <= width:
@@ -268,14 +292,15 @@ def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
 
 
 def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
-    """Return the start of the `width` characters of a text that are worth most, the first of equals.
+    """Return where the part of a text of `width` characters (2 or more) begins that is worth most, the first of equals.
 
-    Windows overlap by half; `worth` returns the value of the text of one.
+    Parts overlap by half; `worth` returns the value of the text of one.
     """
     return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
 
 
 def _best_start(text: str, wanted: frozenset[str], width: int) -> int:
+    """Return where a snippet of `width` characters with most distinct wanted terms begins; 0 where none occurs."""
     hits: list[tuple[int, str]] = []
     for match in _RAW.finditer(text):
         for term in iter_terms(match[0]):

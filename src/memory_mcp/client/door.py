@@ -58,7 +58,10 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
 
 
 def _listen_unix(place: str) -> socket.socket:
-    """Return a Unix socket that listens at a path, for this user alone; raise FileExistsError where the path is taken."""
+    """Return a Unix socket that listens at a path, for this user alone.
+
+    Raises FileExistsError where the path is taken, another OSError where the file system keeps no sockets.
+    """
     if os.path.lexists(place):
         raise FileExistsError(f"{place} is in the way: it is not a socket")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,7 +77,7 @@ def _listen_unix(place: str) -> socket.socket:
 
 
 def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
-    """Return a loopback socket that listens on a free port, and its secret, both written down for callers."""
+    """Return a loopback socket that listens on a free port, and its secret; both are written into the door file for callers."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
@@ -86,13 +89,17 @@ def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
 
 
 def _listening(listener: socket.socket) -> socket.socket:
+    """Have a bound socket listen, without blocking, and return it."""
     listener.listen(_BACKLOG)
     listener.setblocking(False)
     return listener
 
 
 def forget(directory: str) -> None:
-    """Remove the files by which callers find the daemon; a file in the socket's place that is no socket stays."""
+    """Remove the files by which callers find the daemon; a file in the socket's place that is no socket stays.
+
+    Missing files are no error; raises OSError where one cannot be removed.
+    """
     import stat
 
     try:
@@ -108,7 +115,10 @@ def forget(directory: str) -> None:
 
 
 def seen(directory: str) -> tuple[int, int, int] | None:
-    """Return device, number and time of change of the file by which callers find the daemon; None where there is none."""
+    """Return device, inode number and time of change (ns) of the file by which callers find the daemon; None without one.
+
+    The door file comes before the socket.
+    """
     for place in (paths.door_file(directory), paths.socket_path(directory)):
         try:
             found = os.lstat(place)
@@ -119,7 +129,10 @@ def seen(directory: str) -> tuple[int, int, int] | None:
 
 
 def connect(directory: str) -> socket.socket:
-    """Return a connection to the running daemon; raise OSError when none runs, or when it is not of this user."""
+    """Return a blocking connection to the running daemon, which has proved over TCP that it is this user's.
+
+    Raises OSError when none runs, when it is not of this user, or gives no proof within `_PATIENCE` seconds.
+    """
     told = _told(paths.door_file(directory))
     if told is None:
         if not hasattr(socket, "AF_UNIX"):
@@ -150,7 +163,10 @@ def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
 
 
 def _told(place: str) -> tuple[int, str] | None:
-    """Return port and secret of a daemon, None where none listens on TCP; raise PermissionError for another user's file."""
+    """Return port and secret of a daemon, None where none listens on TCP or the file cannot be understood.
+
+    Raises PermissionError for another user's file, OSError for one that cannot be opened.
+    """
     try:
         handle = os.open(place, os.O_RDONLY | machine.PRIVATE)
     except FileNotFoundError:
@@ -169,7 +185,10 @@ def _told(place: str) -> tuple[int, str] | None:
 
 
 def prove(sock: socket.socket, secret: str) -> None:
-    """Prove the secret as the caller, and check the daemon's proof; raise ConnectionRefusedError when that is wrong."""
+    """Prove the secret as the caller, and check the daemon's proof first.
+
+    Raises ConnectionRefusedError when that is wrong or no line comes.
+    """
     ours = os.urandom(_SECRET).hex()
     sock.sendall(_line({"nonce": ours}))
     heard = _heard(sock)
@@ -196,7 +215,7 @@ def same(one: str, other: str) -> bool:
 async def demand(hear: Hear, say: Say, secret: str) -> bool:
     """Prove the secret as the daemon; return whether the caller proves it too.
 
-    `hear` returns the next line's object, empty for none; `say` sends a line.
+    `hear` returns the next line's object, {} for none; `say` sends a line.
     """
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()
@@ -206,14 +225,15 @@ async def demand(hear: Hear, say: Say, secret: str) -> bool:
 
 
 def _line(message: dict[str, str]) -> bytes:
+    """Return a message as one line of JSON."""
     return json.dumps(message).encode() + b"\n"
 
 
 def _heard(sock: socket.socket) -> dict[str, object]:
-    """Return the object of one line, read byte by byte, since what follows belongs to the next reader.
+    """Return the object of one line, {} where it is none, read byte by byte, since what follows belongs to the next reader.
 
     Raises:
-        ConnectionRefusedError: The other side ends, or sends no line.
+        ConnectionRefusedError: The other side ends, or sends no line of at most `_LONGEST` bytes.
 
     """
     got = bytearray()

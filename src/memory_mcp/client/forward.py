@@ -20,7 +20,7 @@ QUESTIONS = {
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
-    """Have the daemon run a command line; return its exit status, None when no daemon can be reached or started."""
+    """Have the daemon run a command and show its output; return the exit status, None when no daemon comes."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     said = False
@@ -62,7 +62,11 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
 
 
 def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
-    """Run a command in the daemon once; `hear` gets its output. Raises link.Refused, link.Unreachable or OSError."""
+    """Run a command in the daemon once and return its exit status; `hear` gets its output, notes go to stderr.
+
+    Raises link.Refused for settings that cannot be used or an error of the daemon, link.Unreachable or
+    another OSError.
+    """
     line = link.reach(wanted, "rpc")
     if unusable := line.about.get("unusable"):
         line.close()
@@ -87,7 +91,10 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 
 
 def _confirmed(argv: Sequence[str]) -> bool:
-    """Whether a person at this terminal confirms that the words are their own; False where nobody can be asked."""
+    """Ask the person at this terminal to confirm that the words are their own; return whether they do.
+
+    False, without a question, for a command that needs none, or where stdin or stderr is no terminal.
+    """
     question = question_of(argv)
     if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -103,7 +110,7 @@ def question_of(argv: Sequence[str]) -> str:
 
 
 def _columns() -> int:
-    """Return the columns of the terminal; 0 where there is none."""
+    """Return the columns of the terminal that stdout or else stderr is; 0 where neither is one."""
     for stream in (sys.stdout, sys.stderr):
         try:
             return os.get_terminal_size(stream.fileno()).columns

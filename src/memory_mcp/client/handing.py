@@ -29,12 +29,12 @@ _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 
 
 def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand a payload to the running daemon; none is started.
+    """Hand a payload to the running daemon, waiting at most `PATIENCE` seconds; none is started, and nothing is raised.
 
     Args:
         directory: The data directory.
         name: The payload's name in the spool.
-        payload: What the client wrote, bytes.
+        payload: What the client wrote, bytes; one longer than `LONGEST` is not handed over.
         told: As in `spoolfile.header`.
 
     Returns:
@@ -52,7 +52,10 @@ def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -
 
 
 def stop_after(seconds: float) -> None:
-    """Raise TimeoutError in this process after so many seconds, whatever it waits for then; 0 cancels that."""
+    """Have TimeoutError raised in the main thread after so many seconds, whatever it waits for then; 0 cancels that.
+
+    Does nothing where the platform has no timer signal.
+    """
     # The signal module without its names for people, which would cost as much as connecting does.
     import _signal  # type: ignore[import-not-found]  # has no stub
 
@@ -66,7 +69,10 @@ def stop_after(seconds: float) -> None:
 
 
 def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over a Unix socket; return whether the daemon keeps it. Raises OSError."""
+    """Hand the payload over a Unix socket; return whether the daemon keeps it.
+
+    Raises OSError, TimeoutError after `PATIENCE` seconds, when it does not answer.
+    """
     import _socket
 
     if not hasattr(_socket, "AF_UNIX"):
@@ -96,7 +102,7 @@ def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
 
 
 def _second_line(sock: "_socket.socket") -> bytes:
-    """Return the answer to the request, which follows the daemon's greeting; b"" when the daemon has gone."""
+    """Return the answer to the request, which follows the daemon's greeting; b"" when the daemon has gone or says too much."""
     got = b""
     while got.count(b"\n") < 2:
         more = sock.recv(_CHUNK)
@@ -107,7 +113,7 @@ def _second_line(sock: "_socket.socket") -> bytes:
 
 
 def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over loopback TCP; return whether the daemon keeps it."""
+    """Hand the payload over loopback TCP; return whether the daemon keeps it in time. Raises nothing of that."""
     import binascii
 
     from memory_mcp.client import link

@@ -42,7 +42,10 @@ _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--co
 
 
 def main(argv: "Sequence[str]") -> int:
-    """Keep the payload on standard input, print the answer to it, and return 0 whatever happens."""
+    """Keep the payload on standard input, print the answer to it, and return 0 whatever happens.
+
+    What goes wrong is one line on standard error.
+    """
     try:
         _run(list(argv))
     except BaseException as error:
@@ -51,7 +54,12 @@ def main(argv: "Sequence[str]") -> int:
 
 
 def _run(argv: "list[str]") -> None:
-    """Keep the payload, answer it, and have it filed where a session begins or ends; raises what goes wrong."""
+    """Keep the payload, answer it, and have it filed where a session begins or ends; raises what goes wrong.
+
+    Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all
+    for a session of our own summarizer. What cannot be kept, or belongs to a paused project, is still
+    answered.
+    """
     client, named, config = _arguments(argv)
     if client not in CLIENTS:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
@@ -88,7 +96,10 @@ def _run(argv: "list[str]") -> None:
 
 
 def _is_paused(payload: bytes, directory: str, config: str) -> bool:
-    """Whether recording of the payload's project is paused, so that nothing of it may be kept."""
+    """Whether recording of the payload's project is paused now, so that nothing of it may be kept.
+
+    A payload that cannot be read counts for the project of the environment or the settings.
+    """
     from memory_mcp import paths
 
     if not os.path.lexists(paths.pauses_file(directory)):
@@ -107,7 +118,7 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
-    """Return client, data directory and settings file, "" for each that is not given; other words are ignored."""
+    """Return client, data directory and settings file, "" for each that is not given; unknown options and words are ignored."""
     client, options = "", {"--data-dir": "", "--config": ""}
     left = list(argv)
     while left:
@@ -121,7 +132,10 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 
 
 def _read() -> bytes:
-    """Read standard input to its end, so that the client never meets a closed pipe; what is too much is dropped."""
+    """Read standard input to its end, so that the client never meets a closed pipe, and return it.
+
+    What comes after more than `MAX_PAYLOAD` bytes is dropped.
+    """
     parts: list[bytes] = []
     size = 0
     while part := os.read(0, _CHUNK):
@@ -132,7 +146,10 @@ def _read() -> bytes:
 
 
 def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> str:
-    """Keep one payload without its secrets, by the daemon or in this process.
+    """Keep one payload without its secrets, by the daemon or, where none takes it in time, in this process.
+
+    Of one longer than `MAX_PAYLOAD` the first `CUT_KEPT` bytes are kept. Where secrets cannot be taken out it
+    is kept as it came.
 
     Args:
         directory: The data directory.
@@ -169,7 +186,10 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
 
 
 def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
-    """Print what the client is to tell its model, if anything; `prompt` is the name of the client's event of a prompt."""
+    """Print, as the client's JSON, what it is to tell its model, if there is anything: a briefing or quotations.
+
+    `prompt` is the name of the client's event of a prompt. A briefing names lost events first.
+    """
     for event, tell in (("SessionStart", _briefing), (prompt, _recall)):
         if not _may_be(payload, event):
             continue
@@ -185,7 +205,7 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
 
 
 def _with_loss(text: str, directory: str) -> str:
-    """Return a briefing preceded by what is missing of the memory, also where the briefing is empty."""
+    """Return a briefing preceded by what is missing of the memory, fenced; unchanged where nothing is."""
     from memory_mcp import paths
 
     if not (missing := paths.loss_told(directory)):
@@ -196,14 +216,15 @@ def _with_loss(text: str, directory: str) -> str:
 
 
 def _may_be(payload: bytes, *events: str) -> bool:
-    """Whether the payload holds the name of one of these events; cheap, as most are tool calls and some are long."""
+    """Whether the payload holds the name of one of these events in quotes, anywhere: cheap, and it may be another event's."""
     return any(b'"' + event.encode() + b'"' in payload for event in events)
 
 
 def _have_filed(directory: str, config: str) -> None:
-    """Start the daemon in the background where earlier payloads, or the end of a session, wait and nobody would file them.
+    """Start the daemon in the background where `_WORTH_A_DAEMON` payloads or more wait and none runs to file them.
 
-    Nothing is waited for: what a new session is told is rendered for the session behind it.
+    Nothing is waited for: what a new session is told is rendered for the session behind it. Nothing happens
+    where the settings switch daemons off.
     """
     from memory_mcp import paths
 
@@ -220,7 +241,7 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _waiting(directory: str) -> list[str]:
-    """Return the names of payloads that are not stored yet."""
+    """Return the names of payloads in the spool that are not stored yet; [] where it cannot be read."""
     from memory_mcp import paths
 
     try:
@@ -230,7 +251,10 @@ def _waiting(directory: str) -> list[str]:
 
 
 def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str, config: str) -> str:
-    """Return what `tell` answers to a payload of this event; "" for another event, or where answers are switched off."""
+    """Return what `tell` answers to a payload of this event; "" for another event, or where answers are switched off.
+
+    Raises ValueError for a payload that is no JSON.
+    """
     if not _is_on(event, config):
         return ""
     import json
@@ -240,7 +264,7 @@ def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str
 
 
 def _is_on(event: str, config: str) -> bool:
-    """Whether the settings allow an answer to an event: briefings of new sessions, or recall at prompts."""
+    """Whether the settings allow an answer to an event: briefings of new sessions (the default), or recall at prompts."""
     from memory_mcp import paths
 
     if event == "SessionStart":
@@ -249,7 +273,10 @@ def _is_on(event: str, config: str) -> bool:
 
 
 def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
-    """Return the project's briefing as it was rendered ahead of time; "" where there is none."""
+    """Return the project's briefing as it was rendered ahead of time; "" where there is none.
+
+    "" also for a session that goes on from words it knows, or without a project.
+    """
     if told.get("source") in _KNOWS:
         return ""
     project = _project(told, config)
@@ -265,7 +292,10 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
-    """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time."""
+    """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time.
+
+    The time is the setting hooks.recall_deadline_ms. Only a daemon on a Unix socket is asked.
+    """
     from memory_mcp import paths
 
     prompt = told.get("prompt")
@@ -289,7 +319,7 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _project(told: "dict[str, Any]", config: str) -> str:
-    """Return the project of a payload, by the environment, its directory, or the settings."""
+    """Return the project of a payload, by the environment, its directory, or the settings; "" for none."""
     from memory_mcp import paths
     from memory_mcp.scope import caller_project
 
@@ -299,7 +329,7 @@ def _project(told: "dict[str, Any]", config: str) -> str:
 
 
 def _bounded(text: str) -> str:
-    """Return as much of a text as the client takes, in a fence of this version, also where its end is cut off."""
+    """Return a text in a fence of this version, cut to `MAX_ANSWER` characters, the fence's end included."""
     from memory_mcp.model.fencing import refenced
     from memory_mcp.model.sentinel import CLOSE
 
@@ -308,7 +338,7 @@ def _bounded(text: str) -> str:
 
 
 def _complain(text: str) -> None:
-    """Write one line to standard error, where that is open."""
+    """Write one line of at most 500 characters to standard error, where that is open."""
     line = " ".join(text.split())[:500]
     try:
         _write_all(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))

@@ -44,6 +44,7 @@ class Splitter:
     """Splits a stream that comes in chunks into lines, without their ends: line feeds, carriage returns or both."""
 
     def __init__(self, longest: int = LONGEST) -> None:
+        """Begin with an empty line; `longest` is the most bytes of a line that is kept whole."""
         self._longest = longest
         # Not a list of chunks: a client that writes byte by byte would cost eight times the line.
         self._line = bytearray()
@@ -51,7 +52,10 @@ class Splitter:
         self._cut: Cut | None = None
 
     def feed(self, got: bytes) -> list[bytes | Cut]:
-        """Return the lines that end in this chunk; a `Cut` stands for one that was too long."""
+        """Return the lines that end in this chunk, empty ones too; a `Cut` stands for one that was too long.
+
+        What follows the last line end is kept for the next chunk or `end`.
+        """
         *ended, rest = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
         found = []
         for part in ended:
@@ -61,13 +65,13 @@ class Splitter:
         return found
 
     def end(self) -> bytes | Cut:
-        """Return what came since the last line, and begin another; b"" for nothing."""
+        """Return what came since the last line, a `Cut` where it was too long, and begin another; b"" for nothing."""
         whole: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
         self._line, self._cut = bytearray(), None
         return whole
 
     def _take(self, part: bytes) -> None:
-        """Append bytes to the line; of one that becomes too long only its ends are kept."""
+        """Append bytes to the line; of one that becomes too long only `_KEPT` bytes of both ends are kept."""
         if self._cut is not None:
             self._cut = Cut(self._cut.head, (self._cut.tail + part)[-_KEPT:])
             return
@@ -87,7 +91,12 @@ class Read:
 
 
 def read(line: bytes | Cut) -> Read:
-    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte order mark is dropped."""
+    """Read a client's line: a message to be passed on, or the error to answer it with; neither for an empty line.
+
+    Answered are lines that are too long, no UTF-8, no JSON, nested too deep, or no message of the protocol,
+    each with the id where it can be found. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte
+    order mark is dropped.
+    """
     if isinstance(line, Cut):
         return Read(answer=too_long(_told(line.head, line.tail)))
     line = line.removeprefix(_MARK)
@@ -157,7 +166,7 @@ def _id(message: object) -> str | int | None:
 
 
 def _depth(message: object) -> int:
-    """Return the levels of lists and objects in a value, counted without recursion."""
+    """Return the levels of lists and objects in a value, 0 for any other, counted without recursion."""
     levels, layer = 0, [message]
     while layer := [value for value in layer if isinstance(value, dict | list)]:
         levels += 1
@@ -166,24 +175,28 @@ def _depth(message: object) -> int:
 
 
 def too_long(number: str | int | None) -> bytes:
-    """Return the answer to a line that is too long."""
+    """Return the error line for a message that is too long; `number` is its id, None for unknown."""
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
     return _error(number, INVALID_REQUEST, why)
 
 
 def _refused(line: bytes, code: int, why: str) -> Read:
+    """Return the answer to a line that cannot be read, with the id if it is found near the line's ends."""
     return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
 def _refused_message(message: object, why: str) -> Read:
-    """Return the answer to a message that is JSON and cannot be passed on."""
+    """Return the answer to a message that is JSON and cannot be passed on.
+
+    It has the message's id, but none where the message itself answers one of ours.
+    """
     # What answers one of ours has our id, which may be that of a call of the client's, too.
     answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
     return Read(answer=_error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))
 
 
 def refused(message: object, why: str) -> bytes:
-    """Return the answer to a message that is JSON, and still no message of the protocol."""
+    """Return the error line for a message that is JSON, and still no message of the protocol."""
     return _refused_message(message, why).answer
 
 
@@ -197,7 +210,7 @@ def _told(head: bytes, tail: bytes) -> str | int | None:
 
 
 def _error(number: str | int | None, code: int, why: str) -> bytes:
-    """Return the line of an error response."""
+    """Return the line of an error response, with an id or null."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
     return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

@@ -35,7 +35,7 @@ LONGEST = 256 * 1024 * 1024
 
 
 def notes(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each thing that a person should know of the daemon that answers."""
+    """Yield a line for each thing that a person should know of the daemon that answers: another version, other settings."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs != __version__:
         yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
@@ -74,7 +74,7 @@ class Wanted:
 
     @property
     def arguments(self) -> list[str]:
-        """The command line of the daemon."""
+        """The arguments of Python that run the daemon."""
         # -P: the caller's directory may hold modules of any name.
         found = ["-P", "-m", "memory_mcp", "daemon", "run", "--data-dir", self.directory]
         if self.config:
@@ -85,7 +85,11 @@ class Wanted:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The caller's settings as text, to be compared with those of the daemon."""
+        """The caller's settings of the environment and the flags as text, to be compared with those of the daemon.
+
+        Keys are variables' names without the prefix, and `config`; settings that every caller may have of its
+        own are left out.
+        """
         found = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
         told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
         for key, value in self.flags.items():
@@ -110,11 +114,15 @@ class Line:
         self.about: dict[str, Any] = {}
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one object."""
+        """Send one object as a line; raise OSError when the daemon has gone or does not read in time."""
         self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     def receive(self) -> dict[str, Any]:
-        """Return the next object; raise ConnectionError when the daemon has gone or its answer is too long."""
+        """Return the next object, waiting for it.
+
+        Raises ConnectionError when the daemon has gone or its answer is too long, TimeoutError past the
+        socket's timeout, ValueError for a line that is no JSON.
+        """
         start = 0
         while (end := self.rest.find(b"\n", start)) < 0:
             start = len(self.rest)
@@ -135,7 +143,10 @@ class Line:
 
 
 def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = START_PATIENCE) -> Line:
-    """Exchange hellos on a socket within `patience` seconds; return the connection, of `kind` "mcp" or "rpc"."""
+    """Exchange hellos on a socket, each side within `patience` seconds; return the connection, of `kind` "mcp" or "rpc".
+
+    Raises OSError or ValueError when no hello comes back.
+    """
     line = Line(sock)
     # What tells the caller's project; everything else of its environment stays with it.
     told = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
@@ -162,8 +173,8 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
 def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
     """Connect to the daemon and exchange hellos.
 
-    A daemon of an older version than this program is asked to end, and one of this version takes its place; likewise one whose
-    settings file has changed since.
+    A daemon of an older version than this program is asked to end, and one of this version takes its place;
+    likewise one whose settings file has changed since.
 
     Args:
         wanted: Which daemon.
@@ -174,7 +185,7 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
     Raises:
         Unreachable: No daemon could be started.
         Refused: The caller's own settings cannot be used.
-        OSError: No daemon runs, and none was to be started.
+        OSError: No daemon runs and none was to be started, or the time is over; likewise ValueError for an odd hello.
 
     """
     end, started = time.monotonic() + patience, 0
@@ -201,7 +212,11 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
 
 
 def call(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
-    """Call one private method; raise OSError where it is not answered within `deadline` seconds, Refused for an error."""
+    """Call one private method on a connection of its own and return its result.
+
+    Raises OSError where it is not answered in about `deadline` seconds, Refused for an error; `start`: a
+    daemon may be started.
+    """
     end = time.monotonic() + deadline
     line = reach(Wanted(directory), "rpc", start, deadline)
     try:
@@ -216,7 +231,8 @@ def converse(
 ) -> dict[str, Any]:
     """Call one private method on an open connection and return its result.
 
-    `hear` gets the messages that come before the result. Raises Refused when the daemon answers with an error.
+    `hear` gets the messages that come before the result. Raises Refused when the daemon answers with an
+    error, and what `Line.receive` raises.
     """
     line.send({"id": number, "method": method, "params": params})
     while True:
@@ -234,6 +250,8 @@ def converse(
 @contextmanager
 def starting(directory: str, end: float) -> Iterator[None]:
     """Hold the lock under which a daemon is started, waiting for it until `end` (monotonic clock, seconds).
+
+    The directory is made where it is missing.
 
     Raises:
         Unusable: The directory cannot be a data directory.
@@ -265,7 +283,11 @@ def starting(directory: str, end: float) -> Iterator[None]:
 
 
 def _start(wanted: Wanted, end: float) -> bool:
-    """Start a daemon unless one listens meanwhile; return whether it did. Raises Unreachable when the daemon ends at once."""
+    """Start a daemon and wait until it listens, unless one listens already; return whether it was started.
+
+    One that is killed meanwhile is started again, up to `_KILLS` times. Raises Unreachable when it ends at
+    once or does not listen before `end` (monotonic clock, seconds), and what `starting` raises.
+    """
     with starting(wanted.directory, end):
         if _listens(wanted.directory):
             return False
@@ -286,13 +308,14 @@ def _start(wanted: Wanted, end: float) -> bool:
 
 
 def start_aside(wanted: Wanted) -> None:
-    """Start the daemon by a process of its own, so that this one need not wait."""
+    """Start the daemon by a process of its own (`daemon start`) and return at once; whether it comes is not known."""
     words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
     words += ["--config", wanted.config] if wanted.config else []
     machine.start([sys.executable, *words], _environ(), os.devnull)
 
 
 def _listens(directory: str) -> bool:
+    """Return whether a daemon of this user listens now."""
     try:
         connect(directory).close()
     except OSError:
@@ -301,13 +324,13 @@ def _listens(directory: str) -> bool:
 
 
 def _spawn(wanted: Wanted, log: str) -> machine.Started:
-    """Start a daemon process, whose output goes to the log."""
+    """Start a daemon process, whose output goes to the log, and remember it among `_started`; return it."""
     _started.append(machine.start([sys.executable, *wanted.arguments], _environ(), log))
     return _started[-1]
 
 
 def _environ() -> dict[str, str]:
-    """Return the environment of a daemon: this process's without what is of this caller alone."""
+    """Return the environment of a daemon: this process's without what names this caller's project."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -315,7 +338,7 @@ def _environ() -> dict[str, str]:
 
 
 def _last_words(log: str, said: int) -> str:
-    """Return the last line that the daemon wrote to its log, behind the first `said` bytes."""
+    """Return the last line that the daemon wrote to its log, behind the first `said` bytes; else where the log is."""
     try:
         with open(os.open(log, os.O_RDONLY | machine.PRIVATE), "rb") as stream:
             stream.seek(said)
@@ -326,7 +349,7 @@ def _last_words(log: str, said: int) -> str:
 
 
 def _why_replace(about: Mapping[str, Any]) -> str:
-    """Return why another daemon must take this one's place; "" where it need not."""
+    """Return why another daemon must take this one's place: an older version or a changed settings file; "" for no reason."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs and _numbers(__version__) > _numbers(theirs):
         return f"version {__version__} takes over"
@@ -334,7 +357,10 @@ def _why_replace(about: Mapping[str, Any]) -> str:
 
 
 def _replace(wanted: Wanted, pid: int, why: str) -> None:
-    """Ask the daemon of a process id to end, for the given reason."""
+    """Ask the daemon of a process id to end, for the given reason; another one that answers meanwhile is left alone.
+
+    Errors are ignored, since it is going already.
+    """
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
         if line.about.get("pid") == pid:
@@ -346,5 +372,5 @@ def _replace(wanted: Wanted, pid: int, why: str) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it with another."""
+    """Return the numbers of a version, to compare it with another; parts that are no number are left out."""
     return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

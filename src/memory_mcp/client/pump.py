@@ -74,7 +74,7 @@ class Relay:
         return bool(self._pending)
 
     def from_client(self, given: bytes | lines.Cut) -> bytes:
-        """Return a client's line as the daemon is to get it; b"" for one that is empty, or answered here."""
+        """Return a client's line as the daemon is to get it; b"" for one that is empty or answered here (see `answers`)."""
         found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
         line, message = found.line, found.message
         if found.answer:
@@ -102,7 +102,7 @@ class Relay:
         return line
 
     def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
-        """Return a tool call's line with a key in its `_meta`, so that a repeated write is applied once."""
+        """Return a tool call's line with a new key in its `_meta`, so that a write that is sent again is applied once."""
         self._calls += 1
         meta = params.get("_meta")
         params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
@@ -111,6 +111,7 @@ class Relay:
         return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
+        """Note a request that each new daemon must hear again, or that one of these is undone."""
         if method in _LASTING:
             what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
             self._lasting[method, what] = message
@@ -118,7 +119,7 @@ class Relay:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
-        """Return a daemon's line as the client is to get it; b"" for one that the client must not see."""
+        """Return a daemon's line for the client; b"" for an answer to what only this relay asked or repeated."""
         name = _answered_id(line)
         if name is None:
             return line
@@ -137,7 +138,7 @@ class Relay:
             entry[1] += 1
 
     def again(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines that a new daemon must be sent, and the answers to calls that are given up."""
+        """Return the lines a new daemon must be sent (handshake, what lasts, open calls), and answers to calls given up."""
         self._swallow.clear()
         said: list[bytes] = []
         if self._opening and self._answered:
@@ -155,10 +156,11 @@ class Relay:
         return said + [line for line, *_ in self._pending.values()], told
 
     def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
-        """Return errors for everything in flight; `but_greetings`: greetings are left waiting."""
+        """Return errors for all open requests and drop them; `but_greetings`: greetings are left waiting."""
         return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
 
     def _give_up(self, name: str, why: str) -> bytes:
+        """Drop an open request and return the error line that answers it."""
         del self._pending[name]
         hint = "memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help (retryable: true)."
         text = f"UNAVAILABLE: {why}. {hint}"
@@ -167,7 +169,7 @@ class Relay:
 
 
 def _answered_id(line: bytes) -> str | None:
-    """Return the id that a daemon's line answers; None for a request or a notification."""
+    """Return the id, as JSON, that a daemon's line answers; None for a request, a notification or no JSON."""
     head = line[:200]
     if head.startswith(_USUAL):
         # The id can be read without reading a long answer.
@@ -214,7 +216,7 @@ class Pump:
         self._sink.close()
 
     def _turn(self) -> bool:
-        """Wait until something can be read or written, and do that; return whether to go on."""
+        """Wait until something can be read or written, and do that; return False when there is nothing more to do."""
         sock = self._line.sock if self._line else None
         reads: list[Any] = []
         if not self._ended and len(self._to_daemon) < _FULL:
@@ -239,6 +241,7 @@ class Pump:
         return True
 
     def _read(self) -> None:
+        """Pass on what the client sent; at its end let the daemon finish within `_LEAVE` seconds."""
         try:
             got = self._source.read(_CHUNK)
         except OSError:
@@ -287,6 +290,7 @@ class Pump:
             self._close_writing()
 
     def _receive(self) -> None:
+        """Take in what the daemon sent; at its end drop the connection."""
         assert self._line is not None
         try:
             got = self._line.sock.recv(_CHUNK)
@@ -299,6 +303,7 @@ class Pump:
             self._lost()
 
     def _heard(self, got: bytes) -> None:
+        """Pass on bytes of the daemon; a line that is too long ends the connection."""
         for line in self._from_daemon.feed(got):
             if isinstance(line, lines.Cut):
                 self._lost()
@@ -306,7 +311,7 @@ class Pump:
             self._to_client += self._relay.from_daemon(line + b"\n")
 
     def _lost(self) -> None:
-        """Drop the connection to a daemon that has gone, with a half line of it."""
+        """Drop the connection to a daemon that has gone, with a half line of it; open calls stay to be sent again."""
         if self._line is not None:
             self._line.close()
         self._line, self._stands_in = None, False
@@ -315,7 +320,7 @@ class Pump:
         self._to_daemon.clear()
 
     def _again(self) -> None:
-        """Connect to another daemon and send it all it must know; where none can be reached, pending calls fail."""
+        """Connect to another daemon and send it what it must know; where none comes, open calls get errors."""
         try:
             line = link.reach(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
@@ -327,7 +332,7 @@ class Pump:
         self._take(line)
 
     def _look(self) -> None:
-        """Replace the stand-in by a daemon, where one can be reached by now."""
+        """Replace the stand-in by a daemon, if one comes; tried each `_LOOK` s, or once the store's owner has gone."""
         from memory_mcp.client import standin
 
         now = time.monotonic()
@@ -361,17 +366,12 @@ class Pump:
 
 
 def run(wanted: link.Wanted, start: bool = True) -> int | None:
-    """Relay stdin and stdout to the daemon.
+    """Relay stdin and stdout to the daemon until the client goes; return the exit status.
 
-    Args:
-        wanted: Which daemon.
-        start: Start a daemon where none runs. One that cannot be reached now is tried for again while calls wait: a slow start
-            would else leave this client without one for its life, or make it the owner of the store.
-
-    Returns:
-        The exit status. None, with nothing read yet, where the server has to run in this process: the settings cannot be used,
-        the directory can only be read, or no daemon runs and none was to be started.
-
+    Where no daemon runs, `start` has one started, and tried for again while calls wait: a slow start would
+    else leave this client without one for its life, or make it the owner of the store. None, with nothing
+    read yet, where this process has to serve: no daemon starts with the settings, the directory can only be
+    read, or there is no daemon and no `start`.
     """
     line: link.Line | None = None
     stands_in = False

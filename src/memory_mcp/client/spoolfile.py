@@ -62,9 +62,11 @@ def quoted(text: str) -> str:
 
 
 def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
-    """Write one file of the spool; raise OSError when that fails, and then nothing of it is left.
+    """Write one file of the spool, on disk once this returns; raise OSError when that fails, and then nothing of it is left.
 
-    `by` distinguishes writers of one name while they write: a hook that no longer waits, and the daemon that it asked.
+    Folders are made where there are none, but not in a folder that holds other programs' files. `by`
+    distinguishes writers of one name while they write: a hook that no longer waits, and the daemon that it
+    asked.
     """
     if not os.path.isdir(spool):
         from memory_mcp import paths
@@ -80,7 +82,7 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
 
 
 def _make(place: str) -> None:
-    """Make a folder that is not there; raise OSError where one inside the data directory is a link."""
+    """Make a folder that is not there, mode 0700; raise OSError where one inside the data directory is a link."""
     try:
         os.mkdir(place, 0o700)
     except FileExistsError:

@@ -18,7 +18,7 @@ from memory_mcp.client import link
 
 
 def alone(directory: str) -> int:
-    """Return the id of the process that has the store, or had it last; 0 for a daemon, and where that is not known."""
+    """Return the id of the process that has the store alone, or had it last; 0 for a daemon, and where that is not known."""
     try:
         handle = os.open(Path(directory) / "owner.json", os.O_RDONLY | machine.PRIVATE)
         with os.fdopen(handle, encoding="utf-8") as stream:
@@ -29,7 +29,7 @@ def alone(directory: str) -> int:
 
 
 def begin(wanted: link.Wanted) -> link.Line:
-    """Start a child that answers without the store, and ends with this process; return a connection to it."""
+    """Start a child that answers without the store, and ends with this process; return a connection without a hello to it."""
     words = ["serve", "--held", "--data-dir", wanted.directory, *(["--config", wanted.config] if wanted.config else [])]
     words += ["--profile", profile] if (profile := wanted.flags.get("server.profile")) else []
     ours, theirs = socket.socketpair()

@@ -45,7 +45,7 @@ class Clients:
 
     @contextmanager
     def connected(self, client: Client) -> Iterator[Client]:
-        """Count a connection while the block runs."""
+        """Count a connection as open while the block runs; its end restarts the idle time."""
         self._open.append(client)
         self.served += 1
         try:
@@ -55,7 +55,7 @@ class Clients:
             self.touch()
 
     def touch(self) -> None:
-        """Restart the idle time."""
+        """Count this moment as the last use."""
         self._touched = time.monotonic()
 
     def __len__(self) -> int:
@@ -63,15 +63,15 @@ class Clients:
         return len(self._open)
 
     def idle_s(self) -> float:
-        """Return the seconds since the last connection closed; 0 while one is open."""
+        """Return the seconds since the last connection closed, or since `touch`; 0 while one is open."""
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Return the clients as JSON values; commands of this program are not among them."""
+        """Return the open MCP and HTTP connections as JSON values; commands and hooks of this program are not among them."""
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return the connected commands and hooks, the one that requests the status included."""
+        """Return process id and age in seconds of connected commands and hooks, the one that requests the status included."""
         return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
 
 

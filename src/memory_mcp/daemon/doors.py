@@ -52,14 +52,20 @@ class Doors:
         return self._settings.http
 
     async def open(self, settings: ServerSettings) -> None:
-        """Open the door at the address of `settings`; raise ConfigError or AddressInUse when that fails."""
+        """Open the door at the address of `settings`; return once it answers.
+
+        Raises ConfigError or AddressInUse when that fails.
+        """
         assert self.tasks is not None
         door = self._make(settings)
         self._asked_host = settings.http_host
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve a door until it closes; visits to it end with it."""
+        """Serve a door until it closes; visits to it end with it.
+
+        `task_status` is started once it answers. Raises AddressInUse or ConfigError where it cannot be bound.
+        """
         self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)
@@ -69,7 +75,11 @@ class Doors:
             self._closed.set()
 
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Open the door until the last caller of this method disconnects; raise InvalidQuery when it is open elsewhere."""
+        """Open the door until the last caller of this method disconnects, and return its URL and the file of its token.
+
+        The caller's `host` and `port` come before the settings. Raises InvalidQuery when it is open at
+        another address, ConfigError or AddressInUse when it cannot be opened.
+        """
         await self._wait_while_closing()
         if self._door is None:
             await self.open(self._wanted(params))
@@ -84,6 +94,7 @@ class Doors:
 
         Raises:
             InvalidQuery: The door is open at another port than the one requested.
+            ConfigError: The door cannot be opened; likewise AddressInUse.
 
         """
         await self._wait_while_closing()
@@ -96,7 +107,10 @@ class Doors:
         return {"url": url + self.visits.ticket(bool(params.get("is_person")))}
 
     def close_unvisited(self, idle_s: float) -> None:
-        """Close a door that was opened for browsers alone and has been unused for `idle_s` seconds."""
+        """Close a door that was opened for browsers alone and that they have not used for more than `idle_s` seconds.
+
+        One that a caller holds or the settings keep open stays.
+        """
         idle = self.visits.idle_s()
         if self._door is not None and not self._holders and not self.lasting and idle is not None and idle > idle_s:
             self._door.stop()
@@ -107,7 +121,10 @@ class Doors:
             await self._closed.wait()
 
     def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the host and port of the request, where it names any."""
+        """Return the settings with the host and port of the request, where it names any.
+
+        Raise ValueError for a port that is no number.
+        """
         return replace(
             self._settings,
             http_host=str(params.get("host") or self._settings.http_host),
@@ -121,7 +138,10 @@ class Doors:
         return (host, port) == (self._asked_host, self._door.address[1])
 
     def _let_go(self) -> None:
-        """Note that a caller of `hold` has gone; the last one closes the door, unless the settings or a browser keep it open."""
+        """Note that a caller of `hold` has gone; the last one closes the door.
+
+        It stays open by the settings, or where a browser has been let in.
+        """
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

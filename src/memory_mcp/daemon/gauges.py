@@ -36,7 +36,7 @@ def readings(app: App) -> metrics.Readings:
 
 
 def _indexes(app: App) -> dict[str, dict[str, float]]:
-    """Return the gauges of the keyword and vector indexes."""
+    """Return the gauges of the keyword and vector indexes; zero documents and bytes, and no other figure, for one not there."""
     told: dict[str, dict[str, float]] = {}
     for name in NAMES:
         told[f"{name}_index_doc_count"] = {"toc_node": 0, "grip": 0}
@@ -52,7 +52,7 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 
 
 def _topics(app: App) -> dict[str, dict[str, float]]:
-    """Return the gauges of the topic graph."""
+    """Return the gauges of the topic graph; how far it is behind only while it is healthy."""
     layer = app.topics()
     status = layer.detail()
     told: dict[str, dict[str, float]] = {
@@ -67,7 +67,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
 
 
 def spooled(directory: str) -> int:
-    """Return the number of payloads in the spool of a data directory."""
+    """Return the number of payloads in the spool of a data directory; 0 where it cannot be read."""
     try:
         with os.scandir(Path(paths.spool_dir(directory)) / "new") as found:
             return sum(1 for _ in found)

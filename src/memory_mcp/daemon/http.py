@@ -96,7 +96,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str:
-        """The URL of streamable HTTP."""
+        """The URL of streamable HTTP, /mcp; its port is the bound one while it is served."""
         host, port = self.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
@@ -111,7 +111,7 @@ class HttpDoor:
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until `stop` or cancellation; `task_status` is started once requests are answered.
+        """Bind the address and serve until `stop` or cancellation; `task_status` is started once requests are answered.
 
         Raises:
             AddressInUse: Another program uses the port.
@@ -151,7 +151,7 @@ class HttpDoor:
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
     def _told(self) -> dict[str, Any]:
-        """Return what `/health` says."""
+        """Return what `/health` says: status, version, process, uptime, and what `health` adds."""
         uptime = round(time.monotonic() - self._began, 1)
         return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
 
@@ -176,22 +176,26 @@ class _Bounded(H11Protocol):
     _for = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio.Protocol."""
+        """Begin to wait for the head of a request as the connection is made."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
+        """Take in bytes, and wait for the next part of a request where one is complete."""
         super().data_received(data)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        """Stop waiting as the connection is lost."""
         self._stop()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Begin to wait for the rest of a request's head or body; more of it does not begin that anew."""
+        """Begin to wait for the rest of a request's head or body, at whose end in vain the connection is closed.
+
+        More bytes of the same part do not begin that anew; between whole requests there is nothing to wait
+        for.
+        """
         state = str(self.conn.their_state)
         if state == self._for:
             return
@@ -202,6 +206,7 @@ class _Bounded(H11Protocol):
             self._waits = self.loop.call_later(patience, self.transport.close)
 
     def _stop(self) -> None:
+        """Wait for nothing any more."""
         if self._waits is not None:
             self._waits.cancel()
         self._waits, self._for = None, ""
@@ -233,7 +238,7 @@ class Uvicorn(uvicorn.Server):
         self._ending = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """See uvicorn.Server, which looks ten times a second whether it is to end."""
+        """Wait until `end` is called, in place of looking ten times a second whether to end."""
         await self._ending.wait()
 
     def end(self) -> None:
@@ -247,12 +252,12 @@ class Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn.Server."""
+        """Start as uvicorn does, then tell the task group that requests are answered."""
         await super().startup(sockets)
         self._task_status.started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn.Server."""
+        """Shut down as uvicorn does, and note it for `shut`."""
         self._shut = True
         await super().shutdown(sockets)
 
@@ -263,12 +268,15 @@ class Uvicorn(uvicorn.Server):
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the Host headers that are allowed besides loopback's."""
+    """Return the Host headers that are allowed besides loopback's, from a setting that separates them by commas."""
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 
 def check_address(settings: ServerSettings) -> None:
-    """Raise ConfigError for a non-loopback address unless the settings name a token and allowed hosts."""
+    """Raise ConfigError for a non-loopback address unless the settings name a token and allowed hosts.
+
+    Log a warning for one.
+    """
     if settings.http_host in LOOPBACK:
         return
     missing = [
@@ -285,11 +293,11 @@ def check_address(settings: ServerSettings) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on the address.
+    """Return a socket that listens on the address; port 0 takes any free one.
 
     Raises:
         AddressInUse: Another program uses the port.
-        ConfigError: `host` is not an address of this machine.
+        ConfigError: `host` is not an address of this machine, or it cannot be bound.
 
     """
     try:

@@ -51,7 +51,7 @@ class Intake:
         self._loading = threading.Lock()
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Write a hook's payload into the spool and acknowledge it.
+        """Write a hook's payload, without its secrets, into the spool and acknowledge it; it is on disk then.
 
         Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`.
 
@@ -100,10 +100,12 @@ class Intake:
 
     @cached_property
     def _rules(self) -> "Payloads":
+        """The rules that clean payloads, loaded when first used."""
         from memory_mcp.ingest.payloads import Payloads
 
         return Payloads()
 
     @cached_property
     def _limiter(self) -> anyio.CapacityLimiter:
+        """The limit of payloads that are cleaned at once, in threads of their own."""
         return anyio.CapacityLimiter(_AT_ONCE)

@@ -26,7 +26,7 @@ class _Rotated(logging.handlers.RotatingFileHandler):
         return open(descriptor, "a", encoding=self.encoding)  # noqa: PTH123 - a descriptor, no path
 
     def doRollover(self) -> None:  # noqa: N802 - the standard library's name
-        """See RotatingFileHandler."""
+        """Begin a new file as the base class does, and point standard output and error at it."""
         super().doRollover()
         self.redirect()
 
@@ -55,7 +55,7 @@ class _OneLine(logging.Formatter):
     """Each message on one line; a traceback follows on lines of its own."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
-        """See Formatter."""
+        """Return the entry with control characters, line breaks among them, spelled as escapes."""
         return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record))
 
 
@@ -67,7 +67,7 @@ class _LastError(logging.Handler):
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See Handler."""
+        """Keep the logger, message and exception of a record as text."""
         reason = f": {record.exc_info[1]}" if record.exc_info and record.exc_info[1] else ""
         self.text = f"{record.name}: {record.getMessage()}{reason}"
 
@@ -76,7 +76,10 @@ last_error = _LastError()
 
 
 def begin(path: str, redirect: bool) -> None:
-    """Log to the file `path` (mode 0600) from now on; `redirect`: standard output and error go there too."""
+    """Log to the file `path` (mode 0600), from level INFO on, and keep the last error; call it once.
+
+    The file is rotated at `_MOST_BYTES`; with `redirect` standard output and error go there too.
+    """
     before = os.umask(0o077)
     try:
         handler = _Rotated(path, maxBytes=_MOST_BYTES, backupCount=_KEPT, encoding="utf-8")

@@ -42,7 +42,7 @@ class Methods:
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
-        """Return the methods by their names."""
+        """Return the methods by the names under which callers ask for them."""
         return {
             "daemon/status": self.status,
             "daemon/stop": self.stop,
@@ -60,16 +60,20 @@ class Methods:
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `memory-mcp daemon status` shows."""
+        """Return what `memory-mcp daemon status` shows, gathered in a thread."""
         return await anyio.to_thread.run_sync(self._status)
 
     async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """End the daemon soon after this answer, for the given reason."""
+        """End the daemon soon after this answer, for the given reason; return its process id and version."""
         self._stop(str(params.get("reason", "asked to")))
         return {"pid": os.getpid(), "version": __version__}
 
     async def run(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a command line, whose output goes to the caller's terminal as it comes, and return its exit status."""
+        """Run a command line in a thread, whose output goes to the caller's terminal as it comes, and return its exit status.
+
+        It is cancelled as a reading call when the caller disconnects. Parameters: argv, encoding, out_tty,
+        err_tty, columns, plain, confirmed.
+        """
         argv = [str(word) for word in params["argv"]]
         encoding = str(params.get("encoding", "utf-8"))
         out = Pipe(talk, "out", bool(params.get("out_tty")), encoding)
@@ -77,6 +81,7 @@ class Methods:
         look = (int(params.get("columns", 0)), bool(params.get("plain")), bool(params.get("confirmed")))
 
         def work(app: App) -> int:
+            """Run the command on the open memory, flush its output and return its exit status."""
             status = self._execute(app, argv, talk, out, err, look, self._stop)
             out.flush()
             err.flush()
@@ -85,7 +90,11 @@ class Methods:
         return {"status": await self._host.read(work)}
 
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Store a file of events that the caller's process read and cleaned; the answer acknowledges it with its counts."""
+        """Store a file of events that the caller's process read and cleaned; the answer acknowledges it with its counts.
+
+        The file is named by its place in the spool's folder. It is stored slice by slice, after searches and
+        the deriver, and the positions of its importer are kept after all of it.
+        """
         # An import lasts as long as its connection; what can wait, waits.
         if self._service.import_goes_on(id(talk)):
             talk.at_end.append(partial(self._service.import_ended, id(talk)))
@@ -106,18 +115,21 @@ class Methods:
         return {"new": new, "known": known}
 
     async def _give_way(self) -> None:
-        """Wait while searches run, but only for a bounded number of turns."""
+        """Wait while searches run, at most `_TURNS` turns of `_TURN` seconds."""
         for _ in range(_TURNS):
             if not self._host.calls:
                 return
             await anyio.sleep(_TURN)
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the positions of importers whose names begin with `prefix`."""
+        """Return in `marks` the positions of importers whose names begin with `prefix`, by name."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Wait until everything stored so far is in the tree and in the indexes, telling the caller how much is left.
+        """Wait until everything stored so far is in the tree and the indexes and these are on disk.
+
+        Return what the tree holds. Meanwhile the caller is told how much is left. It also ends the caller's
+        import.
 
         Raises:
             StorageError: Filing what was stored fails.
@@ -144,12 +156,16 @@ class Methods:
     async def carry(
         self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Call a function of an export or a merge by its parameters, and return its result."""
+        """Call a function of an export or a merge with the App and the caller's parameters, and return its result."""
         await self._give_way()
         return await self._host.read(lambda app: give(app, params))
 
     async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the response of the reading request of a name; it is cancelled when the caller disconnects."""
+        """Return the response of the reading request of a name; it is cancelled when the caller disconnects.
+
+        Raises InvalidQuery for an unknown or writing request, or wrong arguments, and what the request
+        raises.
+        """
         # Loaded with the first: a start does not wait for them.
         from memory_mcp.requests.registry import answer, reading
 
@@ -160,7 +176,7 @@ class Methods:
         return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the quotations that fit a prompt well, as text for a model; "" for none."""
+        """Return the quotations that fit a prompt well in `text`, for a model; "" for none."""
         from memory_mcp.server.recall import recall_text
 
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))

@@ -70,8 +70,8 @@ def route_of(path: str) -> str:
 def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
     """Return the application, with the explorer's pages; `transport` goes to the library's manager of sessions.
 
-    The library's checks of Host and Origin are left off: they know no name without a port, and ours come before every route.
-    Nothing that a route raises leaves the application: it is answered as JSON.
+    The library's checks of Host and Origin are left off: they know no name without a port, and ours come
+    before every route. What health, metrics and hooks raise is answered as JSON.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
     sse = _Sse(server, max_body)
@@ -110,7 +110,10 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
 
 async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
-    """Return what `take_hook` answers, {} where that is no mapping; unless it is a coroutine function, it runs in a thread."""
+    """Return what `take_hook` answers, {} where that is no mapping; raises what it raises.
+
+    It runs in a thread, unless it is a coroutine function; an awaitable that it returns is awaited here.
+    """
     if inspect.iscoroutinefunction(take_hook):
         answer = await take_hook(client, payload)
     else:
@@ -131,9 +134,10 @@ async def _plain(_: Request, error: Exception) -> Response:
 
 
 def answered(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint with its exceptions turned into JSON responses; tracebacks go to the log."""
+    """Return the endpoint with its exceptions turned into JSON responses; HTTPException passes, tracebacks go to the log."""
 
     async def answer(request: Request) -> Response:
+        """Serve a request; an error of ours gets its status of `STATUS`, 500 where there is none."""
         try:
             return await endpoint(request)
         except HTTPException:
@@ -156,7 +160,11 @@ class Mended:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serve a request; a POST only with one JSON message, which is mended first.
+
+        A body that is not declared as JSON gets 415, one that cannot be passed on 400 with the message's id.
+        Of other methods the header last-event-id is dropped, as nothing is kept to be sent again.
+        """
         if scope["method"] != "POST":
             # Nothing is kept to be sent again, and asked for that the library answers nothing at all.
             headers = [(name, value) for name, value in scope["headers"] if name != b"last-event-id"]
@@ -188,6 +196,7 @@ class _Sse:
         self.transport = SseServerTransport("/messages/", max_request_body_size=max_body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream to a client until it leaves; raise HTTPException (405) for another method than GET."""
         if scope["method"] != "GET":
             raise HTTPException(405)
         # This enters the server's lifespan once per connection; ours holds nothing that could be opened twice.
@@ -209,15 +218,19 @@ class Connection:
         self._calls_end = anyio.Event()
 
     def end_streams(self) -> None:
-        """End every open stream as if its client had left."""
+        """End every open stream as if its client had left, and each one that comes later."""
         self._streams_end.set()
 
     def end_calls(self) -> None:
-        """Cancel running calls as if their clients had left; one without a response yet gets 503."""
+        """Cancel running calls, and later ones, as if their clients had left; one without a response yet gets 503."""
         self._calls_end.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Serve a request as the caller of the project that its header names.
+
+        A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header
+        gets 400.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -240,6 +253,7 @@ class Connection:
         begun = ended = False
 
         async def noted(message: Message) -> None:
+            """Send a message, and note whether the response has begun and ended."""
             nonlocal begun, ended
             begun = True
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)

@@ -35,7 +35,7 @@ class Lines(Protocol):
         ...
 
     async def __anext__(self) -> bytes | lines.Cut:
-        """Return the next line; raise StopAsyncIteration when the caller has disconnected."""
+        """Return the next line, a Cut for one that is too long; raise StopAsyncIteration when the caller has disconnected."""
         ...
 
 
@@ -51,7 +51,7 @@ class Conversation:
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     async def tell(self, message: Mapping[str, Any]) -> None:
-        """Send one line to the caller."""
+        """Send one line of JSON to the caller; raises anyio's errors of a stream where it has disconnected."""
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
     def tell_from_thread(self, message: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Private:
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:
-        """Answer requests in order until the caller disconnects, which cancels the running one."""
+        """Answer requests one after the other until the caller disconnects, which cancels the running one and calls `at_end`."""
         requests_in, requests = anyio.create_memory_object_stream[bytes | lines.Cut](100)
         try:
             async with anyio.create_task_group() as tasks:
@@ -90,7 +90,7 @@ class Private:
                 let_go()
 
     async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes | lines.Cut]") -> None:
-        """Answer requests one after the other, until the caller disconnects."""
+        """Answer requests one after the other, until there are no more or the caller has disconnected."""
         async for line in requests:
             try:
                 await self._answer(talk, line)
@@ -99,7 +99,10 @@ class Private:
                 return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
-        """Answer one request with its result, or with an error of ours."""
+        """Answer one request with its result, or with an error of ours; another exception is logged and told as INTERNAL.
+
+        Raises anyio's errors of a stream where the caller has disconnected.
+        """
         number: Any = None
         try:
             if isinstance(line, lines.Cut):
@@ -147,7 +150,10 @@ class Pipe(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Buffer the text; flush a full buffer, and standard error at each line."""
+        """Buffer the text and return its length; send a full buffer, and standard error at each line.
+
+        Raises BrokenPipeError where the caller has disconnected.
+        """
         self._waiting.append(text)
         self._size += len(text)
         if self._size >= _PIECE or (self._name == "err" and "\n" in text):
@@ -155,7 +161,7 @@ class Pipe(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Send the buffered text."""
+        """Send the buffered text from a worker thread; raise BrokenPipeError when the caller has disconnected."""
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
             self._talk.tell_from_thread({self._name: text})

@@ -55,7 +55,10 @@ _LAST_WORDS = 0.1
 
 
 def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
-    """Run the daemon of a data directory until it is idle or gets a signal; return the exit status.
+    """Run the daemon of a data directory until it is idle or is asked to end; return the exit status, 0.
+
+    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a
+    daemon owns the directory, it is waited for `_SUCCESSION` seconds.
 
     Args:
         settings: The settings in force.
@@ -64,6 +67,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
 
     Raises:
         StorageLocked: Another process owns the directory.
+        OSError: There is no way to listen.
 
     """
     directory = settings.storage.directory.absolute()
@@ -137,7 +141,10 @@ class _Daemon:
         metrics.start()
 
     async def run(self) -> None:
-        """Serve until `stop`, then close everything in order."""
+        """Serve until `stop`, then close everything in order.
+
+        The process is ended after `_END` seconds if that takes longer.
+        """
         import anyio
 
         async with anyio.create_task_group() as tasks:
@@ -158,9 +165,10 @@ class _Daemon:
         await anyio.to_thread.run_sync(self._service.close)
 
     async def _keep_listening(self, tasks: "TaskGroup") -> None:
-        """Accept connections; listen at a new address file when the old one was removed or replaced.
+        """Accept connections until cancelled; listen at a new address file when the old one was removed or replaced.
 
-        No other process can take over: a second daemon is refused while this one holds the store's lock.
+        No other process can take over: a second daemon is refused while this one holds the store's lock. It
+        looks every `_LOOK` seconds; that it cannot listen is logged once, and it tries again.
         """
         import anyio
 
@@ -182,7 +190,10 @@ class _Daemon:
             tasks.start_soon(self._door.serve, listener)
 
     def _assembled(self) -> "MemoryServer":
-        """Return the MCP server, made for the first client that speaks MCP: commands and hooks are answered without it."""
+        """Return the MCP server, made for the first client that speaks MCP: commands and hooks are answered without it.
+
+        What is loaded by then is kept out of later garbage collections.
+        """
         with self._assembling:
             if self._server is None:
                 with few_collections():
@@ -194,7 +205,7 @@ class _Daemon:
             return self._server
 
     async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
-        """Speak MCP on a connection."""
+        """Speak MCP on a connection, until either side disconnects."""
         import anyio
 
         server = await anyio.to_thread.run_sync(self._assembled)
@@ -203,11 +214,12 @@ class _Daemon:
         await speak(server, stream, lines, client)
 
     def stop(self, why: str) -> None:
-        """Begin to end; call it in the event loop's thread. The first reason is logged."""
+        """Begin to end and return at once; call it in the event loop's thread. The first reason is logged."""
         self._why = self._why or why
         self._ending.set()
 
     async def _end_on_signal(self) -> None:
+        """Begin to end at each signal that asks for it."""
         from memory_mcp.server.ending import signals_of_end
 
         with signals_of_end() as received:
@@ -215,7 +227,12 @@ class _Daemon:
                 self.stop(f"signal {signal.Signals(number).name}")
 
     async def _end_when_idle(self) -> None:
-        """End when nobody has used the daemon for long, its settings changed, or its data directory was taken away."""
+        """Look every few seconds whether to end, and begin that.
+
+        It ends when nobody has used it for long and no work is left, its settings changed, or the store is
+        damaged. Where the data directory was taken away the process ends at once with status 1, closing
+        nothing. It also closes an unused door, and saves a store anew whose file was deleted.
+        """
         import anyio
 
         while True:
@@ -239,14 +256,17 @@ class _Daemon:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _idle_s(self) -> float:
-        """Return the seconds since the last client left and a person last asked for a page; a page left open is no use."""
+        """Return the seconds since the last use: since the last client left or a person last asked for a page.
+
+        0 while a client is connected; a page that is left open is no use.
+        """
         visited = self._doors.visits.idle_s()
         return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
 
     def _outdated(self) -> bool:
         """Whether the settings file changed and nothing is under way: clients take the next daemon with their next call.
 
-        Clients of the HTTP door cannot start one, so that one waits for a command.
+        Clients of the HTTP door cannot start one, so while it is open this is False.
         """
         under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
         return not under_way and bool(self._in_force.state().changed)
@@ -268,31 +288,35 @@ class _Daemon:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
 
     async def _process(self) -> Mapping[str, Any]:
+        """Return the state of the process, for the explorer's pages."""
         import anyio
 
         return await anyio.to_thread.run_sync(self.status)
 
     def _pulse(self) -> "Pulse":
-        """Return the version of the memory; that of an empty one while nothing is open."""
+        """Return the memory's version, last event and change of the tree; zeros while nothing is open."""
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened
         return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.version())
 
     def _health(self) -> dict[str, Any]:
+        """Return the daemon's own part of `/health`."""
         return {"clients": len(self._clients), "events_to_file": self._service.pending}
 
     def _metrics(self) -> str:
+        """Return the text of `/metrics`; opens the store where it is not open."""
         from memory_mcp.daemon.gauges import exposition
 
         return exposition(self._service.host.app())
 
     def _take_hook(self, client: str, payload: bytes) -> None:
+        """Take a payload that came over HTTP; raises OSError when it cannot be kept."""
         self._clients.touch()
         self._intake.take(client, payload)
 
     def _work(self) -> list[str]:
-        """Return the unfinished work that keeps this process running without any connection."""
+        """Return, in words, the unfinished work that keeps this process running without any connection; [] for none."""
         if self._doors.lasting:
             return ["serves HTTP by its settings"]
         app = self._service.host.opened
@@ -342,9 +366,10 @@ class _Daemon:
 
 
 def _give_up_after(seconds: float) -> None:
-    """End this process after so long, whatever still runs."""
+    """End this process with status 0 and kill its children after so long, whatever still runs (in a thread)."""
 
     def end() -> None:
+        """Wait, then end the process at once and its children with it."""
         time.sleep(seconds)
         log.warning("ended without waiting any longer; the next start goes on from what is committed")
         kill_all()
@@ -354,7 +379,7 @@ def _give_up_after(seconds: float) -> None:
 
 
 def _save_anew(app: "App") -> None:
-    """Save the open store anew when its file was deleted: this process can still read all of it."""
+    """Save the open store anew when its file was deleted: this process can still read all of it. A failure is logged."""
     try:
         if app.storage.save_anew():
             log.warning("the database file was deleted while it was open; it was written anew, with everything")

@@ -68,7 +68,7 @@ async def send_json(send: Send, status: int, body: bytes, headers: Iterable[tupl
 
 
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Send a whole response of a media type."""
+    """Send a whole response of a media type, which nobody may keep (no-store), with further headers."""
     fixed = [
         (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
@@ -99,7 +99,11 @@ class Rules:
         object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
 
     def refuse(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of the first header check that fails; None when all pass."""
+        """Return the refusal of the first check of the headers that fails; None when all pass.
+
+        In order: Host (421), Origin (403) and token (401), or for pages the visit (403); last the length
+        (400, 413). A visit that is found is put into the scope.
+        """
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
             hint = "Use 127.0.0.1 or localhost, or name the host in server.http_allowed_hosts."
@@ -116,10 +120,11 @@ class Rules:
         return self._refuse_length(scope)
 
     def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
-        """Check that a browser was let in, and that no other page makes it ask; its visit goes into the scope.
+        """Return the refusal of a browser that was not let in, or that another page makes ask.
 
-        Browsers tell by `Sec-Fetch-Site` who makes them ask, older ones by `Origin` alone; another port of the same host is
-        another origin. An address with a ticket may be followed from anywhere: what it opens leads on by itself.
+        None else, the visit in the scope. Browsers tell by `Sec-Fetch-Site` who makes them ask, older ones by
+        `Origin` alone; another port of the same host is another origin. An address with a ticket may be
+        followed from anywhere, but by this user alone.
         """
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
@@ -145,7 +150,7 @@ class Rules:
         return None
 
     def _refuse_length(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of a body whose length is ambiguous or too large; None where it is neither."""
+        """Return the refusal of a body whose length is told twice or is too large as declared; None where it is neither."""
         length = _values(scope, b"content-length")
         if length and _values(scope, b"transfer-encoding"):
             hint = "Send Content-Length or Transfer-Encoding, not both."
@@ -162,7 +167,7 @@ class Rules:
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
     def _origin(self, given: list[str]) -> bool:
-        """Whether the Origin headers are none, or one that names this server."""
+        """Whether there is no Origin header, or exactly one and it names this server."""
         if not given:
             return True
         found = _ORIGIN.match(given[0].lower())
@@ -174,7 +179,10 @@ class Rules:
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
     def _token(self, given: list[str]) -> bool:
-        """Whether the Authorization headers are one with the token; compared in constant time."""
+        """Whether there is exactly one Authorization header, Bearer with the token; compared in constant time.
+
+        Always where no token is required.
+        """
         if self.token is None:
             return True
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
@@ -201,7 +209,11 @@ class Guard:
         self._route_of = route_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI; raise ValueError for anything but HTTP."""
+        """Serve a request that passes the rules, once its body is read; refuse any other.
+
+        Raise ValueError for anything but HTTP. A client that leaves before its body is whole is not answered.
+        Lifespan events are passed on.
+        """
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -210,6 +222,7 @@ class Guard:
         route = self._route_of(scope["path"])
 
         async def counted(message: Message) -> None:
+            """Send a message; as the response begins, count it and add the headers that every page has."""
             if message["type"] == "http.response.start":
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
                 if scope["path"].startswith(PAGES):
@@ -253,7 +266,10 @@ class _Body:
         return self._size > self._bound
 
     async def read(self) -> None:
-        """Read all of the body; of one that is too large only a multiple of the bound."""
+        """Read all of the body; of one that is too large only up to `_SWALLOWED` times the bound, which is thrown away.
+
+        Sets `gone` where the client leaves first.
+        """
         chunks: list[bytes] = []
         while self._size <= _SWALLOWED * self._bound:
             message = await self._receive()
@@ -270,7 +286,7 @@ class _Body:
         self._chunks = chunks
 
     async def replay(self) -> Message:
-        """Return the body that was read as one message, then what the client sends next."""
+        """Return the body that was read as one message, at later calls what the client sends next."""
         if self._chunks is None:
             return await self._receive()
         body, self._chunks = b"".join(self._chunks), None

@@ -38,7 +38,7 @@ class InForce:
         self._state = State()
 
     def state(self) -> State:
-        """Return the state of the file, reading it again if it changed since the last call."""
+        """Return how the file differs from the settings in force, reading it again if it changed since the last call."""
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -46,7 +46,7 @@ class InForce:
         return self._state
 
     def _look(self) -> tuple[int, ...]:
-        """Return the time of change, size and number of the settings file; () where there is none."""
+        """Return the time of change (ns), size and inode number of the settings file; () where there is none."""
         try:
             found = self.file.stat()
         except OSError:
@@ -54,7 +54,7 @@ class InForce:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _read(self) -> State:
-        """Read the settings file, and return how it differs from the settings in force."""
+        """Read the settings file, and return how it differs from the settings in force; why, where it cannot be used."""
         in_force = self._current()
         flags = {"storage.data_dir": in_force.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
         try:
@@ -64,9 +64,10 @@ class InForce:
         return State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(in_force, k)))
 
     def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
-        """Return what differs for a caller.
+        """Return what differs for a caller; {} for nothing.
 
-        Keys are `refused` (its variables cannot be used), `stale` or `unusable` (the file), `note` (other variables).
+        Keys are `refused` (its variables cannot be used, then nothing else), `stale` or `unusable` (the
+        file), `note` (a line for a person about the file or other variables).
         """
         changed, unusable = self.state()
         theirs = hello.get("settings")
@@ -86,7 +87,10 @@ class InForce:
         return found
 
     def _differ(self, theirs: Mapping[str, Any]) -> list[str]:
-        """Return the names of the caller's settings that are not those the daemon was started with."""
+        """Return the names of the caller's settings that are not those the daemon was started with, sorted.
+
+        A caller that names no settings file takes the daemon's.
+        """
         names = {*theirs, *self._told}
         return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))
 

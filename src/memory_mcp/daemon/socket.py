@@ -60,7 +60,10 @@ class SocketDoor:
             await door.serve(self._connection)
 
     async def _connection(self, stream: anyio.abc.SocketStream) -> None:
-        """Check who connects, exchange hellos, and serve the connection to its end."""
+        """Check who connects, exchange hellos within `_HELLO_PATIENCE` seconds, and serve the connection to its end.
+
+        A caller that is refused is not answered; nothing is raised.
+        """
         try:
             async with stream:
                 if not _is_ours(stream):
@@ -83,7 +86,7 @@ class SocketDoor:
             log.exception("a connection ended with a defect")
 
     async def _serve(self, stream: anyio.abc.SocketStream, given: "_Lines", hello: Mapping[str, Any]) -> None:
-        """Serve a caller that has said hello, as the kind that it named."""
+        """Serve a caller that has said hello: private methods for the kind "rpc", MCP for any other."""
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
@@ -105,12 +108,12 @@ class _Lines(Lines):
         self._ended: deque[bytes | lines.Cut] = deque()
 
     async def hello(self) -> dict[str, Any] | None:
-        """Return the first line's object; None for one that is no hello of this program."""
+        """Return the next line's object; None for one that is no hello of this program."""
         found = await self.told()
         return found if "memory-mcp" in found else None
 
     async def told(self) -> dict[str, Any]:
-        """Return the next line's JSON object; {} where the line holds none."""
+        """Return the next line's JSON object; {} where the line holds none, is too long, or the caller has gone."""
         try:
             line = await self.__anext__()
             found = json.loads(line) if isinstance(line, bytes) else None
@@ -131,7 +134,7 @@ class _Lines(Lines):
 
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:
-    """Whether the peer is of this user, where the platform reports it; elsewhere the socket's mode protects it."""
+    """Whether the peer is of this user or root, where the platform reports it; elsewhere the socket's mode protects it."""
     option = getattr(socket, "SO_PEERCRED", None)
     raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
     if option is None or raw.family != socket.AF_UNIX:

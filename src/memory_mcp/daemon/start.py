@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
-    """Run the daemon of a data directory until it ends; return the exit status where it could not start.
+    """Run the daemon of a data directory, and end this process with its status (os._exit) once it has ended.
 
-    `data_dir`, `config` and `profile` are "" where they are not given; `execute` runs a command line on the open memory.
+    Returns an exit status only where it cannot start or fails, after one line on stderr. `data_dir`, `config`
+    and `profile` are "" where they are not given; `execute` runs a command line on the open memory.
     """
     try:
         named = {"storage.data_dir": data_dir or None, "server.profile": profile or None}

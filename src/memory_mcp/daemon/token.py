@@ -20,10 +20,10 @@ _BYTES, _LENGTH = 32, 43
 
 
 def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
-    """Return the token in force, made where there is none, and where it is kept, in words.
+    """Return the token in force, and where it is kept, in words; a file with a new one is made where there is none.
 
     Raises:
-        ConfigError: The token cannot be read, or a header cannot carry it.
+        ConfigError: The token cannot be read or made, or a header cannot carry it.
 
     """
     if configured:
@@ -53,7 +53,11 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
 
 
 def _read(place: Path) -> str:
-    """Return the token of a file, made private to this user; raise ConfigError or OSError where it cannot be used."""
+    """Return the token of a file, made readable for this user alone, with a warning, where others could read it.
+
+    Raises ConfigError for a token that is too short or no header can carry, OSError for a file of another
+    user or none.
+    """
     descriptor = os.open(place, os.O_RDONLY | machine.PRIVATE | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         found = os.fstat(descriptor)

@@ -27,7 +27,11 @@ class BackUp:
         self.schedule = schedule
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Wait for an import to end, then make the backup and remove old ones; does nothing where backups are off.
+
+        Once `should_stop` returns true it ends early, and the unfinished backup is removed. Raises what
+        making one raises.
+        """
         if not self._backups.enabled:
             return JobReport("off (backup.enabled = false)")
         while self._busy() and not should_stop():

@@ -21,7 +21,7 @@ class Call:
     work: Callable[[ShouldStop], JobReport]
 
     def run(self, now_ms: int, should_stop: ShouldStop) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Call `work` and return its report; raises what it raises."""
         return self.work(should_stop)
 
 
@@ -33,7 +33,7 @@ class WaitingCall(Call):
 
 
 def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
-    """Return the job that publishes stale periods, which writers do too; `publish` returns their number."""
+    """Return the hourly job that publishes stale periods, as writers do too; `publish` returns how many it published."""
 
     def work(should_stop: ShouldStop) -> JobReport:
         count = publish(should_stop)
@@ -45,7 +45,10 @@ def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
 
 
 def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
-    """Return the job that stores what clients wrote into their own files; `store` returns the number of events."""
+    """Return the job that stores what clients wrote into their own files, every 15 seconds and beside the others.
+
+    `store` returns the number of events stored.
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         count = store(should_stop)
@@ -58,7 +61,10 @@ def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
 
 
 def group_topics(begin: Callable[[], bool]) -> Job:
-    """Return the job that groups the memory into topics; `begin` starts it in the background if it is due, and returns that."""
+    """Return the job that has the memory grouped into topics each minute, if that is due.
+
+    `begin` starts it and returns whether. The grouping itself goes on in the background.
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         begun = not should_stop() and begin()
@@ -68,7 +74,7 @@ def group_topics(begin: Callable[[], bool]) -> Job:
 
 
 def improve_indexes(begin: Callable[[], bool]) -> Job:
-    """Return the job that gives large vector indexes a graph; `begin` starts it in the background and returns whether it did."""
+    """Return the job that gives large vector indexes a graph every 10 minutes; `begin` starts it and returns whether it did."""
 
     def work(should_stop: ShouldStop) -> JobReport:
         begun = not should_stop() and begin()
@@ -78,7 +84,10 @@ def improve_indexes(begin: Callable[[], bool]) -> Job:
 
 
 def prune_indexes(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule: Schedule) -> Job:
-    """Return the job that removes aged documents; `prune` returns their number by index and level. Events and nodes stay."""
+    """Return the job that leaves aged documents out of the indexes; `prune` returns their number by index and level.
+
+    Events and nodes stay.
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         pruned = {} if should_stop() else prune()
@@ -90,7 +99,10 @@ def prune_indexes(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule
 
 
 def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[[], bool]) -> Job:
-    """Return the job that exchanges events through a shared folder; `exchange` returns None where no folder is set."""
+    """Return the job, due every half hour, that exchanges events through a shared folder, but not during an import.
+
+    `exchange` returns None where no folder is set.
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         if busy():
@@ -107,7 +119,10 @@ def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[
 
 
 def share(exchange: Callable[[ShouldStop], str], busy: Callable[[], bool]) -> Job:
-    """Return the job that exchanges events with a team's server; `exchange` returns its report, "" where none is configured."""
+    """Return the job, due every two minutes, that exchanges events with a team's server, but not during an import.
+
+    `exchange` returns its report, "" where none is configured.
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         if busy():

@@ -17,11 +17,11 @@ class CommitIndexes:
         self.schedule = Every(seconds)
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Commit the indexes that have enough changes, unless the run is to end."""
         return _told(0 if should_stop() else self._work(False))
 
     def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Asked
-        """See Asked."""
+        """Commit every index that has changed, unless the run is to end."""
         return _told(0 if should_stop() else self._work(True))
 
 

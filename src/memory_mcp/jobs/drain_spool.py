@@ -18,7 +18,7 @@ class DrainSpool:
         self.schedule = Every(30 if watched else 1)
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Store files of the spool until it is empty or the run is to end; report the number of events."""
         count = 0
         while not should_stop() and (more := self._work()):
             count += more

@@ -26,7 +26,10 @@ class Housekeeping:
         self.schedule = schedule
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """See Job."""
+        """Fold term rows, drop expired answers, checkpoint and compact, in this order.
+
+        Between two steps the run may end early.
+        """
         counts: dict[str, int] = {}
         done: list[str] = []
         if not should_stop():
@@ -45,7 +48,10 @@ class Housekeeping:
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
-    """Rewrite the store's file if enough of it is unused; return the bytes freed."""
+    """Rewrite the store's file, after a backup, if enough of it is unused; return the bytes freed, else 0.
+
+    Enough is `_DEAD_BYTES` and `_DEAD_SHARE` of the file.
+    """
     dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0

@@ -105,7 +105,11 @@ class ImproveSummaries:
         self._hands = hands
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Ask for summaries and labels that are due, and report how many were written, kept, unanswered and left.
+
+        Does nothing where no model is set. A model that fails ends the run and is the reason in the report;
+        it is not raised.
+        """
         if not self._settings.is_on:
             return JobReport('off: summarizer.provider = "extractive"', {})
         run = _Run(self._settings, self._hands, should_stop)
@@ -135,7 +139,11 @@ class _Run:
         self.reason = ""
 
     def work(self) -> None:
-        """Ask about everything that is due, until the budget is spent or the run is stopped."""
+        """Ask about every node, then every label that is due, until the budget is spent or the run is stopped.
+
+        Sets `reason` where it ends early: the process ends, an import begins, the budget, or the model fails.
+        What is under way then is waited for `_GRACE` seconds.
+        """
         if self._hands.busy():
             self.reason = "an import is under way"
             return
@@ -157,12 +165,15 @@ class _Run:
             self._let_go()
 
     def _nodes(self) -> list[_Due]:
-        """Return the nodes that are due."""
+        """Return the nodes that are due, each as a function that makes its question."""
         found = self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name)
         return [partial(self._of_node, node_id) for node_id in found]
 
     def _labels(self) -> list[_Due]:
-        """Return the topics that are due, at most `_LABELS` of them."""
+        """Return the topics that are due, at most `_LABELS`, each as a function that makes its question; [] without topics.
+
+        How many more there are is kept in `put_off`.
+        """
         labeller = self._hands.labeller()
         if labeller is None:
             return []
@@ -171,13 +182,17 @@ class _Run:
         return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
 
     def _of_node(self, node_id: NodeId) -> _Question | None:
-        """Return the question for a node's summary; None when it needs none any more."""
+        """Return the question for a node's summary; None when the node needs none any more."""
         improver, model = self._hands.improver, self._settings.name
         material = improver.material(node_id)
         if material is None:
             return None
 
         def publish(answer: str) -> bool:
+            """Publish a summary.
+
+            Return False when the node changed meanwhile, raise Unusable for an answer that does not hold.
+            """
             written = believed(answer, material, self._rarity, self._hands.clean)
             return self._hands.publishing(lambda: improver.publish(material, written, model))
 
@@ -190,7 +205,11 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a label; raise Unusable for one that another topic has."""
+            """Publish a label.
+
+            Return False when the topic changed meanwhile, raise Unusable for one that is not fit or
+            another's.
+            """
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
@@ -200,14 +219,19 @@ class _Run:
 
     @cached_property
     def _asker(self) -> Ask:
+        """What asks the model of the settings, made for the first question."""
         return asker(self._settings, self._hands.directory)
 
     @cached_property
     def _rarity(self) -> Rarity:
+        """How rare words are in this memory, read for the first answer."""
         return self._hands.improver.rarity()
 
     def _fill(self) -> None:
-        """Begin as many questions as may run side by side and the budget still bears."""
+        """Begin as many questions as may run side by side and the budget of the day still bears, each in a thread.
+
+        Where not even one is borne, and none is under way, that is the `reason` to end.
+        """
         while self.due and not self.reason and len(self._under_way) < self._settings.concurrency:
             question = self.due[0]()
             if question is None:
@@ -225,7 +249,7 @@ class _Run:
             threading.Thread(target=self._ask, args=(self._asker, asked), name="asking", daemon=True).start()
 
     def _ask(self, ask: Ask, asked: _Asked) -> None:
-        """Wait for an answer, in a thread of its own, which never touches the store."""
+        """Wait for an answer, in a thread of its own, and queue it or the error; the store is never touched."""
         try:
             answer: Reply | Exception = patiently(ask, asked.question.prompt, self._settings.retries, self._stopped)
         except Exception as error:
@@ -233,7 +257,7 @@ class _Run:
         self._answers.put((asked, answer))
 
     def _take(self, patience: float) -> None:
-        """Take in one answer, if one comes in time."""
+        """Wait for one answer, at most `patience` seconds, and settle it; raises what `_settle` raises."""
         try:
             asked, answer = self._answers.get(timeout=patience)
         except queue.Empty:
@@ -242,7 +266,11 @@ class _Run:
         self._settle(asked, answer)
 
     def _settle(self, asked: _Asked, answer: Reply | Exception) -> None:
-        """Record what a question cost and publish its answer."""
+        """Record what a question cost and publish its answer.
+
+        One that cannot be used, or is refused, leaves the text as it was; a model that is not available ends
+        the run, and the question is left for the next. Raises any other error.
+        """
         if isinstance(answer, Reply):
             cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
             try:
@@ -263,21 +291,21 @@ class _Run:
             raise answer
 
     def _fall_back(self, asked: _Asked, reason: str, cost: tuple[int, int], estimated: bool) -> None:
-        """Record an answer that cannot be used; several in a row end the run."""
+        """Record an answer that cannot be used, whose text stays as it was; `_ENOUGH` of them in a row end the run."""
         self._spent(asked, Outcome.FALLBACK, reason, cost, estimated)
         self._in_a_row += 1
         if self._in_a_row >= _ENOUGH:
             self.reason = self.reason or f"{_ENOUGH} answers in a row could not be used ({reason})"
 
     def _spent(self, asked: _Asked, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool) -> None:
-        """Record what a question cost (tokens in and out) and what came of it."""
+        """Record in the ledger what a question cost (`cost`: tokens in and out) and what came of it, and count the outcome."""
         took = round((time.monotonic() - asked.began) * 1000)
         made_of = (asked.question.target, asked.question.source, self._settings.name)
         self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
 
     def _let_go(self) -> None:
-        """Take answers that arrive within the grace period; record the others as spent and failed."""
+        """Settle answers that arrive within `_GRACE` seconds; record the others as spent and failed, to be asked again."""
         until = time.monotonic() + _GRACE
         while self._under_way and (left := until - time.monotonic()) > 0:
             self._take(left)
@@ -287,6 +315,6 @@ class _Run:
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
-    """Return the tokens of the daily budget not spent since midnight in the store's zone."""
+    """Return the tokens of the daily budget not spent since midnight in the store's zone; negative where it is exceeded."""
     midnight = calendar.midnight(calendar.local(now_ms).date())
     return settings.daily_tokens - storage.spending.tokens_since(midnight)

@@ -87,7 +87,11 @@ class RenderBriefings:
         self._asked: dict[str, int] = {}
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """See Job."""
+        """Write the briefings of the projects that changed since the last run, and remove those without content.
+
+        Where briefings are off, all files are removed; during an import, and for a store in memory, nothing
+        is done. One that ends early is begun anew by the next run.
+        """
         if self._settings.directory is None:
             return JobReport("there are no files beside a store in memory")
         folder = Path(paths.briefing_file(str(self._settings.directory), "")).parent
@@ -113,7 +117,11 @@ class RenderBriefings:
         return report
 
     def _render(self, changed: list[str] | None, now: _Done, folder: Path, should_stop: Callable[[], bool]) -> JobReport:
-        """Write the files of the changed projects (None: of all); remove those of projects without content."""
+        """Write the files of the changed projects (None: of all); remove those of projects without content.
+
+        A project has one file for each name that it is recorded under. When all are written, the position is
+        remembered, in the store only every `_MARKED` changes.
+        """
         projects = [p for p in (self._tree.tally().projects if changed is None else changed) if p]
         pinned = self._pinned()
         written = removed = 0
@@ -144,7 +152,10 @@ class RenderBriefings:
         return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
 
     def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
-        """Return the briefing of one project; "" if it has no content."""
+        """Return the briefing of one project, made of its newest segments and its pins; "" if it has no content.
+
+        `pinned` are all pinned quotations and segments with their projects, read where they are None.
+        """
         everything = self._pinned() if pinned is None else pinned
         ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
         periods = self._tree.nodes(ids, project).values() if ids else ()
@@ -159,14 +170,18 @@ class RenderBriefings:
     # what changed
 
     def _form(self) -> str:
-        """Return a text that changes with pins, settings, names of projects and the wording."""
+        """Return a text that changes with pins, settings, zone, names of projects and the wording: all files are old then."""
         pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
         settings, names = self._settings, self._storage.projects.names
         pins += f" {digest(*map(repr, (*names.aliases, *names.splits))):x}"
         return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
 
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
-        """Return the projects whose segments changed since the last rendering; None for all."""
+        """Return the projects whose segments changed since the last rendering, sorted; None for all.
+
+        All where nothing is known of the last one, form or folder changed, or more than `_MOST_CHANGES`
+        changes lie between.
+        """
         done = self._done or self._stored()
         if done is None or done.form != now.form or now.seq < done.seq or not folder.is_dir():
             return None
@@ -192,7 +207,7 @@ class RenderBriefings:
     # content
 
     def _pinned(self) -> list[tuple[str, Pinned]]:
-        """Return the pinned quotations and segments, each with its project."""
+        """Return the pinned quotations and segments, each as (project, what is shown); pins of what is gone are left out."""
         made: list[tuple[str, Pinned]] = []
         for target in sorted(self._storage.toc.pins()):
             if target.startswith("grip:"):
@@ -215,7 +230,10 @@ class RenderBriefings:
 
 
 def _sweep(folder: Path, keep: set[str]) -> int:
-    """Remove files that are not in `keep`; return how many."""
+    """Remove every file of the folder whose name is not in `keep`, whatever its kind, and return how many.
+
+    0 without the folder; a folder inside it is an OSError.
+    """
     extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
     for file in extra:
         file.unlink(missing_ok=True)
@@ -223,15 +241,20 @@ def _sweep(folder: Path, keep: set[str]) -> int:
 
 
 def _plural(count: int, noun: str) -> str:
+    """Return a count with its noun, such as "2 files"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _pinned_node(node: TocNode) -> Pinned:
+    """Return a pinned node as a briefing shows it: when it began, its title without the time, its id."""
     return Pinned(node.start_ms, node.title.partition(" · ")[2] or node.title, "", node.node_id)
 
 
 def _write(file: Path, text: str) -> bool:
-    """Replace a private file atomically; return whether its content changed."""
+    """Replace a private file whole, its folder made where it is missing; return whether its content changed.
+
+    Raises OSError when that fails.
+    """
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:

@@ -60,7 +60,7 @@ class Daily:
 
     @classmethod
     def at(cls, text: str) -> "Daily":
-        """Return the schedule for a time such as 03:00."""
+        """Return the schedule for a time such as 03:00; raise ValueError for another text."""
         hour, _, minute = text.partition(":")
         return cls(int(hour), int(minute))
 
@@ -76,7 +76,8 @@ Schedule = Every | Daily
 def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) -> int:
     """Return when the next run is due after one that started at `last_ms`; in the past when it was missed.
 
-    All moments are milliseconds since 1970 (UTC); `calendar` has the zone of a daily schedule.
+    All moments are milliseconds since 1970 (UTC); `calendar` has the zone of a daily schedule. A last run in
+    the future, as a clock was put back, counts as now (Every), or if it is more than a day ahead (Daily).
     """
     if isinstance(schedule, Every):
         return min(last_ms, now_ms) + round(schedule.seconds * 1000)
@@ -88,7 +89,10 @@ def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) 
 
 
 def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
-    """Return the one moment (UTC ms) of a local time on a day."""
+    """Return the one moment (UTC ms) of a local time on a day.
+
+    A time that occurs twice is its first moment, one that is skipped the first second after the gap.
+    """
     zone = calendar.zone
     wanted = dt.datetime(day.year, day.month, day.day, at.hour, at.minute, tzinfo=zone)
     early, late = (round(wanted.replace(fold=fold).timestamp()) for fold in (1, 0))
@@ -106,7 +110,11 @@ def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
 
 
 def retry_after(schedule: Schedule, failures: int) -> float:
-    """Return the seconds to wait after `failures` failures in a row."""
+    """Return the seconds to wait after `failures` (1 or more) failures in a row: twice as many after each, up to a bound.
+
+    At first `_FIRST_RETRY`, or the period if that is shorter; at most `_LAST_RETRY_SOON` for jobs that come
+    round more often than that, else `_LAST_RETRY`.
+    """
     often = isinstance(schedule, Every) and schedule.seconds < _LAST_RETRY_SOON
     first = min(schedule.seconds, _FIRST_RETRY) if isinstance(schedule, Every) else _FIRST_RETRY
     # 2 to the 20th of anything is longer than the longest wait.

@@ -125,19 +125,16 @@ class Scheduler:
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, after the running one, and return its report.
+        """Run a job in this thread, paused or not, once no other of its kind runs, and return its report.
 
-        Raises:
-            InvalidQuery: No job has this name.
-            Exception: Whatever the job raises.
-
+        Raises InvalidQuery for an unknown name, and whatever the job raises.
         """
         entry = self._named(name)
         with self._aside if isinstance(entry.job, Waiting) else self._turn:
             return self._run(entry, asked=True)
 
     def hasten(self, name: str, seconds: float = 0.0) -> None:
-        """Run a job in `seconds`, after any running one, though it is not due yet; a paused one stays paused."""
+        """Run a job in `seconds`, though not due yet, unless it is paused. Raises InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.hastened = self._clock.monotonic() + seconds
@@ -173,7 +170,7 @@ class Scheduler:
                 self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> bool:
-        """End the loop and write down its state; return whether the running job ended within `timeout` seconds."""
+        """End the loop and write down all state; return False, writing nothing, if a job still runs after `timeout` seconds."""
         self._stopping.set()
         self._wake.set()
         until = time.monotonic() + timeout
@@ -190,7 +187,7 @@ class Scheduler:
         return True
 
     def step(self) -> bool:
-        """Run the job that has been due for longest; return whether one was due."""
+        """Run the job that has been due for longest, one that waits in a thread; return whether one was due."""
         with self._turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
@@ -205,16 +202,18 @@ class Scheduler:
             return True
 
     def _run_aside(self, entry: _Entry) -> None:
+        """Run a due job that waits, after any other such job (thread)."""
         with self._aside:
             self._run_due(entry)
 
     def _run_due(self, entry: _Entry) -> None:
+        """Run a due job; what it raises is kept and logged by `_run`."""
         # What goes wrong is kept and logged by `_run`; the next try has its time.
         with suppress(Exception):
             self._run(entry)
 
     def _loop(self) -> None:
-        """Run jobs as they become due, until `stop`."""
+        """Run jobs as they become due (thread), until `stop`; whatever goes wrong is logged and tried again."""
         # Store when jobs became known: a daily one must come due even if no process runs for a whole day.
         try:
             with self._lock:
@@ -234,7 +233,7 @@ class Scheduler:
                 self._wake.clear()
 
     def _wait(self) -> float:
-        """Return the seconds until a job is due, at most `_LONGEST_WAIT`."""
+        """Return the seconds until a job that is not paused is due, at most `_LONGEST_WAIT`."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             waits = [
@@ -245,7 +244,7 @@ class Scheduler:
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
-        """Return the job that has been due for longest; None where none is due."""
+        """Return the job, neither paused nor running, that has been due for longest; None where none is due."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         entries = self._entries().values()
         if now < self._seen_ms:
@@ -260,7 +259,7 @@ class Scheduler:
         return min(due, key=lambda e: e.due_ms, default=None)
 
     def _run(self, entry: _Entry, asked: bool = False) -> JobReport:
-        """Run a job whose turn it is, keep the result, and plan its next run; raises what the job raises."""
+        """Run a job whose turn it is, keep, log and save the result, and plan its next run; raises what the job raises."""
         work = entry.job.run_asked if asked and isinstance(entry.job, Asked) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
@@ -294,7 +293,7 @@ class Scheduler:
             self._save(entry, force=False)
 
     def _plan(self, entry: _Entry) -> None:
-        """Work out when the next run of a job is due."""
+        """Set when the next run is due: now if cut short (Every: or never run), later after failures, else as scheduled."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         state, schedule = entry.state, entry.job.schedule
         by_time_of_day = False
@@ -315,7 +314,7 @@ class Scheduler:
     # what is kept
 
     def _entries(self) -> dict[str, _Entry]:
-        """Return the jobs with their state, read on first use."""
+        """Return the jobs by name with their state, read from the store on first use; hold the lock."""
         if not self._known:
             now = self._clock.now_ms()
             stored = self._outbox.marks(PREFIX)
@@ -337,7 +336,7 @@ class Scheduler:
         return entries[name]
 
     def _set_paused(self, name: str, paused: bool) -> None:
-        """Pause a job or let it run again, and write that down; raise InvalidQuery for an unknown name."""
+        """Pause a job or let it run again, written down at once, and wake the loop; InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.state.paused = paused
@@ -345,7 +344,7 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Write the state down, unless it is not worth a transaction yet."""
+        """Store the state if it changed and is worth it; forced errors but a full disk are raised."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
@@ -370,7 +369,7 @@ class Scheduler:
 
 
 def _read(text: str, name: str, now_ms: int) -> _State:
-    """Return a stored state; a new one if there is none or it cannot be read."""
+    """Return a stored state; a new one, with a warning if it cannot be read, where there is none."""
     if not text:
         return _State(now_ms)
     try:
@@ -382,6 +381,7 @@ def _read(text: str, name: str, now_ms: int) -> _State:
 
 
 def _status(entry: _Entry) -> JobStatus:
+    """Return a job's status as people see it."""
     state = entry.state
     return JobStatus(
         name=entry.job.name,

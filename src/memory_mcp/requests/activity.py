@@ -76,7 +76,10 @@ class AgentActivity:
 
 
 def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> AgentActivity:
-    """Return events and sessions of each day.
+    """Return events and sessions of each local day, with totals by project and agent.
+
+    Without `days`, `since` and `until` it is the last year. A segment counts for the day on which it began,
+    events that are in no segment yet for none. `years` names all years that hold anything.
 
     Raises:
         InvalidQuery: the window is none, `days` goes with a time, or the project is unknown.
@@ -102,7 +105,10 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
 
 
 def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.date | None]:
-    """Return the first and the last day; None where the window is open."""
+    """Return the first and the last local day, each included; None where that end is open.
+
+    Raises InvalidQuery when `days` is out of range or goes with a time, or the window is empty.
+    """
     is_open = bool(request.since or request.until)
     days = YEAR.default if request.days is None and not is_open else request.days
     window = times.span(days, request.since, request.until, YEAR)
@@ -113,7 +119,10 @@ def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.d
 
 
 def _totals(counts: Iterable[Count], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
-    """Return the totals of projects or agents with their months, the one with the most events first."""
+    """Return the totals of projects or agents with their months, most events first, equals by name.
+
+    `by_month` must hold at least one month for each name in `counts`.
+    """
     months: dict[str, list[MonthActivity]] = {}
     for one in by_month:
         months.setdefault(one.name, []).append(MonthActivity(month=one.month, events=one.events))

@@ -39,7 +39,11 @@ ScopeOf = Callable[[str, str], Scoped]
 
 
 def parse_search(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> ParsedSearch:
-    """Return the parsed arguments of a call. Raises InvalidQuery for an invalid one."""
+    """Return the parsed arguments of a call; what is missing has its default, and only `query` must be there.
+
+    Raises InvalidQuery for any invalid argument: a time, an unknown name, a number out of range, an unknown
+    speaker, or a cursor of another question; and what `scope_of` raises.
+    """
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
     window = times.window(given.get("since", ""), given.get("until", ""))
@@ -83,7 +87,12 @@ def search_options(
     offset: int = 0,
     has_moment: bool = True,
 ) -> How:
-    """Return the caller's options; `token_budget` and `timeout_ms` lower the bounds of the same meaning."""
+    """Return the caller's options for the policy.
+
+    `token_budget` and `timeout_ms` lower the bounds of the same meaning, 0 and None change nothing;
+    `has_moment` says that the call names a moment (`as_of`), without it the policy takes its own now. Raises
+    InvalidQuery for an unknown intent or mode.
+    """
     asked = bounds or Bounds()
     changes = dict(asked.stops())
     for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
@@ -108,6 +117,15 @@ class Trying:
     def __init__(
         self, app: App, scope_of: ScopeOf, shown: Callable[[ParsedSearch], Sequence[Collection[str]]], began: float
     ) -> None:
+        """Prepare trying out changes of one call.
+
+        Args:
+            app: The open memory.
+            scope_of: Finds the project for a call's `project` and `scope`.
+            shown: Runs a parsed call and returns for each of its results the ids that it names.
+            began: When the call itself began, by `time.monotonic`.
+
+        """
         self._app = app
         self._scope_of = scope_of
         self._shown = shown
@@ -116,7 +134,11 @@ class Trying:
         self._first: Plan | None = None
 
     def look(self, arguments: Mapping[str, Any]) -> Seen:
-        """See Door."""
+        """Return how a call with these arguments is understood, without searching.
+
+        The first call also fixes the time limit for all later `ask`. Raises InvalidQuery for an invalid
+        argument.
+        """
         asked = parse_search(self._app, self._scope_of, arguments)
         plan = self._app.plan(asked.query, asked.how)
         self._first = self._first or plan
@@ -135,7 +157,12 @@ class Trying:
         )
 
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
-        """See Door; raises DeadlineExceeded when the time is over or the caller has gone."""
+        """Run a call with these arguments and return for each of its results the ids that it names.
+
+        A time limit that the first call names counts from when that call began and also bounds this one; else
+        the default one counts from the start of the trying. Raises DeadlineExceeded when it is over or the
+        caller has gone, InvalidQuery for an invalid argument.
+        """
         asked = parse_search(self._app, self._scope_of, arguments)
         first, gone = self._first, GONE.get()
         if first is None:

@@ -57,10 +57,12 @@ class Capturing:
 
 
 def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
-    """Record nothing of a project from now on.
+    """Record nothing of a project from now on, until the duration is over or recording is resumed.
 
-    Raises InvalidQuery for an invalid duration, when no project is known, or when its name holds a secret; ReadOnly
-    where nothing can be stored.
+    A running pause of the same project is ended and a new one follows without a gap, so its end changes.
+    Other names of the project are paused too. Writes the file of pauses and an entry of the audit log. Raises
+    InvalidQuery for an invalid duration, when no project is known, when its name holds a secret, or for a
+    caller bound to another project; ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
@@ -80,9 +82,10 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
-    """Record a project again; what was said meanwhile stays unrecorded.
+    """End the pauses of a project, or with "*" every pause; what was said meanwhile stays unrecorded.
 
-    Raises InvalidQuery when it is not paused by itself while all projects are, ReadOnly where nothing can be stored.
+    Where nothing is paused, nothing is written. Raises InvalidQuery when the project is paused only because
+    all projects are, or none is known; ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     now, known = app.clock.now_ms(), _read(directory)
@@ -102,12 +105,16 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
 
 
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
-    """Return what is paused now, as far as the caller may know. Raises InvalidQuery where that cannot be read."""
+    """Return the pauses that are in force now and that the caller may see. Raises InvalidQuery for a damaged file of pauses."""
     return PausedNow(paused={p: app.calendar.iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
 def in_force(app: App, caller: Caller) -> dict[str, int | None]:
-    """Return the paused projects that the caller may see, each with the end of its pause (UTC ms; None: open)."""
+    """Return the paused projects that the caller may see, each with the end of its pause (UTC ms, None: open).
+
+    "*" stands for all projects and is shown to every caller; empty for a memory without a directory. Raises
+    InvalidQuery for a damaged file of pauses.
+    """
     if app.directory is None:
         return {}
     now = app.clock.now_ms()
@@ -116,7 +123,7 @@ def in_force(app: App, caller: Caller) -> dict[str, int | None]:
 
 
 def _response(app: App, directory: str, project: str, caller: Caller) -> Capturing:
-    """Return the response about a project, with the pauses in force now."""
+    """Return the response about a project: whether a pause covers it now, its own pause's end, and all pauses the caller sees."""
     now = in_force(app, caller)
     end = now.get(project)
     held = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
@@ -133,7 +140,7 @@ def _directory(app: App) -> str:
 
 
 def _read(directory: str) -> list[pauses.Pause]:
-    """Return every pause. Raises InvalidQuery for a damaged file."""
+    """Return every stored pause, past ones too. Raises InvalidQuery for a damaged file."""
     try:
         return pauses.read(directory)
     except ValueError as error:
@@ -141,7 +148,11 @@ def _read(directory: str) -> list[pauses.Pause]:
 
 
 def _project(app: App, given: str, caller: Caller) -> str:
-    """Return the project that a request names, "*" for all. Raises InvalidQuery where none is known."""
+    """Return the shown name of the project that a request names, else of the caller's; "*" for all.
+
+    Raises InvalidQuery where no project is known, for "*" from a caller bound to one project, and for any
+    other project than that one.
+    """
     if given == pauses.ALL:
         caller.refuse_all(app, "pausing everything")
         return given
@@ -152,7 +163,10 @@ def _project(app: App, given: str, caller: Caller) -> str:
 
 
 def _milliseconds(duration: str) -> int:
-    """Return a duration such as 30m, 2h or 1d in milliseconds; 0 for "". Raises InvalidQuery for any other text."""
+    """Return a duration such as 30m, 2h or 1d in milliseconds; 0 for "".
+
+    Raises InvalidQuery for any other text, for 0 and for more than four digits.
+    """
     if not duration.strip():
         return 0
     found = _DURATION.fullmatch(duration.strip().lower())

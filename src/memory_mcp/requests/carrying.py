@@ -18,11 +18,14 @@ _EVENTS, _CHARS = 500, 2 * 1024 * 1024
 
 
 def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return events numbered above `after`, in order of arrival, of a project, an agent and a time.
+    """Return one page of events numbered above `after`, in order of arrival, of a project, an agent and a time.
 
-    Every acknowledged event has its number, so that a caller who asks page by page up to the first answer's `to` has
-    all of them, however much is written meanwhile; `to` 0 stands for the last event now. Raises InvalidQuery for an
-    unknown project or time.
+    Looks at up to 500 events and stops after some 2 million characters; `rows` are packed, `days`, `times`
+    and `projects` run parallel to them, `next` is the number up to which events were looked at. A page may be
+    empty and not the last: the caller goes on until `next` reaches `to`. Every acknowledged event has its
+    number, so that a caller who asks page by page up to the first answer's `to` has all of them, however much
+    is written meanwhile; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project or
+    time.
     """
     after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
@@ -49,7 +52,10 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the title of a local day and its segments with their statements and quotations, of a project and an agent."""
+    """Return the segments of a local day with statements, of a project and an agent, and the quotations by grip id.
+
+    A segment that has no node yet is left out. Raises InvalidQuery for an unknown project.
+    """
     date, agent = str(asked["day"]), str(asked.get("agent") or "")
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
     cuts = [cut for cut in app.storage.toc.segments_of_days(date, f"{date}~", project) if agent in ("", cut.agent)]

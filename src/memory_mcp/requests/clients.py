@@ -41,7 +41,11 @@ class ClientList:
 
 
 def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
-    """Return the programs, read from their configuration files; nothing is changed."""
+    """Return the programs that were found or are configured, read from their configuration files; nothing is changed.
+
+    Where that cannot be found out at all the list is empty and `problem` says why. Raises InvalidQuery for a
+    caller bound to one project.
+    """
     caller.refuse_all(app, "the list of programs")
     home = str(Path.home())
     try:

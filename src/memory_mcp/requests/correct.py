@@ -87,7 +87,9 @@ class Audited:
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     """Record a statement that supersedes another, which is shown as superseded from now on.
 
-    Raises InvalidQuery when the text is empty or nothing of it may be stored, NotFound for an unknown quotation.
+    Stores the text as an event, derives the tree up to it, and supersedes every grip that quotes the old
+    statement; under the same `key` the event is stored once. Raises InvalidQuery when the text is empty or
+    nothing of it may be stored, NotFound for an unknown quotation, or one that the caller may not see.
     """
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
@@ -112,7 +114,10 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
 
 
 def retract(app: App, request: Retract, caller: Caller) -> Corrected:
-    """Record that a statement is retracted. Raises NotFound for an unknown quotation."""
+    """Record that a statement, in every grip that quotes it, no longer holds; it stays stored.
+
+    Raises NotFound for an unknown quotation, or one that the caller may not see.
+    """
     old = visible_evidence(app, caller, request.grip_id)
     app.derivation.run()
     _supersede(app, old, None, request)
@@ -120,7 +125,10 @@ def retract(app: App, request: Retract, caller: Caller) -> Corrected:
 
 
 def audit(app: App, request: Audit, caller: Caller) -> Audited:
-    """Return the latest acts upon the memory."""
+    """Return the latest acts upon the memory, newest first, at most `limit`.
+
+    Raises InvalidQuery for a caller bound to a project.
+    """
     caller.refuse_all(app, "the list of acts")
     acts = app.storage.audit.all(PAGE.check(request.limit))
     return Audited(
@@ -139,12 +147,16 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
 
 
 def _author(request: Correct | Retract) -> str:
-    """Return who is named as the author of a change."""
+    """Return the author of a change: `PERSON` for what a person confirmed on a terminal, else the request's `by`."""
     return PERSON if request.is_person else request.by
 
 
 def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
-    """Record the change for every grip that quotes the statement; a repeated call changes nothing."""
+    """Record that `new` (None: a retraction) supersedes every grip that quotes the statement, and the act in the audit log.
+
+    Does nothing where the same is recorded already. The reason is cut to `MAX_REASON` characters and cleaned
+    of secrets.
+    """
     now, author = app.clock.now_ms(), _author(request)
     reason = app.gate.words(request.reason[:MAX_REASON])
     known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
@@ -157,7 +169,10 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
 
 
 def _same(app: App, old: Expanded) -> list[GripId]:
-    """Return all grips that quote the statement: overlapping ones, and those of duplicates of its message."""
+    """Return all grips that quote the statement, its own first: overlapping ones, and those of duplicates of its message.
+
+    Of these events, grips count whose quotation holds the statement's or is part of it.
+    """
     ids = {e.event_id for e in old.excerpt}
     pairs = app.storage.events.duplicates(ids)
     told = ids | set(pairs) | set(pairs.values())

@@ -21,12 +21,12 @@ def offset_of(cursor: str, *question: str) -> int:
 
 
 def event_cursor(event_id: EventId, *question: str) -> str:
-    """Return the cursor of the page that begins after an event."""
+    """Return the cursor of the page that begins after an event in the results of a question."""
     return (event_id + _check(event_id, question)).lower()
 
 
 def event_of(cursor: str, *question: str) -> EventId:
-    """Return the event after which a page begins; raises as `offset_of`."""
+    """Return the event after which a page begins; raises InvalidQuery as `offset_of`, also for ""."""
     return event_id_from(event_key(_body(cursor, _EVENT_CHARS, question)))
 
 
@@ -44,10 +44,15 @@ def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int,
 
 
 def _check(body: str, question: tuple[str, ...]) -> str:
+    """Return the checksum of a cursor's body and its question, `_CHECK_CHARS` characters."""
     return encode(digest("cursor", body, *question, bits=_CHECK_CHARS * 5), _CHECK_CHARS)
 
 
 def _body(cursor: str, length: int, question: tuple[str, ...]) -> str:
+    """Return the first `length` characters of a cursor, in capitals, once its checksum fits the question.
+
+    Raises InvalidQuery for a cursor that is damaged or belongs to another question.
+    """
     body, check = cursor[:length].upper(), cursor[length:].upper()
     if len(body) != length or check != _check(body, question):
         raise InvalidQuery(

@@ -40,14 +40,14 @@ class FullEvent(Event):
 
 
 def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
-    """Return events in the order given.
+    """Return stored events as get_events shows them, in the order given; texts are cut to `most` characters from an offset on.
 
     Args:
         app: Holds the citations and the calendar.
         found: What was read.
-        full: Whether origin, size and citations are wanted.
+        full: Whether origin, size and citations are wanted; the events are FullEvent then.
         most: Characters of a text; 0 for all of them.
-        offsets: Characters left out at the beginning of a text, by event.
+        offsets: Characters left out at the beginning of a text, by event id.
 
     """
     lean = [event(one, app.calendar) for one in found]
@@ -76,7 +76,11 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
 
 
 def _span(grip: Grip, one: Stored, over: bool) -> QuotedSpan:
-    """Return what a citation quotes of an event: all of it from the start, of a call, and its beginning, of a result."""
+    """Return what a grip quotes of one event, as character positions in its text.
+
+    A grip over two events quotes the first from its start to the end of the text, and the second up to its
+    end.
+    """
     start, end = grip.span_start, grip.span_end
     if grip.event_id_start != grip.event_id_end:
         start, end = (start, len(one.text)) if one.event_id == grip.event_id_start else (0, end)

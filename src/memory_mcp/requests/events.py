@@ -57,7 +57,12 @@ class Events(Recalled):
 
 
 def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
-    """Return a page of events. Raises InvalidQuery for an invalid argument, NotFound for an unknown segment or event."""
+    """Return a page of events, or one named event with its neighbours, in order of time, within the token budget.
+
+    It holds at least one event, if there is any: a text that alone is too long is shortened, and `truncated`
+    set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument, NotFound for an
+    unknown segment or event.
+    """
     own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
     if request.event_id:
@@ -85,7 +90,13 @@ _Found = tuple[Sequence[Stored], int, str, tuple[str, ...]]
 
 
 def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
-    """Return the events of a session, a segment or a span of time behind the cursor."""
+    """Return the events of a session, a segment or a span of time behind the cursor.
+
+    A segment's events are read whole, without regard to the window and the session. A session named without
+    project, scope and node is read in all projects, except for a caller bound to one. Raises InvalidQuery for
+    before, after or offset, for a node that is no segment, and for an invalid time, scope or cursor; NotFound
+    for an unknown node.
+    """
     limit = PAGE.check(request.limit)
     if request.before or request.after or request.offset:
         raise InvalidQuery("before, after and offset belong to event_id", "Name an event, or leave them out.")
@@ -111,7 +122,11 @@ def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
 
 
 def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
-    """Return one event with its neighbours of the same session, project and thread."""
+    """Return one event with its neighbours of the same session, project and thread, in order of time.
+
+    Raises InvalidQuery when a time, a session, a node or a cursor is named too; NotFound for an event that is
+    unknown or that the caller may not see.
+    """
     if request.since or request.until or request.session_id or request.node_id or request.cursor:
         raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
     before, after = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")

@@ -30,7 +30,11 @@ _ZERO_WIDTH_JOINER = "\u200d"
 
 
 def term_weights(query: str, frequencies: "Frequencies", segments: int, project: str | None) -> dict[str, float]:
-    """Return weights of a query's terms: the rarer in the project's segments, the heavier."""
+    """Return weights of a query's terms, more for terms that fewer of the project's segments hold.
+
+    `segments` is how many segments the project has (None: all projects); a weight is log(1 + (segments + 1) /
+    (1 + holding)).
+    """
     return {t: math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(t), project))) for t in query_terms(query)}
 
 
@@ -38,12 +42,16 @@ class Excerpt:
     """A text, searched once for weighted terms, that can be cut to any width."""
 
     def __init__(self, text: str, weights: Mapping[str, float]) -> None:
+        """Hold a text, without white space at its ends, and the weights of the terms that are looked for in it."""
         self.text = text.strip()
         self._weights = weights
         self._found: Sequence[tuple[int, int, str]] | None = None
 
     def cut(self, width: int) -> str:
-        """Return at most `width` characters around the heaviest terms that stand together, ellipses included."""
+        """Return at most `width` characters around the heaviest terms that stand together, ellipses included.
+
+        A text that fits is returned whole; one without any of the terms is cut at its end.
+        """
         if len(self.text) <= width:
             return self.text
         room = max(width - 2 * len(ELLIPSIS), 1)
@@ -55,7 +63,7 @@ class Excerpt:
     def _densest(self, room: int) -> tuple[int, int]:
         """Return start and end of the stretch of at most `room` characters whose distinct terms weigh most.
 
-        The first of equal ones.
+        Of stretches that weigh the same it is the first; (0, 0) where the text holds none of the terms.
         """
         if self._found is None:
             self._found = [one for one in placed_terms(self.text) if one[2] in self._weights]
@@ -74,11 +82,16 @@ class Excerpt:
         return (kept[0][0], min(kept[-1][1], kept[0][0] + room)) if kept else (0, 0)
 
     def _trimmed(self, found: Sequence[tuple[int, int, str]], total: float) -> Sequence[tuple[int, int, str]]:
-        """Return a stretch without terms at its ends that occur in it again or weigh little."""
+        """Return a stretch, terms as (start, end, term), without those at its ends that are dispensable.
+
+        That is a term that occurs in it again, or that weighs less than `_LIGHT` of `total`. At least one
+        term stays.
+        """
         held = Counter(term for _, _, term in found)
         low, high = 0, len(found)
 
         def spare(place: int) -> bool:
+            """Return whether the term at a place is dispensable, and if so count it as gone."""
             term = found[place][2]
             light = held[term] > 1 or self._weights[term] < _LIGHT * total
             held[term] -= light
@@ -94,7 +107,8 @@ class Excerpt:
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
     """Return the part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`.
 
-    Ellipses mark cuts.
+    `kept` is a (start, end) inside the part; without it an end may move through the whole part. Ellipses mark
+    cuts.
     """
     first, last = kept or (end, start)
     if start > 0:
@@ -108,7 +122,11 @@ def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None
 
 
 def head_and_tail(text: str, width: int) -> str:
-    """Return a long text's beginning and end, `width` characters in all, with how much lies between them."""
+    """Return a long text's beginning and end, about `width` characters in all, with how many more it has noted between them.
+
+    Three fifths of the room are for the beginning. A text that fits is returned whole; both ends are cut
+    between words.
+    """
     text = text.strip()
     if len(text) <= width:
         return text
@@ -120,7 +138,11 @@ def head_and_tail(text: str, width: int) -> str:
 
 
 def _nearest(text: str, places: range, otherwise: int) -> int:
-    """Return the first good place to cut: at white space, else between words, else between characters."""
+    """Return the first good place to cut among `places`, in their order; `otherwise` where there is none.
+
+    At white space within `_TO_SPACE` places, else between words within `_TO_WORD_END`, else between any two
+    characters.
+    """
     for reach, is_good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
         for at in places[: reach + 1]:
             if is_good(text, at):
@@ -129,6 +151,7 @@ def _nearest(text: str, places: range, otherwise: int) -> int:
 
 
 def _at_space(text: str, at: int) -> bool:
+    """Return whether a cut here is at the text's ends or next to white space."""
     return at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace()
 
 
@@ -141,11 +164,12 @@ def _between_words(text: str, at: int) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Return whether a character is part of a word of a script that puts spaces between words."""
+    """Return whether a character is a letter, digit or underscore of a script that puts spaces between words (not CJK, Thai)."""
     return character == "_" or (character.isalnum() and unicodedata.category(character) != "Lo")
 
 
 def _between_characters(text: str, at: int) -> bool:
+    """Return whether a cut here splits no character: no combining mark, zero-width joiner or skin tone follows or joins."""
     if at <= 0 or at >= len(text):
         return True
     before, after = text[at - 1], text[at]

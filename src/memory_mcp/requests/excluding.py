@@ -61,17 +61,18 @@ class Exclusions:
 
 
 def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
-    """Return everything that is excluded."""
+    """Return everything that is excluded now. Raises InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "what is excluded")
     return _response(app)
 
 
 def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
-    """Record nothing more of a project, of what names a path, or of a tool.
+    """Record nothing more of a project, of what names a path, or of a tool; what is stored already stays.
 
-    Raises InvalidQuery when not exactly one is named, or the pattern is empty, holds a comma or a secret, or is too
-    long; ConfigError when a variable of the environment overrides the settings file, or that cannot be read or
-    written.
+    In force at once, and written into the settings file and the audit log; a pattern that is excluded already
+    changes nothing. Raises InvalidQuery when not exactly one is named, or the pattern is empty, holds a comma
+    or a secret, or is too long; ConfigError when a variable of the environment overrides the settings file,
+    or that cannot be read or written; ReadOnly for a read-only data directory.
     """
     kind, pattern = _one(app, request, caller)
     told = _changed(app, kind, pattern, on=True, by=request.by)
@@ -80,12 +81,19 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 
 
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
-    """Record again what was excluded by a pattern. Raises what `exclude` raises."""
+    """Record again what was excluded by exactly this pattern; one that is not excluded changes nothing.
+
+    In force at once, and written into the settings file and the audit log. Raises what `exclude` raises.
+    """
     return _changed(app, *_one(app, request, caller), on=False, by=request.by)
 
 
 def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str]:
-    """Return the kind that is named, and its pattern. Raises InvalidQuery for an invalid one."""
+    """Return the kind that is named (project, path or tool), and its pattern without white space around it.
+
+    Raises InvalidQuery unless exactly one is named, for a pattern that is too long, holds a comma, a control
+    character or a secret, and for a caller bound to one project.
+    """
     caller.refuse_all(app, "excluding")
     named = [(kind, text.strip()) for kind in _SETTINGS if (text := getattr(request, kind)).strip()]
     if len(named) != 1:
@@ -102,7 +110,13 @@ def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str
 
 
 def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
-    """Add a pattern to the settings or remove it, and return what is excluded now."""
+    """Add a pattern to the settings (`on`) or remove it, and return what is excluded now.
+
+    The new lists are in force before the file is written, and the old ones again if that fails. Where nothing
+    changes, the file and the audit log are left alone. Raises InvalidQuery without a data directory,
+    ReadOnly, and ConfigError where a variable of the environment goes first or the file cannot be read or
+    written.
+    """
     if app.directory is None:
         raise InvalidQuery("a memory without a directory has no settings file")
     if read_only(app.directory):
@@ -131,24 +145,26 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
 
 
 def _with(said: IngestSettings, lists: Mapping[str, Any]) -> IngestSettings:
+    """Return settings with other lists of exclusions."""
     return replace(said, **lists)
 
 
 def _record_by(app: App, said: IngestSettings) -> None:
-    """Have the exclusions of some settings in force, whatever else these say."""
+    """Put the exclusions of the settings `said` in force in the open memory; its other settings stay as they are."""
     lists = {name: getattr(said, name) for name in _SETTINGS.values()}
     app.settings = replace(app.settings, ingest=_with(app.settings.ingest, lists))
     app.gate.capture = Capture.of(app.settings.ingest, app.directory)
 
 
 def _variables(name: str = "") -> list[str]:
-    """Return the variables that are set for an exclusion, or for the one of a setting."""
+    """Return the names of the variables of the environment that set the setting `name`, or for "" any exclusion, sorted."""
     known = variables()
     wanted = [f"ingest.{one}" for one in ((name,) if name else _SETTINGS.values())]
     return sorted(given for given in os.environ if known.get(given.upper()) in wanted)
 
 
 def _response(app: App) -> Exclusions:
+    """Return what the gate excludes now, the settings file, and the variables that override it."""
     capture = app.gate.capture
     return Exclusions(
         projects=capture.projects,

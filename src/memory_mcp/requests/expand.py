@@ -96,9 +96,11 @@ class ExpandResponse(Recalled):
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
-    """Return a citation's words in their place, within a token budget.
+    """Return a citation's words in their place, within a token budget; counts that the citation was opened.
 
-    Raises InvalidQuery for an invalid argument, NotFound for an unknown citation.
+    `before` and `after` events of the same session surround it; without a budget of its own it is
+    `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound for an unknown citation or one that
+    the caller may not see.
     """
     before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
@@ -163,7 +165,12 @@ class _Fitting:
         self._nearest = [one for pair in sides for one in pair if one is not None]
 
     def within(self, budget: int) -> ExpandResponse:
-        """Return everything, or as much as the budget holds and what would show everything."""
+        """Return everything, or as much as the budget holds, marked as truncated, with the budget that would show everything.
+
+        First texts are shortened, then the farthest neighbours dropped. If that is not enough, the event's
+        other words are left out and the neighbours tried anew; at last the quotation itself is shortened, to
+        no less than `_LEAST_QUOTE` characters.
+        """
         whole = self._around(self._bare, len(self._nearest), None)
         cost = tokens_of(whole, self._factor)
         if cost <= budget:
@@ -177,6 +184,7 @@ class _Fitting:
             return tokens_of(response, self._factor) <= budget
 
         def quoted(width: int) -> ExpandResponse:
+            """Return the response with the quotation alone, cut to `width` characters."""
             return replace(silent, grip=replace(silent.grip, quote=_headed(self._found.quote, width)))
 
         for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
@@ -186,7 +194,11 @@ class _Fitting:
         return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
 
     def _around(self, response: ExpandResponse, count: int, width: int | None) -> ExpandResponse:
-        """Return a response with its nearest neighbours; `width` is that of a message's text, None for whole texts."""
+        """Return a response with its `count` nearest neighbours.
+
+        `width` is how many characters a message's text and each side of the quoted words have; None for whole
+        texts. An excerpt event whose text was left out stays without.
+        """
         near = set(self._nearest[:count])
         before = [e for place, e in enumerate(reversed(self._found.before)) if (0, place) in near]
         after = [e for place, e in enumerate(self._found.after) if (1, place) in near]
@@ -202,6 +214,7 @@ class _Fitting:
         )
 
     def _said(self, event: Event, text: str, own: bool = False) -> Said:
+        """Return an event with the text given; only the quoted one (`own`) has its ids and the seconds of its time."""
         return Said(
             event_id=event.event_id if own else "",
             source_id=event.source_id if own else "",
@@ -214,11 +227,15 @@ class _Fitting:
         )
 
     def _when(self, ms: int) -> str:
+        """Return a time as the local date, hour and minute."""
         return self._calendar.iso(ms)[:16]
 
 
 def _spans(found: Expanded) -> list[tuple[int, int]]:
-    """Return where the quoted words stand in each event that they are of."""
+    """Return (start, end) of the quoted words in the text of each event that they are of: one event, or two.
+
+    Of two, the words are the end of the first text and the beginning of the second.
+    """
     texts = [e.text for e in found.excerpt]
     if len(texts) == 1:
         start = max(texts[0].find(found.quote), 0)
@@ -228,7 +245,7 @@ def _spans(found: Expanded) -> list[tuple[int, int]]:
 
 
 def _window(text: str, span: tuple[int, int], width: int) -> str:
-    """Return `width` characters before and behind the quoted words, and a mark in their place: they are said already."""
+    """Return up to `width` characters before and after the quoted words, with `QUOTATION` in the place of these."""
     start, end = span
     before = cut_out(text, max(start - width, 0), start, (start, start)).removesuffix(ELLIPSIS)
     after = cut_out(text, end, min(end + width, len(text)), (end, end)).removeprefix(ELLIPSIS)
@@ -236,14 +253,14 @@ def _window(text: str, span: tuple[int, int], width: int) -> str:
 
 
 def _neighbour(event: Event, width: int | None) -> str:
-    """Return a text's beginning and end; half as much of what a tool said."""
+    """Return a text's beginning and end within `width` characters, half as many for a tool; None for the whole text."""
     if width is None:
         return event.text
     return _headed(event.text, width // 2 if event.role is Role.TOOL else width)
 
 
 def _headed(text: str, width: int) -> str:
-    """Return a text's beginning and end, or its beginning alone where there is little room."""
+    """Return a text cut to about `width` characters: its beginning and end, or up to `_NARROW` its beginning alone."""
     if len(text) <= width:
         return text
     return head_and_tail(text, width) if width > _NARROW else cut_out(text, 0, width - len(ELLIPSIS))

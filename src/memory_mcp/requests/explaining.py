@@ -74,8 +74,8 @@ class FullExplanation:
 def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanation:
     """Return the part of an explanation that a model needs.
 
-    As far as it is long, first what stands in brackets is left out, then layers that only lack another one which is named
-    itself, then layers that were tried.
+    Where it is longer than `LEAN_TOKENS`, first what stands in brackets is left out, then layers that only
+    lack another one which is named itself, then layers that were tried; it may stay longer.
     """
     value = window(why.window, why.window_words, calendar)
     made = Explanation(
@@ -93,7 +93,7 @@ def lean_explanation(why: explain.Explanation, calendar: Calendar) -> Explanatio
 
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
-    """Return everything that was decided."""
+    """Return everything that was decided, with each bound's limit and use, and the steps of a walk through the tree."""
     used, path = why.used, [asdict(step) | {"score": round(step.score, 3)} for step in why.path]
     # What matched is left out where nothing did.
     shown = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
@@ -127,11 +127,16 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
 
 
 def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
+    """Return the layers that were not used, with their reasons."""
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)
 
 
 def _brief(made: Explanation, tried: Collection[str]) -> Explanation:
-    """Return an explanation with less in it, as far as it is longer than `LEAN_TOKENS`."""
+    """Return an explanation with less in it, step by step as far as it is longer than `LEAN_TOKENS`.
+
+    First all text in brackets goes, then skipped layers whose reason only names another skipped one, then
+    those of `tried`.
+    """
     if tokens_of(made, 1.0) <= LEAN_TOKENS:
         return made
     skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)

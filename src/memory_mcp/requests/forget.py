@@ -61,10 +61,11 @@ class Forgotten:
 
 
 def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
-    """Forget, or say what that would remove.
+    """Forget what is named, or with `dry_run` only say what that would remove.
 
-    Raises InvalidQuery when nothing or too much is named, a value is too short or too common, or a tool may not;
-    NotFound for an unknown event, session or topic.
+    Raises InvalidQuery when nothing or too much is named, a value is too short or too common, for a caller
+    bound to one project, and for a tool (`by` is not `PERSON`) that is not allowed to forget; NotFound for an
+    unknown event, session or topic.
     """
     caller.refuse_all(app, "forgetting")
     wanted, subject = _wanted(app, request)
@@ -82,13 +83,18 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
 
 
 def _shape(app: App, told: Outcome, done: bool, note: str) -> Forgotten:
+    """Return the response about an outcome, with at most `_SAMPLES` events; `done` is whether it was carried out."""
     samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in told.samples[:_SAMPLES]]
     said = note if told.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=dict(told.counts), events=samples, note=said)
 
 
 def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
-    """Return what is to be forgotten, and its kind in words. Raises InvalidQuery and NotFound as `forget` does."""
+    """Return what is to be forgotten, and its kind in words (for the audit log).
+
+    Raises InvalidQuery and NotFound as `forget` does. An event takes its duplicates with it, and its lines of
+    at least `_LINE` letters and digits are forgotten wherever they occur.
+    """
     alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
     timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]
     if len(alone) + bool(timed) != 1 or (request.session and request.project):
@@ -110,7 +116,11 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
 
 
 def _refuse_common(app: App, wanted: Wanted) -> None:
-    """Raise InvalidQuery for a value that stands nearly everywhere: without it most texts would have gaps."""
+    """Raise InvalidQuery for a value that occurs in too many texts, which would leave gaps in most of them.
+
+    Up to about `_SLICES` times `_SLICE` events from the whole log are looked at: refused with at least
+    `_COMMON` of them and more than the share `_SHARE`.
+    """
     tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
     step = max(last // _SLICES, _SLICE)
     texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
@@ -123,7 +133,7 @@ def _refuse_common(app: App, wanted: Wanted) -> None:
 
 
 def _of_topic(app: App, given: str) -> Iterator[Event]:
-    """Yield the events of a topic's segments. Raises NotFound for an unknown topic."""
+    """Yield the events of all segments of a topic, in whatever project. Raises NotFound for an unknown topic."""
     topic = parse_topic_id(given)
     known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
     if known is None:
@@ -134,7 +144,11 @@ def _of_topic(app: App, given: str) -> Iterator[Event]:
 
 
 def _ranges(app: App, request: Forget) -> list[Range]:
-    """Return the ranges that the request names; they end now, so that later events stay."""
+    """Return the ranges of time that the request names; they end now at the latest, so that later events stay.
+
+    Raises InvalidQuery for a bare time that holds everything that is stored, an unknown project or an invalid
+    time; NotFound for an unknown session.
+    """
     window = times_of(app).window(request.since, request.until)
     now = app.clock.now_ms()
     since = window.start_ms if window and request.since else 0
@@ -155,7 +169,11 @@ def _ranges(app: App, request: Forget) -> list[Range]:
 
 
 def _of_project(app: App, project: str, since: int, until: int) -> Iterator[Range]:
-    """Yield the ranges of a project: whole projects as they were recorded, else session by session."""
+    """Yield the ranges of a shown project by the names it was recorded with.
+
+    One range for a recorded name whose sessions are all shown as this project, else one for each of its
+    sessions that is.
+    """
     names = app.storage.projects.names
     streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()}
     for recorded in sorted({recorded for recorded, _ in streams}):

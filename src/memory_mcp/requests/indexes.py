@@ -153,7 +153,10 @@ class PrunedIndex:
 
 
 def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> TeleportStatus:
-    """Return the state of both indexes."""
+    """Return the state of the keyword and the vector index with their health in words, and details of every index.
+
+    Raises InvalidQuery for a caller bound to one project.
+    """
     del request
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
@@ -174,7 +177,10 @@ def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> Tel
 
 
 def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorStatus:
-    """Return the state of the vector index."""
+    """Return the state of the vector index, with details where it exists.
+
+    Raises InvalidQuery for a caller bound to one project.
+    """
     del request
     caller.refuse_all(app, "the state of an index")
     status = app.teleport(LayerName.VECTOR).status()
@@ -190,7 +196,7 @@ def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorS
 
 
 def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
-    """Return the state of the topic graph, also of one that is off."""
+    """Return the state of the topic graph, also of one that is off. Raises InvalidQuery for a caller bound to one project."""
     del request
     caller.refuse_all(app, "the state of an index")
     found = app.topics().detail()
@@ -212,7 +218,11 @@ def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -
 
 
 def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
-    """Build an index anew. Raises LayerUnavailable where there can be none, InvalidQuery for an unknown one."""
+    """Build an index anew from the store, in this call, and return how many documents it holds.
+
+    Raises LayerUnavailable where there can be none, InvalidQuery for an unknown one or a caller bound to one
+    project.
+    """
     caller.refuse_all(app, "an index")
     name = _named(request.index_type, tuple(IndexName))
     if name is IndexName.TOPICS:
@@ -225,7 +235,11 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
 
 
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
-    """Leave old documents out of an index. Raises LayerUnavailable where there is none, InvalidQuery for an unknown one."""
+    """Leave documents that ended `age_days` ago or earlier out of the keyword or vector index; the store keeps them.
+
+    Raises LayerUnavailable where there is no index, InvalidQuery for an unknown one, an invalid level or age,
+    or a caller bound to one project.
+    """
     caller.refuse_all(app, "an index")
     name, level = _named(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
     gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
@@ -233,7 +247,7 @@ def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
 
 
 def _named(name: str, known: Sequence[IndexName]) -> IndexName:
-    """Return the index of a name. Raises InvalidQuery for one that is missing or unknown."""
+    """Return the index of a name, one of `known`. Raises InvalidQuery for one that is missing or none of these."""
     found = choice(known, "index_type", name)
     if found is None:
         raise InvalidQuery("index_type is missing", f"One of {', '.join(known)}.")
@@ -241,13 +255,16 @@ def _named(name: str, known: Sequence[IndexName]) -> IndexName:
 
 
 def _healthy(app: App) -> str:
-    """Return the words for a vector index that works, with what its model does not do."""
+    """Return "healthy" for a vector index that works, with a remark on what its model does not do, where there is one."""
     found = app.accelerators.embedding()
     return f"healthy ({found.remark})" if found and found.remark else "healthy"
 
 
 def _detail(app: App, status: IndexStatus) -> IndexDetail:
+    """Return one index in numbers; times that were never are ""."""
+
     def when(ms: int) -> str:
+        """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.iso(ms) if ms else ""
 
     return IndexDetail(

@@ -77,7 +77,10 @@ class JobPaused:
 
 
 def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
-    """Return every job with its schedule, its last run and its next one."""
+    """Return every job with its schedule, its last run and its next one.
+
+    Raises InvalidQuery for a caller bound to one project.
+    """
     caller.refuse_all(app, "the list of jobs")
     return JobList(
         jobs=[
@@ -100,30 +103,38 @@ def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
 
 
 def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
-    """Run a job and return its report. Raises InvalidQuery for an unknown name, and what the job raises."""
+    """Run a job now, in this call, and return its report.
+
+    Raises InvalidQuery for an unknown name or a caller bound to one project, and what the job raises.
+    """
     caller.refuse_all(app, "running a job")
     report = app.scheduler.run_now(request.name)
     return JobRun(name=request.name, ok=True, report=report.words, counts=dict(report.counts))
 
 
 def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
-    """Pause a job; a run that is under way goes on to its end. Raises InvalidQuery for an unknown name."""
+    """Pause a job; a run that is under way goes on to its end.
+
+    Raises InvalidQuery for an unknown name or a caller bound to one project.
+    """
     caller.refuse_all(app, "pausing a job")
     app.scheduler.pause(request.name)
     return _paused(app, request.name)
 
 
 def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
-    """Let a paused job run again. Raises InvalidQuery for an unknown name."""
+    """Let a paused job run again. Raises InvalidQuery for an unknown name or a caller bound to one project."""
     caller.refuse_all(app, "resuming a job")
     app.scheduler.resume(request.name)
     return _paused(app, request.name)
 
 
 def _paused(app: App, name: str) -> JobPaused:
+    """Return whether the job `name` is paused now, and when it runs next."""
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
     return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
 
 
 def _iso(app: App, ms: int | None) -> str | None:
+    """Return a time (UTC ms) as local ISO text; None for None."""
     return None if ms is None else app.calendar.iso(ms)

@@ -80,7 +80,7 @@ class Bounds:
     min_confidence: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidQuery for a bound outside its range."""
+        """Raise InvalidQuery for a bound below 1 or above 1,000,000 (beam_width 5), and a confidence outside 0 to 1."""
         for name in BOUNDS:
             value = getattr(self, name)
             if value is not None:
@@ -89,7 +89,7 @@ class Bounds:
             raise InvalidQuery(f"min_confidence must be 0 to 1, not {self.min_confidence}")
 
     def stops(self) -> Mapping[str, int | None]:
-        """Return the six bounds by name, without `min_confidence`."""
+        """Return the six bounds by name, None where the settings' value holds; without `min_confidence`."""
         return {name: value for name, value in asdict(self).items() if name in BOUNDS}
 
 
@@ -98,7 +98,10 @@ BOUNDS = tuple(f.name for f in fields(Bounds) if f.name != "min_confidence")
 
 
 def choice(known: Iterable[E], name: str, given: str) -> E | None:
-    """Return the member with the value `given`, None for "". Raises InvalidQuery for any other text."""
+    """Return the member of `known` with the value `given`, None for "".
+
+    Raises InvalidQuery for any other text; the message names the argument `name` and the values.
+    """
     if not given:
         return None
     members = list(known)

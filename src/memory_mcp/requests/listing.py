@@ -39,12 +39,12 @@ class Listing:
     question: tuple[str, ...]
 
     def cursor(self, shown: int) -> str:
-        """Return the cursor of what follows after `shown` children; "" for nothing."""
+        """Return the cursor of the page after `shown` children of this one; "" where the list ends there."""
         end = self.offset + shown
         return offset_cursor(end, *self.question) if end < self.total else ""
 
     def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
-        """Return as many children as fit `tokens`, at least one."""
+        """Return the first children whose tokens together fit `tokens`, at least one where there is any."""
 
         def first(count: int) -> Sequence[Child]:
             return self.children[:count]
@@ -56,9 +56,11 @@ class Listing:
 
 
 def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
-    """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
+    """Return a page of at most `limit` children of a node as a scope sees them, in order of time.
 
-    With `full`, all is said of each. Raises InvalidQuery for a cursor that is damaged, or of another question.
+    A day's short exchanges are folded into one line on its first page; their cursor leads to pages of them
+    alone. Without `full`, how much is said of each child depends on the size of the first children of the
+    list. Raises InvalidQuery for a cursor that is damaged, or of another question.
     """
     below = app.tree.children(opened.node_id, scoped.project)
     heads = app.storage.toc.heads(below)
@@ -91,7 +93,10 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
 
 
 def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
-    """Return as many bullets as fit `tokens`, the most salient kinds, in their order."""
+    """Return as many bullets as fit `tokens`, those of the most salient kinds, in their own order.
+
+    The list is empty where not even one fits.
+    """
     ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
 
     def first(count: int) -> list[Bullet]:
@@ -104,6 +109,7 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
 
 
 def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
+    """Return the children of these ids with the number of their own children; ids that the scope does not hold are left out."""
     found = app.tree.nodes(ids, scoped.project)
     counted = [(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
     return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]

@@ -49,9 +49,11 @@ class Material:
 
 
 def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions: bool = False) -> Material:
-    """Return the best quotations about a topic, each with statements of its segment.
+    """Return the best quotations about a topic, each with statements of its segment, within `budget` tokens.
 
-    With `decisions` the statements come first.
+    At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the statements come
+    before their quotation. A line that repeats a grip is left out. Raises InvalidQuery for an empty or too
+    long topic.
     """
     asked = words(topic)
     found = app.ask(Query(asked, _QUOTED, scoped.project), How(Intent.ANSWER))
@@ -72,7 +74,9 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
 
 
 def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
-    """Return what was recorded in a week, day by day.
+    """Return what was recorded in a week, day by day, at most `_STRETCHES` segments.
+
+    Else the nearest weeks that hold anything.
 
     Args:
         app: The memory that is asked.
@@ -101,7 +105,7 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
 
 
 def _week_id(app: App, week: str) -> NodeId:
-    """Return the id of a week. Raises InvalidQuery for anything else."""
+    """Return the id of the week that a text names. Raises InvalidQuery for anything else, also for another period."""
     invalid = InvalidQuery(
         f"not a week: {week[:60]!r}", "Write 2026-W05, 'last week' or toc:week:2026-W05; empty: the latest week."
     )
@@ -117,8 +121,12 @@ def _week_id(app: App, week: str) -> NodeId:
 def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Material:
     """Return how a session went on and ended; without an id the latest work of the scope, newest first.
 
+    Named by its id or the beginning of it: at most the last `_LAST` segments with statements. Without an id:
+    the session of the newest segment likewise, then up to `_EARLIER` segments of other sessions; `text` is ""
+    where nothing is recorded.
+
     Raises:
-        NotFound: there is no such session, nor one whose id begins like that.
+        NotFound: there is no such session in the scope, or several begin like that.
 
     """
     factor = app.settings.retrieval.token_factor
@@ -140,11 +148,15 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 
 
 def _moment(app: App, at_ms: int) -> str:
+    """Return a time as local date, hour and minute."""
     return f"{app.calendar.local(at_ms):%Y-%m-%d %H:%M}"
 
 
 def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
-    """Return the session of an id, or of its beginning. Raises NotFound for none and for several."""
+    """Return the session of an id, or the only one whose id begins like that, among the latest `_SESSIONS` of the scope.
+
+    Raises NotFound for none and for several; its hint names up to `_NEAREST` sessions.
+    """
     known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
     exact = [s for s in known if s.session_id == session_id]
     alike = exact or [s for s in known if s.session_id.startswith(session_id)]
@@ -156,7 +168,10 @@ def _session(app: App, session_id: str, scoped: Scoped) -> SessionInfo:
 
 
 def _latest(app: App, scoped: Scoped) -> list[Segment]:
-    """Return the newest segments of a scope, in order of time."""
+    """Return the segments of the latest days of a scope, in order of time.
+
+    As many whole days as it takes to have `_EARLIER` segments, or all; segments of subagents are among them.
+    """
     found: list[Segment] = []
     for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
         found += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
@@ -166,9 +181,10 @@ def _latest(app: App, scoped: Scoped) -> list[Segment]:
 
 
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
-    """Return by segment the statements of each hit's segment, as lines with their citations.
+    """Return by segment id the telling statements of each hit's segment, as pairs of grip id and line.
 
-    Decisions come first, and what was asked there last; at most `_BESIDE` of each segment.
+    At most `_BESIDE` of each, the most important first and what was asked last. Left out are hits that lie in
+    no segment, and segments of subagents or without statements.
     """
     keys = [key for hit in hits if (key := segment_key_of(hit.node_id)) is not None]
     made: dict[NodeId, list[tuple[str, str]]] = {}
@@ -184,7 +200,10 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
 
 
 def _fitting(head: str, lines: Sequence[str], budget: int, factor: float) -> str:
-    """Return as many lines as fit a token budget, fenced behind a heading; "" where there are none."""
+    """Return the lines that fit a token budget, in order, fenced behind a heading; "" where none does.
+
+    A line that is too long for what is left is skipped, and shorter ones after it are still taken.
+    """
     kept: list[str] = []
     for line in lines:
         if estimate_tokens(fence("\n".join([head, *kept, line])), factor) <= budget:

@@ -20,7 +20,10 @@ Row = Mapping[str, Any]
 
 
 def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of those events that are stored here, by id or with parts redacted or forgotten."""
+    """Return the numbers of those events in `asked` that are stored here, by id or with parts redacted or forgotten.
+
+    Writes nothing. A number is the event's place in the list `asked["events"]`.
+    """
     drafts = [
         EventDraft(
             session_id=str(told["session_id"]),
@@ -37,7 +40,11 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Store project names that people gave there and that are not set here; call it before the events."""
+    """Store project names that people gave in the other memory and that are not set here; call it before the events.
+
+    Guessed names, names that would contradict one here, and rows with forgotten text are left out. The tree
+    is filed again by the new names. With `dry_run` nothing is stored; returns how many there are either way.
+    """
     names = app.storage.projects.names
     said = {alias.old for alias in names.aliases}
     aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, asked["project_alias"])]
@@ -57,7 +64,11 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Store pins, corrections, labels and texts of agents; call it after the events. Returns the counts by kind."""
+    """Store pins, corrections, labels and texts of agents, and record the merge in the audit log; call it after the events.
+
+    Returns how many were taken by kind, with ids of segments that now lead to others. What is known here is
+    left out, and so are pins and labels with forgotten text; each kind is committed by itself.
+    """
     rows = _unforgotten(app, asked["pin"])
     pinned = app.storage.toc.pins()
     new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
@@ -78,7 +89,7 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without any forgotten text; a row is never taken in part."""
+    """Return the rows none of whose texts holds anything forgotten; a row is taken whole or not at all."""
     clean = app.gate.tombstones.clean
     return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
@@ -86,7 +97,7 @@ def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
 def _lead(app: App, rows: Sequence[Row]) -> int:
     """Have ids of segments that were cut otherwise there lead to the segment that holds their first event here.
 
-    Return how many.
+    Return how many. Ids that exist here, and those whose first event is in no segment here, are left out.
     """
     leads: dict[NodeId, NodeId] = {}
     toc = app.storage.toc
@@ -105,7 +116,10 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
 
 
 def _superseded(app: App, rows: Sequence[Row]) -> int:
-    """Record the corrections that are not known here; return how many. Of several about one statement the last one holds."""
+    """Record the corrections that are not known here by statement, replacement and time; return how many.
+
+    Author and reason are cleaned of secrets. Of several about one statement the last one holds.
+    """
     with app.storage.archive.snapshot() as snapshot:
         own = {
             (row[0], row[1], row[2])
@@ -123,7 +137,7 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
 
 
 def _labels(app: App, rows: Sequence[Row]) -> int:
-    """Store labels of topics that have none here; return how many."""
+    """Store labels of topics that have none here in the same project, cleaned of secrets; return how many."""
     own = {(label.topic_id, label.project) for label in app.storage.topics.labels()}
     new = [r for r in rows if (r["topic_id"], r["project"]) not in own]
     for r in new:
@@ -133,9 +147,10 @@ def _labels(app: App, rows: Sequence[Row]) -> int:
 
 
 def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
-    """Store texts of agents for nodes that no agent has written here; return how many.
+    """Store the current texts of agents for nodes that no agent has written here; return how many.
 
-    They are checked as any agent's are, since the node may hold less here.
+    They are checked as any agent's are, since the node may hold less here: a text that is refused is left
+    out.
     """
     own, count = set(app.storage.toc.refined()), 0
     for node in nodes:

@@ -84,9 +84,11 @@ class WholeNode(Recalled):
 
 
 def browse(app: App, request: Browse, caller: Caller) -> Browsed:
-    """Return a page of the tree; NotFound where the scope holds no such node.
+    """Return a node and a page of its children; NotFound where the scope holds no such node.
 
-    A page of the usual size costs at most PAGE_TOKENS: bullets that do not fit are left out, children come on the next page.
+    A page of the usual size costs at most about PAGE_TOKENS: bullets that do not fit are left out, children
+    come on the next page, but at least one is shown. With a cursor the node has no text. Raises InvalidQuery
+    for an invalid argument.
     """
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -121,7 +123,10 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
-    """Return a whole node with the first page of its children. Raises NotFound for a node that the scope does not hold."""
+    """Return a whole node with a page of at most `limit` children, of whatever length, and for a segment its context.
+
+    Raises NotFound for a node that the scope does not hold, InvalidQuery for an invalid argument.
+    """
     limit, full = PAGE.check(request.limit), choice(Detail, "detail", request.detail) is Detail.FULL
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
@@ -138,7 +143,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
 
 
 def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:
-    """Return the nodes just before and after one under the same parents; "" where there is none."""
+    """Return the ids of the nodes just before and after one under the same parents, by time; "" where there is none."""
     ids = [] if node_id == ROOT else app.tree.siblings(node_id, scoped.project)
     times = app.storage.toc.nodes([*ids, node_id]) if ids else {}
     if node_id not in times:
@@ -149,6 +154,10 @@ def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:
 
 
 def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
+    """Return a segment's context: its session, the end of that session's segment before, and its periods from day to year.
+
+    None where no segment of that id is stored.
+    """
     key = segment_key_of(node_id)
     segment = app.storage.toc.segments([key]).get(key) if key is not None else None
     if segment is None:
@@ -159,5 +168,5 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
 
 
 def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
-    """Return those of a node's grips that are superseded."""
+    """Return those of the grips of a node's bullets that are superseded, by id."""
     return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

@@ -142,10 +142,11 @@ class Labelled(Recalled):
 
 
 def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
-    """Return everything about one topic.
+    """Return everything about one topic: at most `_OPENED` segments and related topics, its history, and its mentions by week.
 
-    Raises NotFound where the scope holds none of that id, InvalidQuery for an invalid argument, LayerUnavailable
-    where there is no topic graph.
+    Segments are also cut to the default token budget. A topic that was merged into another is answered by
+    that one, with a notice. Raises NotFound where the scope holds none of that id, InvalidQuery for an
+    invalid argument, LayerUnavailable where there is no topic graph.
     """
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.graph, opened.topic, opened.view
@@ -165,7 +166,10 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
 
 
 def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
-    """Return a page of a topic's segments. Raises what `get_topic` raises."""
+    """Return a page of a topic's segments, most relevant first, at most `limit` and within the default token budget.
+
+    Raises InvalidQuery for a cursor of another question, and what `get_topic` raises.
+    """
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
@@ -184,7 +188,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
 
 
 def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
-    """Return what a topic is related to. Raises what `get_topic` raises."""
+    """Return at most `limit` topics related to one, the strongest relation first. Raises what `get_topic` raises."""
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     return FoundRelated(
@@ -197,9 +201,10 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 
 
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
-    """Give a topic the label that its scope sees from now on.
+    """Give a topic the label that its scope sees from now on, or take it back for ""; a change is recorded in the audit log.
 
-    Raises what `get_topic` raises, and InvalidQuery for a label that is too long or refused.
+    An empty project is not widened to all. Raises what `get_topic` raises, and InvalidQuery for a label that
+    is too long or refused.
     """
     label = _label(app.gate, request.label)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
@@ -227,7 +232,7 @@ class _Opened:
         self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]
 
     def history(self) -> list[Turned]:
-        """Return what happened to it, with the labels of those other topics that the scope sees."""
+        """Return what happened to the topic, with the labels of those other topics that the scope sees."""
         made = []
         for turn in self.graph.turns(self.topic.topic_id):
             label = ""
@@ -239,7 +244,10 @@ class _Opened:
 
 
 def _label(gate: Gate, given: str) -> str:
-    """Return a label as it may be stored. Raises InvalidQuery for one that is too long, or refused as any write would be."""
+    """Return a label cleaned of secrets, white space runs and unprintable characters; "" for "".
+
+    Raises InvalidQuery for one that is too long, or of which nothing may be stored.
+    """
     label = "".join(c for c in " ".join(gate.words(given).split()) if c.isprintable())
     if given.strip() and not label:
         raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")

@@ -141,7 +141,10 @@ class Overview:
 
 
 def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
-    """Return the state of the memory. Raises InvalidQuery for a caller that is bound to one project, as it is about all."""
+    """Return the state of the memory besides its layers: agents, redactions, disk, what can leave, pauses, backups, losses.
+
+    Raises InvalidQuery for a caller that is bound to one project, as it is about all.
+    """
     caller.refuse_all(app, "the overview")
     now = app.clock.now_ms()
     capture, loss = app.gate.capture, app.storage.loss
@@ -179,6 +182,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
 
 
 def _paused(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
+    """Return the pauses that the caller may see, by project, and an error; the error is "" unless pauses cannot be read."""
     try:
         paused = capturing.in_force(app, caller)
     except InvalidQuery as error:
@@ -188,6 +192,7 @@ def _paused(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
 
 
 def _backups(app: App) -> Backups:
+    """Return whether backups are made, where, and what there is; nothing but "not enabled" without a folder."""
     folder = app.backups.folder
     if folder is None:
         return Backups(enabled=False)
@@ -197,6 +202,11 @@ def _backups(app: App) -> Backups:
 
 
 def _outgoing(app: App) -> Iterator[Outgoing]:
+    """Yield each way by which something can leave this machine by the settings: none of what stays on it.
+
+    In order: the summarizer's command or its address, the HTTP door on another address than loopback, folders
+    for synchronizing and backups, and sharing with a team.
+    """
     settings = app.settings
     summarizer, server = settings.summarizer, settings.server
     if summarizer.is_on and summarizer.command:
@@ -215,7 +225,7 @@ def _outgoing(app: App) -> Iterator[Outgoing]:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine."""
+    """Return whether a host is this machine: a loopback address, localhost or a name below it."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -223,6 +233,11 @@ def _is_here(host: str) -> bool:
 
 
 def _disk(settings: Settings, directory: Path) -> DiskUse:
+    """Return the bytes of each part of the data directory, and what is free on its disk.
+
+    A keyword index or backups in another place count too, in `total` as well; `other` is the rest of the
+    directory.
+    """
     named = settings.teleport.bm25.index_path
     folders = {name: directory / "indexes" / name for name in _INDEXES}
     if named:
@@ -245,7 +260,10 @@ def _disk(settings: Settings, directory: Path) -> DiskUse:
 
 
 def _bytes(place: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; 0 where there is none."""
+    """Return the bytes of a file, or of all files below a folder; 0 where there is none.
+
+    Files that vanish meanwhile are left out.
+    """
     if not place.is_dir():
         return place.stat().st_size if place.exists() else 0
     found = 0

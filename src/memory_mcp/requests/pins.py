@@ -28,10 +28,10 @@ class Pinned:
 
 
 def pin(app: App, request: Pin, caller: Caller) -> Pinned:
-    """Pin or unpin a node, a grip or a topic.
+    """Pin or unpin a node, a grip or a topic, and record that in the audit log if it changes anything.
 
-    Raises InvalidQuery for an invalid id and for the root, NotFound for an unknown id, LayerUnavailable for a topic
-    where topics cannot be used.
+    A topic is pinned in all scopes. Raises InvalidQuery for an invalid id and for the root, NotFound for an
+    unknown id or one that the caller may not see, LayerUnavailable for a topic where topics cannot be used.
     """
     by = app.gate.name(request.by)
     if request.id.startswith("topic:"):
@@ -51,12 +51,16 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
 
 
 def set_pin(app: App, target: str, on: bool, by: str) -> None:
-    """Pin or unpin a canonical id, and record the act if that changes anything."""
+    """Pin or unpin a canonical id, committed at once, and record the act in the audit log if that changes anything.
+
+    Whether the id exists is not checked.
+    """
     before = target in app.storage.toc.pins()
     app.storage.toc.set_pin(target, on, by)
     _record(app, target, on, by, before)
 
 
 def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
+    """Record a pin or its removal in the audit log, unless it was so `before`."""
     if on != before:
         app.storage.audit.record(Act("pin" if on else "unpin", app.clock.now_ms(), by, target))

@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON values: dataclasses as objects, without fields that hold their default or are empty."""
+    """Return a value as JSON values: dataclasses as objects, enums as their values, keys as text.
+
+    Of a dataclass, fields that hold their default, None or an empty text or collection are left out, unless
+    they have no default. Values of other types are returned unchanged.
+    """
     if isinstance(value, _PLAIN) and not isinstance(value, Enum):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -40,7 +44,7 @@ _PLAIN = (str, int, float, bool)
 
 @cache
 def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Return of each field of a dataclass its name, whether it is required, and its default."""
+    """Return of each field of a dataclass its name, whether it has no default, and its default."""
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 

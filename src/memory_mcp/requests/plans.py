@@ -74,7 +74,7 @@ class Planned(Classified):
 
 
 def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
-    """Return the plan of a question. Raises InvalidQuery for an unknown layer, intent, mode or time."""
+    """Return the plan of a question without carrying it out. Raises InvalidQuery for an invalid argument, such as a layer."""
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
@@ -96,7 +96,7 @@ def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
 
 
 def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classified:
-    """Return what a question is taken for."""
+    """Return what a question is taken for, without searching. Raises InvalidQuery for an invalid time, timeout or query."""
     del caller
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     query = limits.words(request.query)
@@ -104,7 +104,7 @@ def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classifi
 
 
 def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
-    """Return the fields of a response about what a question is taken for."""
+    """Return the fields of a response about what a question is taken for, by name; `query` is the question as it was given."""
     return {
         "query": query,
         "intent": plan.intent,

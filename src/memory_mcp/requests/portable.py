@@ -28,7 +28,9 @@ _CHARS = 2 * 1024 * 1024
 def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the local days that hold something of a project, an agent, a time, each with its week, month and year.
 
-    Events that are not in the tree yet are filed first. Raises InvalidQuery for an unknown project or time.
+    Events that are not in the tree yet are filed first, unless the data directory is read-only. `first` and
+    `last` are the local times of the first event and of the end behind the last one, "" for none. Raises
+    InvalidQuery for an unknown project or time.
     """
     if app.derivation.pending() and not read_only(app.directory):
         app.derivation.run()
@@ -46,7 +48,11 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return title, summary and bullets of the periods `ids` of a project; of none that holds more than was asked for."""
+    """Return title, summary and bullets of the periods `ids` of a project, by id.
+
+    Left out are periods that hold anything outside the time that was asked for, and all of them where an
+    agent is named.
+    """
     scope = _scope(app, asked)
     span = app.storage.events.span(Scope(project=scope.project))
     held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.window(i).meet(span))]
@@ -58,7 +64,11 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return segments of a local `day` with their events, from `at` (segment, event) on; `next` is where to go on, or None."""
+    """Return segments of a local `day` with their events, from `at` on, up to some 2 million characters.
+
+    `at` and the returned `next` are pairs of the segment's place in the day and how many of its events come
+    before; `next` is None at the end. Raises InvalidQuery for an unknown project or time.
+    """
     scope, day = _scope(app, asked), str(asked["day"])
     first, skipped = (int(n) for n in asked.get("at", (0, 0)))
     cuts = [
@@ -92,21 +102,27 @@ METHODS = (contents, periods, stretch)
 
 
 def _scope(app: App, asked: Mapping[str, Any]) -> Scope:
+    """Return what is asked for: project, agent and time, None where it is not named. Raises InvalidQuery for an unknown one."""
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
     window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
     return Scope(project=project, agent=str(asked.get("agent") or "") or None, window=window)
 
 
 def _contains(window: TimeWindow | None, ms: int) -> bool:
+    """Return whether a time lies in the window; always without one."""
     return window is None or window.contains(ms)
 
 
 def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
-    """Return whether all content of a node lies inside the window."""
+    """Return whether all content of a node, which lies in `held`, is inside the window; True without a window."""
     return window is None or (window.start_ms <= held.start_ms and held.end_ms <= window.end_ms)
 
 
 def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence[Event], begins: bool) -> dict[str, Any]:
+    """Return a segment with some of its events, packed, and their local times.
+
+    Only its first part (`begins`) has title, summary, bullets and quotes.
+    """
     told: dict[str, Any] = {
         "id": cut.node_id,
         "when": _stamp(app, cut.start[0]),
@@ -123,7 +139,11 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
 
 
 def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: bool) -> dict[str, Any]:
-    """Return title, summary, keywords, bullets and quotes of a segment; of a part, only the bullets quoted from it."""
+    """Return title, summary, keywords, bullets and quotes of a segment, all empty without a node.
+
+    Of a segment that lies only partly in the window (not `whole`): only bullets whose quotations all lie in
+    it.
+    """
     if node is None:
         return {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
     grips = app.storage.grips.get_many({g for b in node.bullets for g in b.grip_ids})
@@ -136,17 +156,19 @@ def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: boo
 
 
 def _node(node: TocNode) -> dict[str, Any]:
+    """Return title, summary and the first `KEYWORDS_SHOWN` keywords of a node."""
     return {"title": node.title, "summary": node.summary, "keywords": list(node.keywords[: shapes.KEYWORDS_SHOWN])}
 
 
 def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
+    """Return a bullet as JSON values, with whether and why it is superseded."""
     told = shapes.bullet(bullet, over)
     ended = bool(told.superseded_by)
     return {"text": told.text, "grips": list(told.grip_ids), "kind": told.kind, "ended": ended, "why": told.why_superseded}
 
 
 def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]:
-    """Return the quoted words by grip, with who said them and when."""
+    """Return the quoted words by grip, with who said them and when; grips whose events are gone are left out."""
     events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
     found = {}
     for grip_id, text in quotes_in(grips.values(), events).items():
@@ -156,4 +178,5 @@ def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]
 
 
 def _stamp(app: App, ms: int) -> str:
+    """Return a time as local date, hour and minute."""
     return f"{app.calendar.local(ms):%Y-%m-%d %H:%M}"

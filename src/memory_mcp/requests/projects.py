@@ -126,7 +126,10 @@ class ProjectChanged:
 
 
 def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectList:
-    """Return a page of projects."""
+    """Return a page of the projects that the caller may see, the one with the newest event first.
+
+    Raises InvalidQuery for a limit out of range or a cursor of another question.
+    """
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
     found = [one for one in newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
@@ -151,7 +154,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
 
 
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
-    """Return the agents; to a caller that is bound to one project, its agents with what they did there."""
+    """Return the agents, newest event first; to a caller that is bound to one project, its agents with what they did there."""
     agents = [
         AgentInfo(
             agent=one.name or NO_NAME,
@@ -167,9 +170,10 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
 
 
 def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
-    """Show a project under another's name from now on.
+    """Show a project under another's name from now on, and file the tree again by it; the same again changes nothing.
 
-    Raises InvalidQuery when one of them is unknown or ambiguous, or the second is shown under the first's name.
+    Raises InvalidQuery when one of them is unknown or ambiguous, they are the same, or the second is shown
+    under the first's name, and for a caller bound to one project.
     """
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
@@ -189,10 +193,10 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
 
 
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
-    """Show some sessions of a project as a project of their own.
+    """Show some sessions of a project as a project of their own, and file the tree again; the same again changes nothing.
 
-    Raises InvalidQuery when the project is unknown, neither or both of folder and sessions are given, or the name is
-    taken; NotFound when none of its sessions is meant.
+    Raises InvalidQuery when the project is unknown, neither or both of folder and sessions are given, or the
+    name is taken; NotFound, with the rule taken back, when none of its sessions is meant.
     """
     caller.refuse_all(app, "a split")
     project = known_project(app, request.project)
@@ -220,9 +224,10 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
 
 
 def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
-    """Take back the rule about a name; a guess that is taken back is not made again.
+    """Take back the alias or split of a name, and file the tree again; a guess that is taken back is not made again.
 
-    Raises InvalidQuery when several names are meant, NotFound for an unknown one.
+    A project of which no rule speaks is returned as it is. Raises InvalidQuery when several names are meant,
+    NotFound for an unknown one.
     """
     caller.refuse_all(app, "taking an alias or a split back")
     projects, given = app.storage.projects, request.project.strip()
@@ -249,7 +254,7 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
 
 
 def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
-    """Record a change in the audit, and return it."""
+    """Record a change in the audit log, its author cleaned of secrets, and return it."""
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
     app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
@@ -257,7 +262,7 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
 
 
 def _agents(app: App, bound: str | None) -> list[Activity]:
-    """Return the agents; for a caller that is bound to a project, what each did there."""
+    """Return the agents; for a caller that is bound to a project, only those that worked there, with what each did there."""
     agents = list(app.storage.projects.agents())
     if bound is None:
         return agents
@@ -272,18 +277,22 @@ def _agents(app: App, bound: str | None) -> list[Activity]:
 
 @contextmanager
 def _refiling(app: App) -> Iterator[None]:
-    """File everything again by the rules that the body changes."""
+    """Run the body, which changes rules, and then file everything again; nothing else is published to the tree meanwhile.
+
+    If the body raises, nothing is filed.
+    """
     with app.derivation.publishing:
         yield
         app.derivation.run()
 
 
 def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
-    """Return the response about a project as it is shown now."""
+    """Return the response about a project as it is shown now; `undo` is the name with which the rule can be taken back."""
     shown = app.storage.projects.names.of(project)
     held = _activity(app, shown)
     return ProjectChanged(project=project, shown_as=shown, sessions=held.sessions if held else 0, undo=undo)
 
 
 def _activity(app: App, project: str) -> Activity | None:
+    """Return what is stored of the project shown with that name; None for nothing."""
     return next((one for one in app.storage.projects.activity() if one.name == project), None)

@@ -119,7 +119,11 @@ class Refined(Recalled):
 
 
 def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
-    """Return segments and days worth refining, newest first."""
+    """Return at most `limit` segments and days worth refining, newest first; `more` where there are others.
+
+    `day` limits them to the local days that it names. Raises InvalidQuery for an invalid time, limit or
+    scope.
+    """
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, (first, after) = times_of(app), EVERY_DAY
@@ -152,8 +156,8 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
 def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
     """Put an agent's words in the place of a node's, and roll up what lies above; the same words again change nothing.
 
-    Raises InvalidQuery when a text is empty, too long or refused, or a grip lies outside the node or in another
-    project; NotFound for an unknown node or grip.
+    The change is in the audit log, unless `by` is "". Raises InvalidQuery when a text is empty, too long or
+    refused, or a grip lies outside the node or in another project; NotFound for an unknown node or grip.
     """
     _check_sizes(request)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -180,7 +184,8 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
 def refinement(node_id: str, given: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
     """Return the request that a JSON value describes: {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}.
 
-    Raises InvalidQuery for a value of another shape; the message names the place.
+    Only its shape is checked. Raises InvalidQuery for a value of another shape or an unknown field; the
+    message names the place.
     """
     whole = _object(given, "the refinement", RefineSummary)
     bullets = _list(whole.get("bullets", ()), "bullets")
@@ -197,24 +202,33 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
 
 
 def _settled_ms(app: App) -> int:
-    """Return since when a session must have been silent to count as over, UTC milliseconds."""
+    """Return since when a session must have been silent to count as over (UTC ms): `toc.gap_minutes` ago."""
     return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
 
 
 def _goes_on(app: App, node: TocNode) -> bool:
-    """Return whether events may still come into a node."""
+    """Return whether events may still come into a node.
+
+    True for an open segment whose last event is not older than `_settled_ms`, and for a period that ends
+    later than that.
+    """
     if (key := segment_key_of(node.node_id)) is None:
         return node.end_ms > _settled_ms(app)
     return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)
 
 
 def _statement(given: object, place: str) -> Statement:
+    """Return the bullet that a JSON value describes. Raises InvalidQuery, which names `place`, for another shape."""
     one = _object(given, place, Statement)
     text, kind = _text(one.get("text", ""), f"{place}.text"), _text(one.get("kind", ""), f"{place}.kind")
     return Statement(text, _texts(one.get("grip_ids", ()), f"{place}.grip_ids"), kind)
 
 
 def _object(given: object, place: str, kind: type[Any]) -> Mapping[str, object]:
+    """Return a JSON object once it has only fields of the dataclass `kind`. Raises InvalidQuery, which names `place`, else.
+
+    `node_id`, `project` and `scope` are no fields that may be given.
+    """
     known = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
     if not isinstance(given, Mapping):
         raise _invalid(f"{place} is no JSON object")
@@ -224,27 +238,31 @@ def _object(given: object, place: str, kind: type[Any]) -> Mapping[str, object]:
 
 
 def _text(given: object, place: str) -> str:
+    """Return a JSON value that is a text. Raises InvalidQuery, which names `place`, for another."""
     if not isinstance(given, str):
         raise _invalid(f"{place} is no text")
     return given
 
 
 def _texts(given: object, place: str) -> list[str]:
+    """Return a JSON list of texts. Raises InvalidQuery, which names `place`, for another value."""
     return [_text(one, f"{place}.{at}") for at, one in enumerate(_list(given, place))]
 
 
 def _list(given: object, place: str) -> Sequence[object]:
+    """Return a JSON value that is a list. Raises InvalidQuery, which names `place`, for another."""
     if not isinstance(given, list | tuple):
         raise _invalid(f"{place} is no list")
     return given
 
 
 def _invalid(what: str) -> InvalidQuery:
+    """Return the error for a refinement of another shape; its hint shows the right one."""
     return InvalidQuery(what, f"{_UNCHANGED} Give {_FORM}.")
 
 
 def _check_sizes(request: RefineSummary) -> None:
-    """Raise InvalidQuery for what is missing or too long, in the words the server uses of arguments."""
+    """Raise InvalidQuery for a text or list that is missing or too long and for an unknown kind, in the server's own words."""
     _fits("title", request.title, 1, MAX_TITLE)
     _fits("summary", request.summary, 0, MAX_TEXT)
     _fits("bullets", request.bullets, 1, MAX_BULLETS)
@@ -258,6 +276,10 @@ def _check_sizes(request: RefineSummary) -> None:
 
 
 def _fits(place: str, given: Sequence[object], least: int, most: int) -> None:
+    """Raise InvalidQuery for a text or list with fewer than `least` or more than `most` characters or entries.
+
+    A text of white space alone counts as empty where `least` is not 0.
+    """
     if len(given) < least or (least and isinstance(given, str) and not given.strip()):
         raise InvalidQuery(f"{place} is empty", f"{_UNCHANGED} Every bullet is a text with the ids of grips that prove it.")
     if len(given) > most:
@@ -266,7 +288,12 @@ def _fits(place: str, given: Sequence[object], least: int, most: int) -> None:
 
 
 def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
-    """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked."""
+    """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked.
+
+    A missing summary is made of title and bullets, missing keywords of the same words. Bullets that an agent
+    wrote for projects other than the new ones stay. Raises InvalidQuery for the root or a refused text, and
+    as `_cut_of`.
+    """
     if before.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
     gate = app.gate
@@ -294,7 +321,10 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
 
 
 def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scoped) -> TocBullet:
-    """Return a bullet that belongs to the project of its grips. Raises InvalidQuery where they are of several."""
+    """Return a bullet that belongs to the project of its grips; its kind is read from the text where none is given.
+
+    Raises InvalidQuery where the grips are of several projects, and what `_cut_of` and `_clean` raise.
+    """
     cuts = [_cut_of(app, grip, node, scoped) for grip in given.grip_ids]
     if len({cut.project for _, cut in cuts}) > 1:
         raise InvalidQuery(
@@ -307,7 +337,10 @@ def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scope
 
 
 def _clean(gate: Gate, text: str) -> str:
-    """Return a text as any write is cleaned. Raises InvalidQuery for one that is refused."""
+    """Return a text as any write is cleaned, with single spaces; "" for white space.
+
+    Raises InvalidQuery for one that is refused.
+    """
     if not text.strip():
         return ""
     draft = EventDraft(session_id="refine", role=Role.ASSISTANT, type=EventType.NOTE, text=text, timestamp=0)
@@ -320,7 +353,8 @@ def _clean(gate: Gate, text: str) -> str:
 def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
     """Return a grip and the segment that its first event lies in.
 
-    Raises NotFound for an unknown grip, InvalidQuery for one that lies outside the node or in another project.
+    Raises NotFound for an unknown grip, or to a bound caller one of another project; InvalidQuery for one
+    that lies outside the node or, where the scope is a project, in another.
     """
     hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
     unknown = NotFound(f"no grip {given}", hint)
@@ -343,7 +377,7 @@ def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId
 
 
 def _inside(cut: Segment, node: TocNode) -> bool:
-    """Return whether a segment lies inside a node."""
+    """Return whether a segment is the node, or its day lies in the node's period."""
     if node.level is TocLevel.SEGMENT:
         return cut.key == segment_key_of(node.node_id)
     first, after = span_of(node.node_id)

@@ -96,7 +96,10 @@ class Material(Recalled):
 
 
 def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
-    """Return the material of one node. Raises NotFound where the scope holds none such, InvalidQuery for the root."""
+    """Return the material from which one node can be refined, cut to the token budget.
+
+    Raises NotFound where the scope holds no such node, InvalidQuery for the root or an invalid argument.
+    """
     budget = MATERIAL.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
@@ -120,6 +123,11 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
 
 
 def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+    """Return a segment's events and what came before it, as long as `fits` allows.
+
+    Texts are shortened first, then events of tools are left out, then those in the middle; `left_out` counts
+    events. Notes of the client about itself and empty events are never shown nor counted.
+    """
     key = segment_key_of(node_id)
     assert key is not None
     cut = app.storage.toc.segments([key])[key]
@@ -130,6 +138,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     grips = app.storage.grips.of_events([e.event_id for e in events])
 
     def shown(kept: Sequence[Event], chars: int) -> Material:
+        """Return the material with these events, their texts cut to `chars` characters, those of tools to a quarter."""
         short = max(_LEAST // 2, chars // _TOOL_SHARE)
         lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in kept]
         return replace(whole, events=lines, left_out=len(events) - len(kept))
@@ -141,6 +150,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     ends = spoken or events
 
     def ends_shown(count: int) -> Material:
+        """Return the material with the first and last events, `count` in all, cut as short as possible."""
         # Half of them the first and half the last.
         head = (count + 1) // 2
         return shown([*ends[:head], *ends[len(ends) - (count - head) :]] if count else [], _LEAST)
@@ -149,11 +159,17 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
 
 
 def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+    """Return a period's children with their bullets, as many as `fits` allows.
+
+    First bullets are left out, the least salient ones, then the children with the fewest events; `left_out`
+    counts children.
+    """
     ids = app.tree.children(node_id, scoped.project)
     nodes = app.tree.nodes(ids, scoped.project)
     children = [nodes[i] for i in ids if i in nodes]
 
     def shown(kept: Sequence[TocNode], most: int) -> Material:
+        """Return the material with these children, each with its `most` most salient bullets."""
         return replace(plain, children=[_part(n, most) for n in kept], left_out=len(children) - len(kept))
 
     found = fullest(functools.partial(shown, children), fits, 0, _BULLETS)
@@ -162,13 +178,14 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
     busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
 
     def busiest_shown(count: int) -> Material:
+        """Return the material with the `count` children that hold most events, without bullets, in order of time."""
         return shown([children[i] for i in sorted(busiest[:count])], 0)
 
     return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
 
 
 def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
-    """Return an event with the grips that begin in it: those that quote what is shown of it."""
+    """Return an event with at most `_GRIPS` grips that begin in it: those that quote what is shown of it, else any."""
     text, spans = _cut(event.text, chars)
     own = [g for g in grips if g.event_id_start == event.event_id]
     seen = [g for g in own if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)]
@@ -176,7 +193,11 @@ def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
 
 
 def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
-    """Return a text of about so many characters, its beginning and its end, and which spans of it these are."""
+    """Return a text cut to about `chars` characters, and the (start, end) of the parts of it that remain.
+
+    A text that fits remains whole; of a longer one its beginning and its end, joined by an ellipsis. White
+    space runs become one space.
+    """
     if len(text) <= chars:
         return " ".join(text.split()), [(0, len(text))]
     head = int(chars * _HEAD)
@@ -185,6 +206,7 @@ def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
 
 
 def _part(node: TocNode, most: int) -> Part:
+    """Return a child with its `most` most salient bullets, in their order."""
     best = sorted(range(len(node.bullets)), key=lambda i: (-KIND_SALIENCE[node.bullets[i].kind], i))[:most]
     bullets = _bullets(node)
     return Part(
@@ -197,20 +219,25 @@ def _part(node: TocNode, most: int) -> Part:
 
 
 def _bullets(node: TocNode) -> Sequence[Bullet]:
+    """Return a node's bullets as responses show them."""
     return [shapes.bullet(b) for b in node.bullets]
 
 
 def _is_tool(event: Event) -> bool:
+    """Return whether an event is a tool's call or output."""
     return event.role is Role.TOOL or event.type is EventType.TOOL_CALL
 
 
 def _says(event: Event) -> bool:
+    """Return whether an event has text and is no note of the client about itself, such as a session's start."""
     return event.type not in _NOTED and bool(event.text.strip())
 
 
 def _who(event: Event) -> str:
+    """Return who speaks in an event: the speaker's name, else the tool's name, else the role."""
     return event.speaker or (event.metadata.get("tool") or "tool" if _is_tool(event) else event.role)
 
 
 def _when(app: App, event: Event) -> str:
+    """Return an event's time as local date, hour and minute."""
     return app.calendar.iso(event.timestamp)[:16]

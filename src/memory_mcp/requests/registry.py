@@ -129,7 +129,7 @@ _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
-    """Run the handler of a request and return its response. Raises what the handler raises."""
+    """Run the handler of a request, found by its type, and return its response. Raises what the handler raises."""
     return _HANDLERS[type(request)](app, request, caller)
 
 
@@ -161,6 +161,9 @@ def reading(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:
-    """Run a request and return its response as JSON values, with the notice of lost events. Raises what its handler raises."""
+    """Run a request and return its response as JSON values, with a notice where events are lost.
+
+    Raises what its handler raises.
+    """
     shaped: dict[str, Any] = as_json(respond(app, request, caller))
     return with_loss(app, shaped)

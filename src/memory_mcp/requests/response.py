@@ -20,7 +20,7 @@ class Recalled:
 
 
 def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON response, with a notice where acknowledged events are missing from the memory."""
+    """Return a JSON response, with one more notice where acknowledged events are missing from the memory, else unchanged."""
     loss = app.storage.loss
     return {**response, "notices": [*response.get("notices", ()), loss_notice(loss)]} if loss else response
 
@@ -32,6 +32,8 @@ def loss_notice(loss: Loss) -> str:
 
 def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
     """Return the first values whose tokens together fit a budget; values are never cut.
+
+    The first that does not fit ends the list, even if shorter ones follow; it may be empty.
 
     Args:
         app: Its settings hold the default budget.

@@ -123,12 +123,12 @@ class Sizes:
     """
 
     def __init__(self, whole: Callable[[Lean], object]) -> None:
-        """`whole` is the response with some results; it keeps their quotations as they are."""
+        """Measure the responses that `whole` returns for some results; it must keep their quotations as they are."""
         self._whole = whole
         self._around: dict[int, int] = {}
 
     def of(self, lean: Lean) -> int:
-        """Return the bytes of the response with these results."""
+        """Return the bytes of the response with these results; lists of the same length must differ in quotations alone."""
         count = len(lean.results)
         if count not in self._around:
             bare = replace(lean, results=tuple(replace(r, quote=r.quote and _ANY) for r in lean.results))
@@ -137,11 +137,15 @@ class Sizes:
 
 
 def _quoted(lean: Lean) -> int:
+    """Return the bytes of all quotations as JSON; results without one cost nothing."""
     return sum(size_of(r.quote) for r in lean.results if r.quote)
 
 
 def full_result(hit: Hit, calendar: Calendar) -> FullResult:
-    """Return a hit with all its fields: a node, a grip of one, or an event that is not in the tree yet."""
+    """Return a hit with all its fields: a node, a grip of one, or an event that is not in the tree yet.
+
+    Its id is the grip's, if it lies in a node, else the node's, else the event's; `kind` says which.
+    """
     return FullResult(
         id=(hit.grip_id if hit.node_id else "") or hit.node_id or hit.event_id,
         kind=("grip" if hit.grip_id else hit.level) if hit.node_id else "event",
@@ -204,6 +208,8 @@ class LeanResults:
     def fitting(self, fits: Callable[[Lean], bool], most: int | None = QUOTE) -> Lean:
         """Return as many results as fit with a legible quotation each, and as much of each quotation as then fits.
 
+        The last results are dropped first; none remain where not even one fits with `LEAST_QUOTE` characters.
+
         Args:
             fits: Whether some results are within the budget.
             most: Longest quotation in characters; None for no limit.
@@ -218,6 +224,7 @@ class LeanResults:
         return Lean((), 0)
 
     def _cut(self, count: int, width: int) -> Lean:
+        """Return the first `count` results with quotations of at most `width` characters, and how many hits they stand for."""
         pairs = zip(self._bare[:count], self._excerpts, strict=False)
         made = tuple(replace(bare, quote=excerpt.cut(width)) for bare, excerpt in pairs)
         return Lean(made, self._ends[count - 1])
@@ -226,7 +233,11 @@ class LeanResults:
 def brief(
     hits: Sequence[Hit], before: Sequence[Hit], calendar: Calendar, weights: Mapping[str, float], width: int
 ) -> list[Brief]:
-    """Return hits with a citation and words of their own in a line each; `before` are those shown as results."""
+    """Return hits in a line each, with quotations of at most `width` characters; `before` are those shown as results.
+
+    Left out are hits without a citation or a quotation, and those that repeat a quotation of `before` or of
+    this list.
+    """
     made = []
     for at, hit in enumerate(hits):
         bare = _bare(hit, calendar, with_node=False)
@@ -237,13 +248,17 @@ def brief(
 
 
 def _repeats(hit: Hit, before: Sequence[Hit]) -> bool:
-    """Return whether an earlier hit has the same quotation, word for word."""
+    """Return whether an earlier hit has the same quotation, word for word, of at least `_TELLING` characters."""
     words = hit.quote.split()
     return len(hit.quote) >= _TELLING and any(other.quote.split() == words for other in before)
 
 
 def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None) -> list[Result]:
-    """Return results without titles, sessions and projects that repeat those of the result before."""
+    """Return results without titles shown before, and without sessions and projects that are those of the result before.
+
+    The first result leaves its project out where it is `project`; no project after another one is written
+    `_NO_PROJECT`.
+    """
     made: list[Result] = []
     titled: set[str] = set()
     session, place = "", project or ""
@@ -262,7 +277,11 @@ def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None
 
 
 def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
-    """Return the lean result of a hit, its quotation still empty."""
+    """Return the lean result of a hit, its quotation still empty.
+
+    It names its node only for a period, where there is no grip, or with `with_node` where the hit has no grip
+    of its own.
+    """
     period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     return Result(
@@ -280,6 +299,6 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
 
 
 def _title(title: str) -> str:
-    """Return a title without its leading time, at most `_TITLE` characters long."""
+    """Return a title without its leading time, cut at a word to `_TITLE` characters."""
     words = title.partition(_DOT)[2] if title[:4].isdigit() and _DOT in title else title
     return words if len(words) <= _TITLE else cut_out(words, 0, _TITLE)

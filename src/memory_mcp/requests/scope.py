@@ -46,12 +46,12 @@ class Caller:
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: App, project: str) -> bool:
-        """Return whether the caller may see a project."""
+        """Return whether the caller may see a project, by any of its names. Raises InvalidQuery as `bound`."""
         own = self.bound(app)
         return own is None or app.storage.projects.names.of(project) == own
 
     def elsewhere(self, app: App, project: str) -> str:
-        """Return the name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
+        """Return the shown name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
         shown = app.storage.projects.names.of(project)
         return "" if not self.project or shown == _meant(app, self.project) else shown
 
@@ -74,11 +74,15 @@ class Scoped:
 
     @property
     def words(self) -> str:
-        """The scope as responses show it."""
+        """The scope as responses show it: the project's name, or `ALL_PROJECTS`."""
         return ALL_PROJECTS if self.project is None else self.project
 
     def notices(self, app: App, found: bool) -> list[str]:
-        """Return notices about the scope: that it was widened, or, without results, how many events it has."""
+        """Return notices about the scope: that it was widened, or that nothing was found, with how many events the project has.
+
+        `found` says whether there are results; then, and where all projects were asked for, there is no
+        notice but the first.
+        """
         if self.widened_from:
             return [f"nothing is stored of project {self.widened_from} yet; every project was searched"]
         if found or self.project is None:
@@ -91,9 +95,10 @@ class Scoped:
 
 
 def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
-    """Return the scope of a request: its project, else the caller's, else all projects.
+    """Return the scope of a request: its project, else by the setting server.scope the caller's, else all projects.
 
-    If the caller's project is empty, all projects are searched, unless the request asks for its project.
+    If the caller's project is empty, all projects are searched, unless the request asks for its project. A
+    caller that is bound to a project always gets that one.
 
     Args:
         app: The open memory.
@@ -127,7 +132,7 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
 def known_project(app: App, name: str) -> str:
     """Return the stored project of that name, or the only one whose last parts it is.
 
-    Raises InvalidQuery when there is no such project, or there are several.
+    Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
     """
     found = _matching(app, name)
     if len(found) == 1:
@@ -142,7 +147,7 @@ def known_project(app: App, name: str) -> str:
 
 
 def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
-    """Return a citation with up to so many events around it.
+    """Return a citation with its events and at most `before` and `after` events around them.
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
@@ -153,9 +158,10 @@ def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, af
 
 
 def project_to_store(app: App, name: str, caller: Caller) -> str:
-    """Return the project of that name as it is stored, else the name itself.
+    """Return the project under which something is to be stored: a known one of that name, else the name itself.
 
-    Raises InvalidQuery when there are several, or the caller is bound to another.
+    For "" it is the caller's, which may be "", and for a bound caller its only one. Raises InvalidQuery when
+    several are meant, or the caller is bound to another.
     """
     bound = caller.bound(app)
     if bound is not None:
@@ -168,7 +174,7 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
 
 
 def _is_named(app: App, own: str, name: str) -> bool:
-    """Return whether a name can mean the project `own`."""
+    """Return whether a name can mean the project `own`: it is its name or another one of it, or its last parts."""
     return app.storage.projects.names.of(name) == own or own.endswith("/" + name.strip("/"))
 
 
@@ -178,7 +184,10 @@ def _refused(own: str) -> InvalidQuery:
 
 
 def _meant(app: App, caller: str) -> str:
-    """Return the shown name of the caller's project; last parts of a name that fit one project stand for that one."""
+    """Return the shown name of the caller's project; last parts of a name that fit one project stand for that one.
+
+    A name that fits none or several is returned as it is; "" for "".
+    """
     caller = app.storage.projects.names.of(caller)
     if not caller or is_place(caller) or _holds(app, caller):
         return caller
@@ -192,9 +201,9 @@ def _holds(app: App, project: str) -> bool:
 
 
 def _matching(app: App, name: str) -> list[str]:
-    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts.
+    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts, sorted.
 
-    A name that stands for another project's means that one.
+    A name that stands for another project's means that one. [] for an unknown name.
     """
     names = app.storage.projects.names
     known, whole = app.tree.tally().projects, names.of(name)

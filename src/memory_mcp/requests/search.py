@@ -72,7 +72,7 @@ class SearchRequest:
     with_agents: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Return the arguments that say something, as changes of a call name them."""
+        """Return the arguments that are not empty, and the query, by name; `why_not` is left out, bounds are a mapping."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
         bounds = {} if self.bounds is None else {n: v for n, v in asdict(self.bounds).items() if v is not None}
         return {name: value for name, value in {**said, "bounds": bounds}.items() if value or name == "query"}
@@ -98,12 +98,16 @@ class SearchResponse(Recalled):
 
 
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
-    """Answer a question. Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored."""
+    """Answer a question within the token budget; with `why_not` also say why that id is missing, by trying changed calls.
+
+    Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored.
+    """
     began = time.monotonic()
     TOKENS.check(request.token_budget or 0, "token_budget")
     given = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
+        """Return the scope of this caller's call."""
         return scope_of(app, project, scope, caller)
 
     asked = parse_search(app, bind, given)
@@ -122,7 +126,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
 
 
 def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
-    """Return for each result of a call the ids that it names, with the event that it quotes."""
+    """Run a call and return for each result the ids that it names: node, event and grips, further quotations included."""
     response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))
@@ -133,6 +137,11 @@ class _Shaping:
     """An answer of the policy, brought into the shape and size that was asked for."""
 
     def __init__(self, app: App, found: Answer, asked: ParsedSearch) -> None:
+        """Fix the token budget and cut the themes to their share of it.
+
+        A lean answer without a budget of its own has `_PER_RESULT` tokens for each result wanted, of at least
+        `SEARCHED.default`.
+        """
         self._app = app
         self._found = found
         self._asked = asked
@@ -148,11 +157,14 @@ class _Shaping:
         )
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return the response, and the hits that its results stand for."""
+        """Return the response, full or lean as asked for, and the hits that its results stand for."""
         return self._full() if self._asked.full else self._lean()
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as much as fits the budget, the explanation and all else included."""
+        """Return as much as fits the budget, the explanation and all else included, and the hits that it stands for.
+
+        First as many results as fit, then a line for each further hit, then longer quotations of the results.
+        """
         app, query = self._app, self._asked.query
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
@@ -174,7 +186,10 @@ class _Shaping:
         return self._whole(lean.results, lean.hits, also), self._found.hits[: lean.hits]
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as many results as fit the budget; the explanation is not counted."""
+        """Return as many full results as fit the budget together with the themes, and the hits that they are of.
+
+        The first that does not fit ends the list; the explanation is not counted.
+        """
         hits, kept = self._found.hits, list[FullResult]()
         left = self._budget - tokens_in(_listed("themes", self._themes), self._factor)
         for hit in hits:
@@ -192,7 +207,10 @@ class _Shaping:
         return response, hits[: len(kept)]
 
     def _quoted(self, results: Sequence[FullResult], left: int) -> list[FullResult]:
-        """Return results with further quotations of the first, as far as `left` tokens hold them."""
+        """Return results with further quotations of the first `_QUOTED`, as far as `left` tokens hold them.
+
+        Unchanged where less than `_TO_QUOTE` ms of the search's time are left.
+        """
         why, hits = self._found.why, self._found.hits[:_QUOTED]
         if why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE:
             return list(results)
@@ -205,7 +223,10 @@ class _Shaping:
         return made
 
     def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: tuple[Brief, ...] = ()) -> SearchResponse:
-        """Return the response with these results, which stand for the first `hits` hits, and what comes next."""
+        """Return the response with these results, which stand for the first `hits` hits, and what comes next in `also`.
+
+        It has a cursor where there is a result and more hits follow.
+        """
         found, asked = self._found, self._asked
         more = bool(results) and (found.has_more or hits < len(found.hits))
         hit = self._found.why.bounds_hit
@@ -223,7 +244,7 @@ class _Shaping:
         )
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
-        """Return the policy's notices, and what this response lacks."""
+        """Return the policy's notices, then: a partial answer, keyword search off, no result fits, or those about the scope."""
         why, found, asked = self._found.why, self._found, self._asked
         notices = list(why.notices)
         if "timeout_ms" in why.bounds_hit:
@@ -247,13 +268,14 @@ def _listed(name: str, values: Sequence[object]) -> int:
 
 
 def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
-    """Return by node what its further grips quote, without what its own result says."""
+    """Return by node at most `_FURTHER` quotations of its further grips, without what its own result says."""
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_many([g for several in stored.values() for g in several])
     quotes = app.evidence.quotes(list(grips.values()))
     own = {h.node_id: h.quote for h in hits}
 
     def told(node: NodeId, grip: GripId) -> bool:
+        """Return whether a grip has words that the node's own result does not show."""
         return bool(quotes.get(grip)) and quotes[grip] not in own[node]
 
     return {

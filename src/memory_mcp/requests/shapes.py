@@ -142,12 +142,16 @@ class Skipped:
 
 
 def newest_first(found: Iterable[Activity]) -> list[Activity]:
-    """Return projects or agents, the one with the newest event first."""
+    """Return projects or agents, the one with the newest event first, equals by name."""
     return sorted(found, key=lambda one: (-one.end_ms, one.name))
 
 
 def child(node: TocNode, children: int = 0) -> Child:
-    """Return a node as its parent lists it: title without terms, summary, keywords and counts."""
+    """Return a node as its parent lists it: title without terms, summary, keywords that the title lacks, and counts.
+
+    Of a segment the summary says what came of it; both are cut as `ChildDetail.ALL` says. `children` is its
+    number of children.
+    """
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]
     said = set(terms(title))
@@ -164,7 +168,10 @@ def child(node: TocNode, children: int = 0) -> Child:
 
 
 def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
-    """Return a node as its parent lists it, with what it is filed under and when it was."""
+    """Return a node as its parent lists it, with kind, projects, agents, local times and whether it is pinned.
+
+    The kind observation is left out; of projects and agents the first `NAMES_SHOWN` are kept.
+    """
     lean = child(node, children)
     return FullChild(
         **{name: getattr(lean, name) for name in Child.__dataclass_fields__},
@@ -178,18 +185,23 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
 
 
 def lessened(value: Child, detail: ChildDetail) -> Child:
-    """Return a child with no more beside its title than `detail` allows."""
+    """Return a child with its summary and keywords cut to what `detail` allows."""
     return replace(value, summary=_short(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
 
 
 def _short(text: str, width: int) -> str:
+    """Return a text of at most about `width` characters, ended by "…" where it is cut; "" for width 0."""
     return shorten(text, width).rstrip("… ") + "…" if width and len(text) > width else text[:width]
 
 
 def node(
     value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Superseded] = NONE_OVER
 ) -> Node:
-    """Return a whole node; `previous` and `following` are its neighbours in time, `over` the superseded grips."""
+    """Return a whole node as responses show it.
+
+    `previous` and `following` are the ids of its neighbours in time, `over` the superseded grips by id;
+    projects and agents are cut to `NAMES_SHOWN`, keywords to `KEYWORDS_SHOWN`.
+    """
     return Node(
         node_id=value.node_id,
         level=value.level,
@@ -212,7 +224,10 @@ def node(
 
 
 def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> Bullet:
-    """Return a bullet; an observation is not called one."""
+    """Return a bullet; the kind observation is left out.
+
+    It is superseded only where all its grips are in `over` and the first one's record concerns its text.
+    """
     ended = over.get(value.grip_ids[0]) if value.grip_ids and all(grip in over for grip in value.grip_ids) else None
     ended = ended if ended is not None and ended.concerns(value.text) else None
     return Bullet(
@@ -225,7 +240,7 @@ def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> B
 
 
 def event(value: domain.Event, calendar: Calendar) -> Event:
-    """Return one event with its words."""
+    """Return a stored event as responses show it, with its whole text."""
     return Event(
         event_id=value.event_id,
         source_id=value.source_id,
@@ -239,7 +254,7 @@ def event(value: domain.Event, calendar: Calendar) -> Event:
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a span of time as responses show it; None for none."""
+    """Return a span of time as responses show it; None for None. `words` are those from which it was read."""
     if value is None:
         return None
     since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""

@@ -138,10 +138,11 @@ class ShareState:
 
 
 def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
-    """Remember a server and its key, and begin to pull.
+    """Remember a server and its key, and begin to pull; another server's shared projects are not taken along.
 
-    Raises InvalidQuery when the address or the key is invalid or not safe, or the space must be named;
-    Unauthenticated or NotFound when the server does not accept the key, or has no such space.
+    Without a key the one for the same server is kept. Raises InvalidQuery when the address or the key is
+    invalid or not safe, the space must be named, or the caller is bound to one project; Unauthenticated or
+    NotFound when the server does not accept the key, or has no such space.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -167,7 +168,12 @@ def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
 
 
 def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
-    """Return the space, the member and the role there; one that cannot be reached is believed, where the space is named."""
+    """Ask the server; return the space, the member and its role there, and notes.
+
+    A server that cannot be reached is believed where the space is named, without member and role. Without a
+    name it is the only space, or the only one of a team. Raises InvalidQuery where that is not clear or there
+    is no such space.
+    """
     try:
         with client.Client(url, key) as asked:
             told = asked.spaces()
@@ -189,7 +195,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget the server and its key; what came stays here, what was published stays there."""
+    """Forget the server, its key and what is shared; what came stays here, what was published stays there."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     before = place.sharing()
@@ -202,9 +208,10 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
 
 
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
-    """Publish a project from now on, under the name it is shown with.
+    """Publish a project from now on, under the name it is shown with; a run is begun soon.
 
-    Raises InvalidQuery when the project is unknown or has no name, or no server is named.
+    A second time renews what belongs to it. Raises InvalidQuery when the project is unknown or has no name,
+    no server is named, or the caller is bound to one project.
     """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
@@ -227,13 +234,16 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
 
 
 def _needs(place: SharePlace, space: str) -> str:
-    """Return the role that publishing takes, where the key is known to have a lower one."""
+    """Return the role that publishing takes, where the key is known to have a lower one; else ""."""
     role = place.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
 
 
 def _ways(app: App, project: str) -> tuple[str, ...]:
-    """Return the ways that lead to a project now."""
+    """Return digests of the ways (see `way_of`) in which recorded names and sessions lead to a project now, sorted.
+
+    That of its own name is always among them.
+    """
     names = app.storage.projects.names
     found = {way_of(names, project, "")}
     for _, recorded, session, _ in app.storage.projects.streams():
@@ -243,7 +253,7 @@ def _ways(app: App, project: str) -> tuple[str, ...]:
 
 
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
-    """Publish a project no more.
+    """Publish a project no more; what was published stays there.
 
     Raises:
         InvalidQuery: it is not shared, or no server is named.
@@ -263,7 +273,10 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 
 
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
-    """Publish and pull once, and say what came of it; being offline is no error."""
+    """Publish and pull once, in this call, and return the counts; being offline is no error.
+
+    Raises InvalidQuery without a server.
+    """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     _server(place)
@@ -276,13 +289,13 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
 
 
 def _totals(place: SharePlace) -> tuple[int, int]:
-    """Return how many events ever left and came."""
+    """Return how many events ever left this memory, and how many came."""
     progress = place.progress()
     return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
 
 
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
-    """Return what left, what would leave next, and what came."""
+    """Return what left, what would leave next, and what came; damaged settings are named in `error`."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     try:
@@ -323,6 +336,7 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
 def _project(
     app: App, place: SharePlace, shared: SharedProject | None, name: str, left: list[int] | None, counted: tuple[int, int]
 ) -> ProjectShare:
+    """Return one project's line; `counted` is how many events would leave, and how many wait."""
     count, at = left or (0, 0)
     needs = _needs(place, shared.space) if shared else ""
     return ProjectShare(
@@ -337,7 +351,7 @@ def _project(
 
 
 def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
-    """Return by project how many events would leave, and how many wait for a word of a person."""
+    """Return by project how many events would leave with the next run, and how many wait for a word of a person."""
     found: dict[str, tuple[int, int]] = {}
     for space in {one.space for one in sharing.projects.values()}:
         leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
@@ -358,7 +372,7 @@ def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tup
 
 
 def _server(place: SharePlace) -> Sharing:
-    """Return what is shared. Raises InvalidQuery where no server is named."""
+    """Return the server and what is shared with it. Raises InvalidQuery where no server is named."""
     sharing = place.sharing()
     if not sharing.url:
         raise InvalidQuery("no server is named", _NO_SERVER)
@@ -366,12 +380,15 @@ def _server(place: SharePlace) -> Sharing:
 
 
 def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
+    """Return the response about what is shared now, with notes for a person."""
     return ShareChanged(url=sharing.url, space=sharing.space, projects=sorted(sharing.projects), notes=notes)
 
 
 def _record(app: App, what: str, by: str, subject: str) -> None:
+    """Record an act in the audit log; `by` is cleaned of secrets."""
     app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject))
 
 
 def _when(app: App, at_ms: int) -> str:
+    """Return a time (UTC ms) as local ISO text; "" for 0."""
     return app.calendar.iso(at_ms) if at_ms else ""

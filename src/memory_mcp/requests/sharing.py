@@ -51,7 +51,7 @@ class Member:
     role: str
 
     def is_at_least(self, role: str) -> bool:
-        """Return whether the role allows what another one does."""
+        """Return whether the member's role allows what `role` does."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def owns(self, event: Event) -> bool:
@@ -76,17 +76,18 @@ class Received:
 
 
 def standing(app: App, space: str, member: Member) -> dict[str, Any]:
-    """Return what a member may do in a space, and how much it holds."""
+    """Return what a member may do in a space, and the number of its last event as `events`."""
     acts = {"read": "reader", "publish": _WRITES, "correct others": _CORRECTS, "forget others": _FORGETS}
     may = [act for act, role in acts.items() if member.is_at_least(role)]
     return {"space": space, "member": member.name, "role": member.role, "may": may, "events": app.storage.events.last_seq()}
 
 
 def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any]:
-    """Store a batch of a member's memory; it is committed when this returns.
+    """Store a batch of a member's memory, forget and correct what it says; it is committed when this returns.
 
-    Raises PermissionDenied for a member who may only read, InvalidQuery for anything but a batch, ResourceExhausted
-    for one that holds more than a batch may.
+    What the member may not do is in `refused` and changes nothing. Raises PermissionDenied for a member who
+    may only read, InvalidQuery for anything but a batch, ResourceExhausted for one that holds more than a
+    batch may.
     """
     if not member.is_at_least(_WRITES):
         hint = f"Ask an administrator of the space for the role {_WRITES}."
@@ -109,7 +110,7 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
 
 
 def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """Return a list of a batch. Raises InvalidQuery for anything else."""
+    """Return a list of a batch, [] where it is missing. Raises InvalidQuery for anything else."""
     value = batch.get(name, [])
     if not isinstance(value, list):
         raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
@@ -117,7 +118,10 @@ def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 
 def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Received, removal: Removal) -> None:
-    """Store what is new; what of known events is forgotten in the copy that came is added to `removal`."""
+    """Store what is new of the drafts, in this space, and count in `done`; events without a project are left out.
+
+    What is forgotten in the copy of a known event is added to `removal`; nothing is removed yet.
+    """
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, own in zip(drafts, matches(app.storage, drafts), strict=True):
         if own is not None:
@@ -136,7 +140,10 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
 
 
 def _compare(own: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
-    """Note what is forgotten in a copy of a stored event, if the member may forget it."""
+    """Add to `removal` what is forgotten in the copy `draft` of the stored event `own`, if the member may forget it.
+
+    Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
+    """
     if draft.carried is not None and draft.carried.event_id != own.event_id:
         done.renamed[draft.carried.event_id] = own.event_id
     told_texts = (draft.text, *draft.metadata.values())
@@ -155,13 +162,16 @@ def _may_forget(member: Member, event: Event, done: Received) -> bool:
 
 
 def _refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
+    """Return a refusal: what it was about, the event, and the role that may do it."""
     return {"what": what, "event": event_id, "needs": role}
 
 
 def changes(app: App, after: str) -> dict[str, Any]:
-    """Return what is new after a cursor: events, ids of those that are gone, corrections; and the next cursor.
+    """Return what is new after a cursor ("" for the beginning): events, ids of those gone, corrections, the next cursor.
 
-    Where events were forgotten, what lies behind the first of them comes once more, under the ids it has.
+    At most `MAX_EVENTS` events, or some `MAX_CHARS` characters; `more` where others follow, and only the last
+    page has corrections, all of them, if any is new. Where events were forgotten, what lies behind the first
+    of them comes once more, under the ids it has.
     """
     place, _, stamp = after.rpartition("~")
     at, gone = followed(app.storage, Position.parse(place))

@@ -82,7 +82,7 @@ class ShownFile(Recalled):
 
 
 def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
-    """Return what a page shows as a file.
+    """Return what a page shows as a file, every text of it passed through the gate once more.
 
     Raises InvalidQuery when not exactly one thing is named, and what its page raises, such as NotFound.
     """
@@ -102,6 +102,10 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
+    """Return a node with a page of its children; of a segment also its events, of a day as many as fit on its first page.
+
+    `is_cut` says that a day has more. Raises NotFound for an unknown node.
+    """
     limit = ROWS.check(request.limit or ROWS.default)
     asked = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
     whole = as_json(get_node(app, asked, caller))
@@ -118,6 +122,10 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _session(app: App, request: ExportShown, caller: Caller) -> object:
+    """Return a page of a session's events, or at most `NEIGHBOURS.most` from the event `start` on or up to the event `end`.
+
+    Raises NotFound for an unknown event, InvalidQuery for an invalid argument.
+    """
     limit = ROWS.check(request.limit or ROWS.default)
     if request.start or request.end:
         near = min(limit, NEIGHBOURS.most)
@@ -129,11 +137,13 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _grip(app: App, request: ExportShown, caller: Caller) -> object:
+    """Return a citation with its surroundings, in the largest budget."""
     asked = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
     return expand(app, asked, caller)
 
 
 def _answer(app: App, request: ExportShown, caller: Caller) -> object:
+    """Return the lean answer to the query, as its page asks it."""
     asked = SearchRequest(
         query=request.query,
         limit=request.limit or SEARCHED.default,
@@ -153,7 +163,7 @@ _SHOWN = {"node": _node, "session": _session, "grip": _grip, "query": _answer}
 
 
 def _clean(app: App, value: Any, name: str = "") -> Any:
-    """Return a JSON value whose texts have passed the gate again."""
+    """Return a JSON value whose texts have passed the gate again; those in the fields `_IDS` stay as they are."""
     if isinstance(value, str):
         return value if name in _IDS else app.gate.words(value)
     if isinstance(value, Mapping):
@@ -162,6 +172,7 @@ def _clean(app: App, value: Any, name: str = "") -> Any:
 
 
 def _title(app: App, what: str, request: ExportShown, shown: Mapping[str, Any]) -> str:
+    """Return the heading of a Markdown file."""
     if what == "node":
         return str(shown["node"]["title"] or "The time tree")
     if what == "query":
@@ -170,6 +181,7 @@ def _title(app: App, what: str, request: ExportShown, shown: Mapping[str, Any]) 
 
 
 def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a node: its time, summary, statements, children and events, and whether more follows."""
     node = shown["node"]
     if node.get("start"):
         yield f"{node['start'][:16].replace('T', ' ')} to {node['end'][:16].replace('T', ' ')}, {node['events']} events"
@@ -198,6 +210,7 @@ def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _session_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a session's events, and whether more follows."""
     for event in shown.get("events", ()):
         yield from _said(event)
     if shown.get("next_cursor"):
@@ -205,6 +218,7 @@ def _session_lines(shown: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _grip_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a quotation, whether it still holds, and of the events around it."""
     yield from (*_quoted(shown["grip"]["quote"]), "", f"[{shown['grip']['grip_id']}]")
     if not shown["verified"]:
         yield "The stored event holds other words now."
@@ -216,6 +230,7 @@ def _grip_lines(shown: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of an answer: its confidence, its results and what comes next."""
     yield f"Confidence: {shown['confidence']}."
     for result in shown.get("results", ()):
         told = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
@@ -233,6 +248,7 @@ _LINES = {"node": _node_lines, "session": _session_lines, "grip": _grip_lines, "
 
 
 def _said(event: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of an event: when and who, then its text as a quotation."""
     who = event.get("speaker") or event["role"]
     yield from (f"**{event['when'][:16].replace('T', ' ')} {_line(who)}**", "", *_quoted(event.get("text", "")), "")
 
@@ -243,11 +259,15 @@ def _quoted(text: str) -> list[str]:
 
 
 def _line(text: str) -> str:
+    """Return a text on one line."""
     return " ".join(text.split())
 
 
 def _file_name(what: str, request: ExportShown) -> str:
-    """Return a name that every file system takes, and no shell reads as anything else."""
+    """Return a file name, without its ending, of lower-case letters, digits and hyphens, which no shell reads as anything else.
+
+    It begins with memory- and says in at most `_NAME` characters what is in the file.
+    """
     told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
     said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
     return f"memory-{said or what}"

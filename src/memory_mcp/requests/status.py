@@ -84,7 +84,7 @@ class Status:
 
 
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
-    """Return which layers work, and what would enable the rest."""
+    """Return the layers and what would enable the rest, the lag and the store; of one project for a bound caller."""
     full = choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
     statuses = app.engine.statuses()
@@ -122,7 +122,11 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 
 
 def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
-    """Yield sentences about what a user has to know: no room, a read-only directory, pauses, a language model in use."""
+    """Yield sentences for what a user has to know, in this order, each only where it holds.
+
+    Nothing can be written for lack of room; the data directory is read-only; a pause is in force; a language
+    model improves summaries.
+    """
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):
@@ -133,6 +137,10 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
 
 
 def _paused(app: App, caller: Caller) -> Iterator[str]:
+    """Yield one sentence for each pause that the caller may see, with its end.
+
+    Where the file of pauses is damaged, one sentence says that nothing is paused.
+    """
     try:
         paused = capturing.in_force(app, caller)
     except InvalidQuery as error:
@@ -144,6 +152,12 @@ def _paused(app: App, caller: Caller) -> Iterator[str]:
 
 
 def _lag(app: App, stats: StoreStats, error: str, bound: str | None) -> Lag:
+    """Return how far the tree and the indexes are behind the events, with the deriver's last error.
+
+    For a caller bound to a project (`bound`): that project's events that are in no segment yet, and neither
+    index changes nor the error. Else: events after the deriver's mark, and the changes that the slowest index
+    lacks (None for none).
+    """
     if bound is not None:
         # Events of the project that are in no segment yet.
         stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
@@ -153,6 +167,7 @@ def _lag(app: App, stats: StoreStats, error: str, bound: str | None) -> Lag:
 
 
 def _store(app: App, stats: StoreStats, full: bool) -> Store:
+    """Return the counts of the whole memory; names of projects and agents only with `full`, at most `NAMES_SHOWN` of each."""
     tally = app.tree.tally()
     return Store(
         events=stats.rows["event"],
@@ -170,7 +185,10 @@ def _store(app: App, stats: StoreStats, full: bool) -> Store:
 
 
 def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
-    """Return the counts of one project; nothing in them depends on other projects."""
+    """Return the counts of the project `bound`; nothing in them depends on other projects.
+
+    Grips and bytes are not counted by project and are 0; times are "" where the project has no events.
+    """
     tally, span = app.tree.tally(bound), app.storage.events.span(Scope(project=bound))
     nodes = [node for level in TocLevel if level is not TocLevel.ROOT for node in app.tree.descendants(ROOT, level, bound)]
     return Store(

@@ -83,7 +83,7 @@ class TeleportResponse(Recalled):
 
 
 def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
-    """Return what an index finds.
+    """Return what the index of the request's type finds, best first, cut to the tokens of a response.
 
     Raises InvalidQuery for an invalid argument, LayerUnavailable for an index that cannot be used.
     """
@@ -115,7 +115,10 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
 
 
 def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
-    """Return what the index of a request finds. Raises InvalidQuery for a similarity outside 0 to 1."""
+    """Return what the index of a request finds: both, the vector or the keyword index, by its type.
+
+    Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable.
+    """
     query = IndexQuery(words(request.query), filters, RESULTS.check(request.limit))
     if isinstance(request, HybridSearch):
         return app.hybrid().teleport(query)
@@ -128,13 +131,14 @@ def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
 
 
 def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
-    """Return the results that the response holds within its tokens."""
+    """Return the lean results with their scores that fit the response's tokens together with the rest of it."""
     retrieval = app.settings.retrieval
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
     weights = term_weights(request.query, app.tree.frequencies(), app.tree.tally(scoped.project).segments, scoped.project)
     made = LeanResults(hits, app.calendar, weights, scoped.project, with_nodes=True)
 
     def scored(lean: Lean) -> tuple[Result, ...]:
+        """Return the results with the scores of the hits that they show."""
         pairs = zip(lean.results, (hits[place].raw for place in made.places), strict=False)
         return tuple(_scored(result, raw, request, 2) for result, raw in pairs)
 
@@ -143,7 +147,7 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
 
 
 def _scored(result: R, raw: float | None, request: Jump, places: int) -> R:
-    """Return a result with the score of its index."""
+    """Return a result with the score `raw` of its index, rounded; unchanged for both indexes or without a score."""
     if raw is None or isinstance(request, HybridSearch):
         return result
     score = round(raw, places)

@@ -31,9 +31,10 @@ class Theme:
 
 
 def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
-    """Return as many themes as fit, the first of them with a legible statement each; and as much of these as fits then.
+    """Return as many themes as fit, the first of them with a legible statement each, and as much of these as fits then.
 
-    A third of the themes gives up its statements before another theme is left out.
+    A third of the themes gives up its statements before another theme is left out; () where not even one
+    fits.
     """
     whole = tuple(_theme(one, calendar) for one in found)
     for count in range(len(whole), 0, -1):
@@ -46,6 +47,7 @@ def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple
 
 
 def _theme(found: Found, calendar: Calendar) -> Theme:
+    """Return a topic as a theme, with up to `_ABOUT` terms that its label lacks and its whole statement."""
     first, last = calendar.iso(found.first_ms)[:10], calendar.iso(found.last_ms)[:10]
     said = keys_of(found.label)
     return Theme(
@@ -60,4 +62,5 @@ def _theme(found: Found, calendar: Calendar) -> Theme:
 
 
 def _cut(themes: Sequence[Theme], width: int) -> tuple[Theme, ...]:
+    """Return themes whose statements are at most `width` characters long."""
     return tuple(replace(t, quote=shorten(t.quote, width)) for t in themes)

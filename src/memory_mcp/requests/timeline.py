@@ -101,7 +101,9 @@ class Timeline(Recalled):
 
 
 def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
-    """Return the days of a window.
+    """Return the days of a window that hold anything, oldest first, with their weeks and the year of the last one.
+
+    Without a window the latest `_LATEST` such days.
 
     Raises:
         InvalidQuery: the window is none, `days` goes with a time, or the project is unknown.
@@ -120,6 +122,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
 
 
 def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
+    """Return a day with its segments in order of time."""
     below = app.tree.nodes(app.tree.children(node.node_id, project), project)
     folded = set(quiet(list(below.values()), app.storage.toc.pins()))
     return TimelineDay(
@@ -146,6 +149,7 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
 
 
 def _weeks(app: App, project: str | None, days: Sequence[str]) -> list[TimelineWeek]:
+    """Return the weeks of some days, those that have a node in the scope, in order."""
     ids = list(dict.fromkeys(parents_of_day(day)[0] for day in days))
     return [
         TimelineWeek(
@@ -162,6 +166,7 @@ def _weeks(app: App, project: str | None, days: Sequence[str]) -> list[TimelineW
 
 
 def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineYear]:
+    """Return every ISO week of the year of the last day, with its events; [] without days."""
     if not days:
         return []
     year = dt.date.fromisoformat(days[-1]).isocalendar().year
@@ -179,5 +184,6 @@ def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineY
 
 
 def _week_of(day: dt.date) -> str:
+    """Return the ISO week of a day, such as 2026-W05."""
     year, week, _ = day.isocalendar()
     return f"{year}-W{week:02}"

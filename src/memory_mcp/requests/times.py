@@ -30,7 +30,7 @@ class Times:
     now_ms: int
 
     def since(self, text: str, name: str = "since") -> int | None:
-        """Return the first millisecond of what `text` names; None for "".
+        """Return the first millisecond (UTC) of what `text` names; None for "".
 
         Raises InvalidQuery when `text` is no time; the message begins with `name`.
         """
@@ -40,7 +40,7 @@ class Times:
         return found if isinstance(found, int) else found.start_ms
 
     def until(self, text: str) -> int | None:
-        """Return the end of what `text` names, None for "": a day, week, month or year is included whole.
+        """Return the end (UTC ms, exclusive) of what `text` names, None for "": a day, week, month or year is included whole.
 
         Raises InvalidQuery when `text` is no time.
         """
@@ -50,7 +50,7 @@ class Times:
         return found if isinstance(found, int) else found.end_ms
 
     def window(self, since: str, until: str) -> TimeWindow | None:
-        """Return the window between two optional times; None when neither is given.
+        """Return the window between two optional times, open at a missing one; None when neither is given.
 
         Raises InvalidQuery when one of them is no time, or the window is empty.
         """
@@ -63,10 +63,10 @@ class Times:
         return window
 
     def span(self, days: int | None, since: str, until: str, known: Range) -> TimeWindow | None:
-        """Return the window of the last `days` local days, today among them, or the one between two optional times.
+        """Return the window of the last `days` local days, today among them, or else the one between two optional times.
 
-        Raises InvalidQuery when both are given, `days` is outside the range `known`, one of them is no time, or the
-        window is empty.
+        None when nothing is given. Raises InvalidQuery when both are given, `days` is outside the range
+        `known`, one of them is no time, or the window is empty.
         """
         if days is None:
             return self.window(since, until)
@@ -93,7 +93,10 @@ class Times:
             return named
 
     def _read(self, text: str, name: str, leads: tuple[str, ...]) -> int | TimeWindow:
-        """Return the moment or the window that `text` names, whose phrase may follow one of `leads`."""
+        """Return the moment (UTC ms) or the window that `text` names, whose phrase may follow one of `leads`.
+
+        Raises InvalidQuery, which begins with `name`, for no time or one out of the calendar's range.
+        """
         given = text.strip()
         invalid = InvalidQuery(f"invalid {name}: {text[:_SHOWN]!r} ({_EXPECTED})", _HINT)
         found: int | TimeWindow | None
@@ -113,7 +116,7 @@ class Times:
         return found
 
     def _stamp(self, given: str) -> int | None:
-        """Return the moment of an ISO time, local unless it names an offset; None when it is none."""
+        """Return the moment (UTC ms) of an ISO time, local unless it names an offset; None when it is none."""
         try:
             moment = dt.datetime.fromisoformat(given)
         except ValueError:
@@ -122,7 +125,7 @@ class Times:
         return (local - _EPOCH) // dt.timedelta(milliseconds=1)
 
     def _phrase(self, given: str, leads: tuple[str, ...]) -> TimeWindow | None:
-        """Return the window of a phrase that is a time and nothing else."""
+        """Return the window of a phrase that, after one of `leads`, is a time and nothing else; None for another."""
         for lead in leads:
             hint = find_time(f"{lead} {given}".strip(), self.now_ms, self.calendar)
             if hint.window is not None and not hint.rest:

@@ -109,7 +109,11 @@ class Today(Recalled):
 
 
 def get_today(app: App, request: GetToday, caller: Caller) -> Today:
-    """Return where work was left off. Raises InvalidQuery for a limit out of range or an unknown project."""
+    """Return where each recent project was left off, latest first, and what each agent recorded in the last 24 hours.
+
+    At most `limit` projects with an event within the last `_DAYS` days that hold anything. Raises
+    InvalidQuery for a limit out of range or an unknown project.
+    """
     limit = PROJECTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     now = app.clock.now_ms()
@@ -143,6 +147,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
 
 
 def _project(app: App, held: Activity) -> ProjectToday:
+    """Return where a project was left off by its newest segments; only name and time where these state nothing."""
     told = stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = held.name or NO_NAME, app.calendar.iso(held.end_ms)
     if not told:
@@ -184,12 +189,12 @@ def _project(app: App, held: Activity) -> ProjectToday:
 
 
 def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said, str]]]) -> list[Statement]:
-    """Return the statements that `find` finds in each segment."""
+    """Return the statements that `find` finds in each segment, in order, with their labels."""
     return [_statement(one, said, label) for one in told for said, label in find(one)]
 
 
 def _first(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the first statements, each text once."""
+    """Return the first `_MOST` statements, each text once whatever its case."""
     found: dict[str, Statement] = {}
     for one in statements:
         if len(found) < _MOST:
@@ -198,6 +203,7 @@ def _first(statements: Iterable[Statement]) -> list[Statement]:
 
 
 def _statement(of: Stretch, said: Said, label: str) -> Statement:
+    """Return one statement of a segment, with its label."""
     return Statement(
         text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise, node_id=of.node_id
     )

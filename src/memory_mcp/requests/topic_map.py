@@ -63,7 +63,7 @@ class TopicMap(Recalled):
 
 
 def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
-    """Return a page of topics with their relations.
+    """Return a page of `limit` single topics, the most important first, with their areas and their relations to each other.
 
     Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph.
     """
@@ -86,7 +86,10 @@ def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
 
 
 def _relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tuple[list[MapArea], list[MapRelation]]:
-    """Return the areas of some topics, and their relations to each other, each pair once."""
+    """Return the areas of some topics, and their relations to each other, the strongest first.
+
+    Of each topic the `_RELATED` strongest are looked at; of several between one pair the strongest remains.
+    """
     shown = {topic.topic_id for topic in topics}
     labels, members = dict[str, str](), dict[str, list[str]]()
     strongest: dict[tuple[str, str], MapRelation] = {}

@@ -106,10 +106,15 @@ class Segments:
     """Reads the segments behind links as a scope may see them, with what they say of a query and a topic."""
 
     def __init__(self, app: App, scoped: Scoped, query: str = "") -> None:
+        """Read what `scoped` may see; words of `query` count more than the topic's when statements are chosen."""
         self._app, self._scoped, self._query = app, scoped, query
 
     def passages(self, topic: Topic, links: Sequence[Link]) -> list[Passage]:
-        """Return a passage for each link whose segment is stored, in their order; words that repeat are cited only."""
+        """Return a passage for each link whose segment is stored, in their order.
+
+        A statement that an earlier passage shows is cited but not repeated; one that the title does not
+        already say is preferred.
+        """
         nodes, made, said = self._nodes(links), list[Passage](), set[str]()
         words = query_terms(" ".join((topic.label, *topic.keywords)))
         weights = {**dict.fromkeys(words, 1.0), **dict.fromkeys(query_terms(self._query), _ASKED)}
@@ -130,14 +135,16 @@ class Segments:
         return made
 
     def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
-        """Return the segment of each link with at most so many statements, in the order in which they were made."""
+        """Return the stored segment of each link with at most `most` statements, in the order in which these were made."""
         nodes = self._nodes(links)
         return [self._segment(nodes[one.node_id], one, topic, most) for one in links if one.node_id in nodes]
 
     def _nodes(self, links: Sequence[Link]) -> Mapping[NodeId, TocNode]:
+        """Return the nodes of links that the scope holds, by id."""
         return self._app.tree.nodes([link.node_id for link in links], self._scoped.project)
 
     def _segment(self, node: TocNode, link: Link, topic: Topic, most: int) -> TopicSegment:
+        """Return a segment with the `most` statements that say most about the topic, in their own order."""
         chosen = self._ranked(node, topic)[:most]
         return TopicSegment(
             node_id=node.node_id,
@@ -149,16 +156,18 @@ class Segments:
         )
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
+        """Return a node's statements, those that say most about the query and the topic first."""
         from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
 
         return by_telling(node, topic, self._query)
 
     def _when(self, link: Link) -> str:
+        """Return a link's beginning as local date, hour and minute."""
         return self._app.calendar.iso(link.start_ms)[:16]
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
-    """Return a topic as lists show it, with up to so many of its keywords."""
+    """Return a topic as lists show it, with at most `keywords` keywords; parts only for an area of several topics."""
     return TopicInfo(
         topic_id=topic.topic_id,
         label=topic.label,
@@ -176,7 +185,7 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
 
 
 def related_of(one: Related) -> RelatedTopic:
-    """Return a relation as it is shown."""
+    """Return a related topic as it is shown, its strength rounded to two places."""
     return RelatedTopic(topic_id=one.topic_id, label=one.label, kind=one.kind, strength=round(one.strength, 2))
 
 
@@ -191,10 +200,11 @@ def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:
 
 
 def _title(node: TocNode) -> str:
+    """Return a node's title without date and terms, at most `_TITLE` characters."""
     return shorten((without_date(node.title) or node.title).partition(SEPARATOR)[0], _TITLE)
 
 
 def _is_told(text: str, title: set[str]) -> bool:
-    """Return whether more than half of what a text names stands in a title."""
+    """Return whether more than half of the key terms of a text are among those of a title; False for a text without any."""
     said = keys_of(text)
     return 2 * len(said & title) > len(said)

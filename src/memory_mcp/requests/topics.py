@@ -87,7 +87,8 @@ class _Found:
 def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
     """Return the topics that fit a query, each with the segments and statements that fit it best, within a budget.
 
-    Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph that could answer.
+    At most `limit`; where none fits, a notice says what there is instead. Raises InvalidQuery for an invalid
+    argument, LayerUnavailable where there is no topic graph that could answer.
     """
     query, limit = words(request.query), FITTING.check(request.limit)
     tokens = TOKENS.check(request.token_budget, "token_budget")
@@ -107,7 +108,11 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
 
 
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
-    """Return a page of areas or topics by importance, with their mentions week by week. Raises what `topics_by_query` raises."""
+    """Return a page of areas, or with `fine` of single topics, by importance, with their mentions week by week.
+
+    `since`, `until` and `agent` limit the mentions that count; the page is also cut to the default token
+    budget. Raises what `topics_by_query` raises.
+    """
     limit = RESULTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     window = times_of(app).window(request.since, request.until)
@@ -128,9 +133,13 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
 
 
 def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: float) -> FoundTopics:
-    """Return the response with as much of each topic as fits; the last topics are left out where the least is too much."""
+    """Return the response with as much of each topic as fits; the last topics are left out where the least is too much.
+
+    One topic always remains, if there is any.
+    """
 
     def made(count: int, step: tuple[int, int, int]) -> FoundTopics:
+        """Return the response with the first `count` topics, each cut as `step` says."""
         return replace(bare, topics=[one.shown(*step) for one in found[:count]])
 
     def fits(response: FoundTopics) -> bool:
@@ -146,7 +155,7 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
 
 
 def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found: int) -> list[str]:
-    """Return the notices about the scope, and where no topic fits what it holds instead."""
+    """Return the notices about the scope, and where no topic fits (`found` 0) how many it holds."""
     if found:
         return scoped.notices(app, found=True)
     held = graph.top(view, 1, areas=False)[1]
@@ -156,4 +165,5 @@ def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found:
 
 
 def _nothing(app: App, scoped: Scoped) -> list[str]:
+    """Return the notices about a scope that holds no topics."""
     return scoped.notices(app, found=False) or ["no topics yet: nothing in that time came up more than once"]

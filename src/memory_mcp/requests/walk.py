@@ -79,7 +79,7 @@ class Navigated(Recalled):
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
-    """Return the evidence for a question and the path to it. Raises NotFound for an unknown node to start from."""
+    """Return a question's results, at most `limit`, and each step of the walk. Raises NotFound: node not in the scope."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval
@@ -121,7 +121,11 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
 
 
 def _evidence(hit: Hit, calendar: Calendar) -> FullResult:
-    """Return a hit under its segment's id, its own citation first."""
+    """Return a hit with all its fields.
+
+    Its own citation, where it has one in a node, comes first and goes under the node's id. Hits without a
+    node or without a citation of their own stay as `full_result` makes them.
+    """
     found = full_result(hit, calendar)
     if not (hit.node_id and hit.grip_id):
         return found
@@ -130,6 +134,7 @@ def _evidence(hit: Hit, calendar: Calendar) -> FullResult:
 
 
 def _used(budget: Budget) -> dict[str, BoundUse]:
+    """Return each of the six bounds with its limit and how much the walk used; `used` is None for `beam_width`."""
     used = {
         "max_depth": budget.depth,
         "max_nodes_visited": budget.nodes_visited,
@@ -141,6 +146,10 @@ def _used(budget: Budget) -> dict[str, BoundUse]:
 
 
 def _notices(app: App, found: "LayerAnswer", kept: int, scoped: Scoped, budget: Budget) -> list[str]:
+    """Return the walk's own notices, then what the budget left out, which bounds stopped it, and the scope's notices.
+
+    `kept` is how many of the hits of `found` are shown.
+    """
     left_out = len(found.hits) - kept
     more = [f"{left_out} of {len(found.hits)} results left out to stay within {_TOKEN_BOUND}"] if left_out else []
     if budget.hit:

@@ -90,7 +90,11 @@ class FoundInNode(Recalled):
 
 
 def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundChildren:
-    """Return the nodes below one that hold the words. Raises NotFound for an unknown parent."""
+    """Return the nodes below one that hold the words, best first; cut to the token budget.
+
+    Without `fields` events below are searched too. Where not even the first result fits, there is a notice
+    and no cursor. Raises NotFound for an unknown parent, InvalidQuery for an invalid argument.
+    """
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -114,7 +118,11 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
 
 
 def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
-    """Return the fields of a node that hold the words. Raises NotFound for an unknown node."""
+    """Return the fields of a node that hold the words, best first; cut to the token budget.
+
+    `matched` also counts matches that were cut. Raises NotFound for an unknown node, InvalidQuery for an
+    invalid argument.
+    """
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -125,6 +133,7 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
 
 
 def _fields(names: Sequence[str] | None) -> list[str]:
+    """Return the names of fields that are searched; [] for all. Raises InvalidQuery for an unknown one."""
     from memory_mcp.layers.agentic.match import FIELDS
 
     found = [choice(FIELDS, f"fields.{place}", name) for place, name in enumerate(names or ())]
@@ -132,10 +141,12 @@ def _fields(names: Sequence[str] | None) -> list[str]:
 
 
 def _match(value: "FieldMatch") -> Match:
+    """Return a field that matched as responses show it."""
     return Match(field=value.field, text=value.text, grip_ids=value.grip_ids, score=value.score)
 
 
 def _node_match(value: "NodeResult") -> NodeMatch:
+    """Return a node that matched, with its fields, as responses show it."""
     return NodeMatch(
         node_id=value.node.node_id,
         title=value.node.title,

@@ -24,12 +24,12 @@ _META = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
 def shown_by(uri: str) -> dict[str, object]:
-    """Return the `_meta` of a tool whose answers a page shows."""
+    """Return the `_meta` of a tool whose answers the page at `uri` shows."""
     return {"ui": {"resourceUri": uri}}
 
 
 def add_apps(server: MCPServer) -> None:
-    """Register the pages."""
+    """Register the pages as resources of the server."""
     for uri, (name, title, description) in _PAGES.items():
         made = FunctionResource(
             uri=uri,
@@ -44,7 +44,7 @@ def add_apps(server: MCPServer) -> None:
 
 
 async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
-    """Leave the pages out of the list of resources, for clients that do not show them (middleware)."""
+    """Pass a request on, and leave the pages out of a list of resources for clients that do not show them (middleware)."""
     found = await call_next(ctx)
     if ctx.method != "resources/list" or not isinstance(found, dict) or client_supports_apps(ctx):
         return found
@@ -53,7 +53,7 @@ async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResul
 
 @cache
 def page(name: str) -> str:
-    """Return a page as HTML."""
+    """Return a page as one HTML document with its style and scripts; it is read from the package once."""
     views = files("memory_mcp.server") / "views"
     style, bridge, own = ((views / f).read_text(encoding="utf-8") for f in ("view.css", "view.js", f"{name}.js"))
     return (

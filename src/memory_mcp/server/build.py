@@ -41,7 +41,10 @@ def build_server(app: App, project: str) -> MemoryServer:
 
 
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
-    """Return a server over a host, with `more` tools; `project` is used for connections that name none."""
+    """Return a server with the tools of the settings' profile, `more` tools, resources, pages, prompts and completion.
+
+    `project` is used for connections that name none; where it is "" too, the setting server.project.
+    """
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
     groups: list[type[Group]] = [Default]
     if host.settings.server.profile == "full":
@@ -78,9 +81,10 @@ def instructions() -> str:
 
 
 def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> None:
-    """Serve one client on this process's stdin and stdout until it closes them or SIGTERM comes.
+    """Serve one client on this process's stdin and stdout until it closes them or a signal asks to end; then end the process.
 
-    The store is opened in the background and what was left underived is caught up with; neither delays the handshake.
+    It never returns (os._exit). The store is opened in the background and what was left underived is caught
+    up with; neither delays the handshake.
 
     Args:
         settings: The settings in force.
@@ -99,7 +103,7 @@ def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> No
 
 
 def _refused(settings: Settings) -> NoReturn:
-    """Raise the error that another process has the store open."""
+    """Raise StorageLocked, which names the process that has the store open, or why the directory cannot be used."""
     directory = settings.storage.directory.absolute()
     prepare(directory)
     raise locked(directory)
@@ -115,7 +119,10 @@ def _leave() -> NoReturn:
 
 
 async def _serve(server: MemoryServer, service: Service | None) -> None:
-    """Serve the client on stdin and stdout, then close the service."""
+    """Serve the client on stdin and stdout until it closes them, then close the service.
+
+    Without one the store is never opened.
+    """
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
         if service is not None:

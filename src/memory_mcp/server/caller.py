@@ -33,14 +33,17 @@ CALLER: ContextVar[Caller] = ContextVar("caller", default=_NOBODY)
 
 
 def agent_of(ctx: "Context") -> str:
-    """Return the client's name in lower case, fit for an id; "agent" if it gives none."""
+    """Return the client's name in lower case, fit for an id and at most `_LONGEST` characters; "agent" if it gives none."""
     params = ctx.request_context.session.client_params
     name = params.client_info.name if params is not None else ""
     return _ODD.sub("-", name.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
 
 
 def request_key(ctx: "Context", given: str) -> str:
-    """Return the caller's own key, else the relay's; "" for neither."""
+    """Return the idempotency key of a call: the one that it names, else the relay's; "" for neither.
+
+    A relay's counts only on a connection of a relay of ours.
+    """
     if given:
         return given
     relayed = (ctx.request_context.meta or {}).get(KEY) if CALLER.get().relayed else None

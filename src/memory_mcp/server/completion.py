@@ -20,11 +20,12 @@ _SESSIONS, _TOPICS = 1000, 1000
 
 
 def add_completion(server: MCPServer, kit: Kit) -> None:
-    """Let the server complete the arguments of prompts and resources."""
+    """Let the server complete the arguments of prompts and resources, with at most `_MOST` values each."""
 
     async def complete(
         ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
     ) -> Completion | None:
+        """Return the values that may follow what is typed; those that spell a tag of ours are left out."""
         del ref, context
         told = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
         # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
@@ -36,7 +37,11 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
 
 
 def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
-    """Return what may follow `typed` for an argument of this name, newest first."""
+    """Return the values that may follow `typed` for an argument of this name, as far as the caller may see them.
+
+    Periods and sessions come newest first, topics by importance. Ids, sessions and agents must begin with
+    `typed`, projects and topics' labels hold it anywhere, whatever its case. [] for any other argument.
+    """
     project, bound = kit.scoped(app).project, kit.caller.bound(app)
     if name in ("node_id", "week"):
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS

@@ -13,7 +13,11 @@ from memory_mcp import machine
 
 @contextmanager
 def signals_of_end(by_handler: bool = machine.WINDOWS) -> Iterator[AsyncIterator[int]]:
-    """Yield an iterator over the signals that come; `by_handler`: heard by Python's own handlers, which every system has."""
+    """Yield an iterator over the signals that ask this process to end, while the block runs.
+
+    With `by_handler` they are heard by Python's own handlers, which every system has, else by the event loop.
+    The handlers of before are put back at the end.
+    """
     numbers = machine.ending_signals()
     if not by_handler:
         with anyio.open_signal_receiver(*numbers) as received:

@@ -50,7 +50,7 @@ def describe(error: MemoryMcpError) -> str:
 
 
 def hint_of(error: MemoryMcpError) -> str:
-    """Return the error's own next step, else that of its code."""
+    """Return the error's own next step, else that of its code; "" for a code without one."""
     return error.hint or _HINTS.get(error.code, "")
 
 
@@ -62,7 +62,8 @@ def error_result(error: MemoryMcpError) -> CallToolResult:
 def as_ours(error: Exception, where: str) -> MemoryMcpError:
     """Return an error as one of ours; `where` names in the log what failed.
 
-    Ours stay as they are, argument errors are told in plain words, and anything else is INTERNAL, its traceback in the log alone.
+    Ours stay as they are, argument errors are told in plain words, a full disk is DiskFull, and anything else
+    is INTERNAL, its traceback in the log alone.
     """
     if isinstance(error, MemoryMcpError):
         if error.code == "INTERNAL":
@@ -77,7 +78,7 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
 
 
 def check_tool(name: str, known: Iterable[str]) -> None:
-    """Raise InvalidQuery, with the nearest known tool, for a name that none of the tools has."""
+    """Raise InvalidQuery for a name that none of the tools has; its hint names the nearest one, else all."""
     names = list(known)
     if name not in names:
         near = get_close_matches(name, names, n=1)
@@ -85,7 +86,7 @@ def check_tool(name: str, known: Iterable[str]) -> None:
 
 
 def check_names(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise InvalidQuery for the first argument that is not known, with the nearest one that is."""
+    """Raise InvalidQuery for the first argument that is not known; its hint names the nearest one, else all."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -95,20 +96,20 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_prompt(name: str, known: Iterable[str]) -> None:
-    """Raise InvalidQuery for a name that none of the prompts has."""
+    """Raise InvalidQuery for a name that none of the prompts has; its hint names all of them."""
     names = list(known)
     if name not in names:
         raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:
-    """Return the argument errors in our own words, without the validator's texts and echoes of the input."""
+    """Return up to `_MOST` argument errors in our own words, without the validator's texts and echoes of the input."""
     found = error.errors(include_url=False, include_input=False)
     return InvalidQuery("; ".join(_say(one) for one in found[:_MOST]))
 
 
 def _say(one: Mapping[str, Any]) -> str:
-    """Return one error of the validator in plain words."""
+    """Return one error of the validator in plain words, with the name of the argument."""
     kind, bound = str(one["type"]), one.get("ctx", {})
     name = ".".join(str(part) for part in one["loc"]) or "the arguments"
     if kind == "missing":

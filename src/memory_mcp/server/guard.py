@@ -40,7 +40,7 @@ class MemoryServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool as MCPServer does; an argument that is null counts as not given.
+        """Call a tool as MCPServer does; an argument that is null counts as not given. The call is counted, timed and logged.
 
         Raises:
             MCPError: An error of the protocol; every other failure is returned as an error result.
@@ -73,7 +73,7 @@ class MemoryServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Return a prompt as MCPServer does; raise MCPError with our text for an unknown name."""
+        """Return a prompt as MCPServer does; raise MCPError with our text for an unknown name, and what rendering raises."""
         try:
             check_prompt(name, [prompt.name for prompt in await self.list_prompts()])
         except InvalidQuery as error:
@@ -83,7 +83,11 @@ class MemoryServer(MCPServer[Any]):
     async def _call(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
     ) -> CallToolResult | InputRequiredResult:
-        """Check a call, run its tool and return the result; raises what the checks and the tool raise."""
+        """Check a call, run its tool and return the result.
+
+        Raises InvalidQuery for an unknown tool or argument, what `allow` raises, ValidationError for
+        arguments of another type, and what the tool raises.
+        """
         check_tool(name, self._ours)
         self.allow(name)
         tool = self._ours[name]
@@ -97,7 +101,10 @@ class MemoryServer(MCPServer[Any]):
 
 
 async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Take out of errors of the protocol what spells a tag of ours, in names that they repeat (middleware)."""
+    """Pass a request on, and take out of an error of the protocol what spells a tag of ours (middleware).
+
+    It may be in a name that the error repeats.
+    """
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -109,13 +116,17 @@ async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """While a call runs, tell a client that asked for progress how long it has taken, so that it does not give up."""
+    """While the block runs, report every `PROGRESS_SECONDS` how long the call `name` has taken, so its client does not give up.
+
+    Only a client that asked for progress hears of it; without a context nothing is reported.
+    """
     if context is None:
         yield
         return
     asked = context
 
     async def tell() -> None:
+        """Report the time that has passed, each `PROGRESS_SECONDS`, until cancelled."""
         for count in itertools.count(1):
             await anyio.sleep(PROGRESS_SECONDS)
             seconds = count * PROGRESS_SECONDS

@@ -76,7 +76,7 @@ class Host:
         return cls(app.settings, lambda: app)
 
     def start(self) -> None:
-        """Begin to open in the background."""
+        """Begin to open the App in a thread; an error is logged, and the first call tries again."""
         threading.Thread(target=self._warm, name="opening", daemon=True).start()
 
     def _warm(self) -> None:
@@ -89,7 +89,7 @@ class Host:
             log.exception("opening failed; the next call tries again")
 
     def app(self) -> App:
-        """Return the App, opened if necessary; raises what opening raises."""
+        """Return the App, opened in this thread if necessary; raises what opening raises, and the next call tries again."""
         with self._opening:
             if self._app is None:
                 self._app = self._opener()
@@ -97,7 +97,7 @@ class Host:
 
     @property
     def opened(self) -> App | None:
-        """The App if it is open."""
+        """The App if it is open, else None; it is never opened here."""
         return self._app
 
     @property
@@ -106,11 +106,15 @@ class Host:
         return len(self._running)
 
     def give_way(self) -> None:
-        """Wait while calls are being answered, so that background work takes turns with them; never for long."""
+        """Wait while reading calls run, at most `_TURN` seconds, so that background work takes turns with them."""
         self._idle.wait(_TURN)
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """Run a reading call in a thread; cancelled, its queries are stopped and no other's."""
+        """Run a reading call in a thread with the App and return its result; raises what the call or the opening raises.
+
+        When it is cancelled, its own queries are stopped, and no other's; the call itself is no longer waited
+        for.
+        """
         call, gone = object(), threading.Event()
         token, since = GONE.set(gone), SINCE.set(time.monotonic())
         try:
@@ -124,7 +128,7 @@ class Host:
             SINCE.reset(since)
 
     async def write(self, work: Callable[[App], T]) -> T:
-        """Run a writing call in a thread; a write that has begun is finished whatever the client does."""
+        """Run a writing call in a thread and return its result; a write that has begun is finished whatever the client does."""
 
         def written() -> T:
             with self.lent(writing=True) as app:
@@ -134,15 +138,18 @@ class Host:
 
     @contextmanager
     def lent(self, writing: bool = False) -> Iterator[App]:
-        """Lend the App that the running call is about; `writing`: one that takes writes."""
+        """Lend the App that the running call is about, opened if necessary; `writing`: for a call that writes."""
         yield self.app() if writing else self._awaited()
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """Return a JSON response with the notices that the caller has to see."""
+        """Return a JSON response with the notices that the caller has to see: lost events."""
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
-        """Run a reading call in this thread, listed as running meanwhile; raise DeadlineExceeded if it is cancelled already."""
+        """Run a reading call in this thread, listed as running meanwhile, and return its result.
+
+        Raises DeadlineExceeded if it is cancelled already, and what opening or the call raises.
+        """
         gone = GONE.get()
         with self._running_lock:
             if gone is not None and gone.is_set():
@@ -161,7 +168,10 @@ class Host:
                     self._idle.set()
 
     def _awaited(self) -> App:
-        """Return the App; waiting for it to be opened does not count against the call's own time."""
+        """Return the App, opened if necessary; the time that takes does not count against the call's own.
+
+        Raises what opening raises.
+        """
         if self._app is None:
             began = time.monotonic()
             app = self.app()
@@ -170,7 +180,10 @@ class Host:
         return self.app()
 
     def _stop(self, call: object) -> None:
-        """Interrupt the abandoned call's own reads until it has ended: it may be between two queries, or about to begin."""
+        """Interrupt an abandoned call's own reads again and again, until it has ended or `_GIVE_UP` seconds are over.
+
+        It may be between two queries, or about to begin. Runs in a thread of its own.
+        """
         end = time.monotonic() + _GIVE_UP
         while time.monotonic() < end:
             with self._running_lock:

@@ -20,13 +20,13 @@ _NAMES = ("node_id", "topic_id", "name", "layer", "id", "event_id", "grip_id")
 
 
 def markdown(answer: Shape) -> str:
-    """Return an answer as Markdown: searches and topics as lists of quotations, a citation as a transcript, else fields."""
+    """Return an answer as Markdown: searches and topics as lists of quotations, a citation as a transcript, else its fields."""
     shown = {name: value for name, value in answer.items() if name not in _UNSAID}
     return "\n".join(_form(shown)(shown)).strip()
 
 
 def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
-    """Return the function that renders answers of this kind, recognised by their fields."""
+    """Return the function that renders answers of this kind, recognised by their fields: citation, topics, results, else any."""
     if "excerpt_events" in answer:
         return _transcript
     if "topics" in answer:
@@ -37,6 +37,7 @@ def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
 
 
 def _search(answer: Shape) -> Iterator[str]:
+    """Yield the lines of a search: results, further ones in a line each, then the other fields and the explanation."""
     for number, one in enumerate(answer["results"], 1):
         yield from _result(number, one)
     if not answer["results"]:
@@ -52,12 +53,14 @@ def _search(answer: Shape) -> Iterator[str]:
 
 
 def _further(one: Shape) -> str:
+    """Return a further result as one line with its citation."""
     said = f"{one['when'].replace('T', ' ')} {_bold_name(one.get('who', ''))}".rstrip()
     flag = f" ({one['flag']})" if one.get("flag") else ""
     return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:
+    """Yield a result: its number, time, speaker and place in bold with its other fields, then its quotation and an empty line."""
     who = _bold_name(one.get("who") or one.get("speaker") or one.get("role", ""))
     place = [_bold_name(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
     outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
@@ -74,6 +77,7 @@ def _result(number: int, one: Shape) -> Iterator[str]:
 
 
 def _topics(answer: Shape) -> Iterator[str]:
+    """Yield the lines of a list of topics, each with its segments and related topics, then the other fields."""
     for number, one in enumerate(answer["topics"], 1):
         apart = {"label", "topic_id", "nodes", "related"}
         rest = ", ".join(
@@ -93,6 +97,7 @@ def _topics(answer: Shape) -> Iterator[str]:
 
 
 def _transcript(answer: Shape) -> Iterator[str]:
+    """Yield the lines of a citation: its words, whether they were verified, and the events around it in order."""
     grip = answer["grip"]
     yield f"**{grip['grip_id']}** · {grip['when'].replace('T', ' ')} · {'verified' if answer['verified'] else 'NOT verified'}"
     yield from _quoted(grip["quote"], "> ")
@@ -110,7 +115,7 @@ def _transcript(answer: Shape) -> Iterator[str]:
 
 
 def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
-    """Return one line for each field, and lists of objects below their name."""
+    """Yield one line for each field that is not empty; lists of objects and texts of several lines below their name."""
     for name, value in answer.items():
         if isinstance(value, Mapping):
             yield f"{indent}- {_label(name)}:"
@@ -126,6 +131,7 @@ def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
 
 
 def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
+    """Yield each value of a list as an item; an object under the first of its names that `_NAMES` has, else its first field."""
     for one in values:
         if not isinstance(one, Mapping):
             yield f"{indent}- {_inline(one)}"
@@ -136,6 +142,7 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
+    """Yield each line of a text behind `mark`, with what would pass for a citation changed."""
     yield from (f"{mark}{line}" for line in uncited(text).splitlines())
 
 
@@ -155,7 +162,10 @@ def _is_filled(value: Any) -> bool:
 
 
 def _inline(value: Any) -> str:
-    """Return a value on one line."""
+    """Return a value on one line: true as yes, members of lists and objects separated by commas.
+
+    A recorded text that would pass for a citation is changed so that it does not.
+    """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -40,7 +40,7 @@ See = Callable[[types.JSONRPCRequest], None]
 
 
 def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
-    """Return the message of a line, or an error line if it is invalid; None for an empty line."""
+    """Return the message of a line, or the error line to answer it with if it is invalid; None for an empty line."""
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
     found = lines.read(line)
     if not found.line:
@@ -60,8 +60,9 @@ async def converse(
 ) -> None:
     """Serve a client, in the era of its first request, until its lines end and it is answered, or it reads no more.
 
-    `given` yields the client's lines and `say` sends it one; `listens` returns whether it still reads; `see` is called with each
-    request before that is served.
+    `given` yields its lines, `say` sends it one, `listens` returns whether it still reads; `see` is called
+    with each request before that is served. At most `AT_ONCE` requests run at once; at the end answers are
+    awaited `_ANSWERS` s.
     """
     low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -97,7 +98,11 @@ async def _read(
     see: See,
     listens: Callable[[], bool],
 ) -> None:
-    """Pass the client's messages on to the server, at most `AT_ONCE` requests at once; errors of a line are answered here."""
+    """Pass the client's messages on to the server, at most `AT_ONCE` requests at once; errors of a line are answered here.
+
+    At the end of the lines requests under way are waited for, except those that last as long as the
+    connection.
+    """
     lasting = 0
 
     async def ended() -> None:
@@ -120,7 +125,7 @@ async def _read(
 
 
 async def _answered(room: anyio.Semaphore, count: int, listens: Callable[[], bool]) -> None:
-    """Wait, for a bounded time and while the client reads, until `count` of the requests that may run at once are free."""
+    """Wait until `count` requests that may run at once are free, at most `_ANSWERS` seconds and only while the client reads."""
     end = anyio.current_time() + _ANSWERS
     while count > 0 and anyio.current_time() < end and listens():
         try:
@@ -151,12 +156,13 @@ class _Out:
         self._turn = anyio.Lock()
 
     async def say(self, line: bytes) -> None:
-        """Write a whole line; a closed pipe is ignored, since reading ends then too."""
+        """Write a whole line in a thread, one line at a time; a closed pipe is ignored, since reading ends then too."""
         async with self._turn:
             # A client that neither reads nor goes would else keep this process at its end.
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
+        """Write all bytes; an error ends that silently."""
         try:
             while data:
                 data = data[os.write(self._file, data) :]
@@ -165,7 +171,7 @@ class _Out:
 
 
 async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
-    """Yield the lines of a file, an unterminated last one included."""
+    """Yield the lines of a file as they come, at the end an unterminated one or b""."""
     splitter = lines.Splitter()
     while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
         for line in splitter.feed(got):

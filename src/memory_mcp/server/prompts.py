@@ -84,9 +84,13 @@ class Prompts:
         )
 
     async def _told(self, task: str, how: str, find: Find, given: str, **options: bool) -> str:
-        """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens."""
+        """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens.
+
+        Without material: the task and what to say instead. Lost events are named. Raises what `find` raises.
+        """
 
         def work(app: App) -> str:
+            """Return the prompt's text, made from the open memory."""
             loss = app.storage.loss
             ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutral(loss.line)}. Say so."
             left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
@@ -103,7 +107,10 @@ class CheckedPrompt(Prompt):
     """A prompt that says in our words what is wrong with its arguments."""
 
     async def render(self, arguments: dict[str, Any] | None, context: Any) -> list[Message]:  # noqa: ARG002 - see Prompt
-        """Render as the base class does; raise MCPError with our text for anything that fails."""
+        """Return the prompt's text as one message of the user; an argument that is null counts as not given.
+
+        Raises MCPError with our text for unknown or missing arguments and anything that fails.
+        """
         given = {k: v for k, v in (arguments or {}).items() if v is not None}
         try:
             known = self.arguments or []

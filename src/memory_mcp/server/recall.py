@@ -61,7 +61,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
 
 def _line(app: "App", hit: Hit) -> str:
-    """Return a quotation on one line, with its time, its speaker and its grip."""
+    """Return a quotation on one line, with its time, its speaker, its first grip, and a mark if it reads as instructions."""
     from memory_mcp.model.orders import flag_of
     from memory_mcp.toc.statements import named, quoted
 

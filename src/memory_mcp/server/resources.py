@@ -62,14 +62,17 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
 
 
 def _page(app: App, named: str, caller: Caller) -> Any:
-    """Return a page of the tree as browse_toc does; a segment, which has no children, as get_node does."""
+    """Return a page of the tree as browse_toc does; a segment, which has no children, as get_node does.
+
+    `named` is a node's id, perhaps with "/" and a cursor behind it.
+    """
     node_id, _, cursor = named.partition(_BEHIND)
     page: Browsed = respond(app, Browse(node_id, cursor=cursor), caller)
     return respond(app, GetNode(node_id), caller) if page.node.level == TocLevel.SEGMENT else page
 
 
 def _session(app: App, session_id: str, caller: Caller) -> Events:
-    """Return the first events of a session; raise NotFound where there are none."""
+    """Return the first `_EVENTS` events of a session; raise NotFound where there are none."""
     found: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
     if not found.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")
@@ -77,7 +80,11 @@ def _session(app: App, session_id: str, caller: Caller) -> Events:
 
 
 async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], given: object) -> str:
-    """Return what `find` returns for `given`, as compact JSON; failures become errors of the protocol with our text."""
+    """Return what `find` returns for `given`, as compact JSON without texts that spell a tag of ours.
+
+    Raises ResourceNotFoundError for NotFound and InvalidQuery, ResourceError for anything else, each with our
+    text.
+    """
 
     def work(app: App) -> dict[str, Any]:
         return kit.host.with_notices(app, as_json(find(app, given, kit.caller)))

@@ -10,13 +10,21 @@ _SILENT = ("title", "maxLength", "maxItems")
 
 
 def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a lean schema of arguments: definitions inlined, unknown arguments refused."""
+    """Return a lean schema of a tool's arguments; the one given stays as it is.
+
+    References are replaced by their definitions without descriptions; titles, nulls, empty defaults and
+    bounds of length are left out, as the server checks these itself; unknown arguments are refused at the
+    top.
+    """
     slim: dict[str, Any] = _slim(_inlined({k: v for k, v in schema.items() if k != "$defs"}, schema.get("$defs", {})))
     return {**slim, "additionalProperties": False}
 
 
 def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a lean output schema: each definition once, without descriptions, defaults and required inner fields."""
+    """Return a lean output schema: each definition once, without descriptions, defaults and required inner fields.
+
+    Of the schema's own fields it still says which are required. The schema given stays as it is.
+    """
     slim: dict[str, Any] = _undefaulted({k: v for k, v in schema.items() if k not in ("$defs", "description")})
     definitions = schema.get("$defs", {})
     if definitions:
@@ -28,7 +36,10 @@ def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as `_slim` does, also without the defaults of fields, which an answer leaves out."""
+    """Return a schema as `_slim` does, also without the defaults of its own fields.
+
+    An answer leaves out fields that hold their default.
+    """
     slim: dict[str, Any] = _slim(schema)
     for one in slim.get("properties", {}).values():
         one.pop("default", None)
@@ -36,7 +47,10 @@ def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
-    """Return a part of a schema with each reference replaced by its definition."""
+    """Return a part of a schema with each reference replaced by its definition, without the description of that.
+
+    A definition must not hold itself.
+    """
     if isinstance(value, list):
         return [_inlined(v, definitions) for v in value]
     if not isinstance(value, dict):
@@ -48,7 +62,10 @@ def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _slim(schema: Any) -> Any:
-    """Return a schema without titles, bounds of length, nulls and empty defaults."""
+    """Return a schema without titles, bounds of length, nulls and empty defaults, at every level.
+
+    A choice of one remaining type becomes that type; "" is no value of a list of values.
+    """
     if not isinstance(schema, dict):
         return schema
     kept = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}

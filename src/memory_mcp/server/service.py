@@ -44,7 +44,10 @@ WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 def _share(app: App, should_stop: Callable[[], bool]) -> str:
-    """Exchange events with a team's server where one is named, and return a report; the room for it is loaded only then."""
+    """Exchange events with a team's server until `should_stop` returns true; return a report, "" where no server is named.
+
+    The modules for it are loaded only then.
+    """
     if app.directory is None or not (app.directory / paths.SHARE).is_dir():
         return ""
     from memory_mcp.sharing.run import job
@@ -96,7 +99,10 @@ class Service:
         return self._settings if self._app is None else self._app.settings
 
     def _open(self) -> App:
-        """Open the App, and start the deriver, the upkeep of the indexes and the scheduler."""
+        """Open the App, and start the deriver, the upkeep of the indexes and the scheduler; raises what opening raises.
+
+        In threads of their own, what a forgetting left undone goes on and the spool is drained.
+        """
         callbacks = Callbacks(
             self._on_write,
             self._on_session_end,
@@ -119,7 +125,7 @@ class Service:
         return app
 
     def _on_write(self) -> None:
-        """Have what was written derived: after a silence, or at once where it is much."""
+        """Have what was written derived: after a silence, or at once from `_MANY` events on; during an import not at all."""
         if self._importing:
             # The deriver's run lasts as long as the import.
             return
@@ -129,19 +135,25 @@ class Service:
             self._deriver.hurry()
 
     def _on_session_end(self) -> None:
-        """Derive at once: the next session of the project may begin in a moment and needs its briefing."""
+        """Derive at once, and have briefings rendered behind that: the next session of the project may begin in a moment."""
         self._ended += 1
         self._deriver.hurry()
 
     def _on_read(self) -> None:
-        """Have what waits derived at once, and the indexes looked at."""
+        """Have waiting events derived at once, and the indexes looked at unless they were within `WATCH` seconds.
+
+        During an import no event is derived for that.
+        """
         if self.pending and not self._importing:
             self._deriver.hurry()
         if time.monotonic() - self._tended > WATCH:
             self._tender.hurry()
 
     def _tend(self) -> float:
-        """Maintain the indexes once; return in how many seconds the next round is needed."""
+        """Maintain the indexes once; return in how many seconds the next round is needed.
+
+        During an import, and while what an earlier process left is derived, they are only read from disk.
+        """
         assert self._app is not None
         self._tended = time.monotonic()
         if self._importing or (not self._caught_up and self._deriver.busy):
@@ -153,7 +165,10 @@ class Service:
         return _REST if self._app.accelerators.at_rest else WATCH
 
     def _derive(self) -> float | None:
-        """Derive, then let the indexes take in the result; return the seconds until the next run, None for none."""
+        """Derive, then let the indexes take in the result; return the seconds until the next run, None for none.
+
+        Raises what deriving raises. After a session's end the briefings are rendered soon.
+        """
         assert self._app is not None
         ended = self._ended
         try:
@@ -171,7 +186,11 @@ class Service:
         return again
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
-        """Run the deriver once; return in how many seconds another run is needed without any write."""
+        """Run the deriver once; return in how many seconds another run is needed without any write, None for never.
+
+        More than `_BULK` events, and what an import brings, are derived by child processes, and their periods
+        rolled up at the end.
+        """
         pending = derivation.pending()
         if pending:
             self._unrolled.note(time.monotonic())
@@ -188,7 +207,11 @@ class Service:
         return None
 
     def _roll_up(self, derivation: "Derivation") -> float | None:
-        """Roll up the periods of what was derived, if that is due; else return in how many seconds it will be, None for never."""
+        """Roll up the periods of what was derived, if that is due; else return in how many seconds it will be.
+
+        None when nothing is left to roll up. Due is what has waited for its time, or at once where a period
+        has no node yet.
+        """
         if not derivation.touched:
             return None
         now, due = time.monotonic(), self._unrolled.due
@@ -200,11 +223,14 @@ class Service:
 
     @property
     def _importing(self) -> bool:
-        """Whether an import sends one file after the other."""
+        """Whether an import sends one file after the other; one that has sent nothing for `_QUIET` seconds does not count."""
         return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
     def import_goes_on(self, key: int) -> bool:
-        """Note that an import has sent something and goes on; return whether the import is new."""
+        """Note that an import has sent something and goes on; return whether the import is new. `key` tells imports apart.
+
+        The deriver begins at once, unless it runs, and lasts as long as the import.
+        """
         new = key not in self._imports
         self._imports.add(key)
         self._filled = time.monotonic()
@@ -214,7 +240,7 @@ class Service:
         return new
 
     def import_ended(self, key: int) -> None:
-        """Note that an import has ended; work that waited for it is due."""
+        """Note that an import has ended, and have the work done that waited for it; nothing for an unknown one."""
         if key in self._imports:
             self._imports.discard(key)
             if not self._deriver.running:
@@ -223,7 +249,8 @@ class Service:
     def upkeep(self, awaited: Awaited) -> tuple[int, int, int] | None:
         """Return how much is left of what a caller waits for, and note in `awaited` how far it has come.
 
-        What others write meanwhile is not waited for: with clients that go on writing there would be no end to it.
+        It has due work begun at once. What others write meanwhile is not waited for: with clients that go on
+        writing there would be no end to it.
 
         Returns:
             The events that are not in the tree yet, and the documents of the indexes that are done and that there are in all;
@@ -249,7 +276,10 @@ class Service:
         return (0, *due) if due else None
 
     def failure(self, awaited: Awaited) -> str:
-        """Return why filing fails; "" while it goes well, or is tried once more because what stood in its way may be gone."""
+        """Return why filing fails; "" while it goes well, or is tried once more because what stood in its way may be gone.
+
+        A failure counts once a run that began after it was first seen has failed too.
+        """
         error = self._deriver.last_error
         if not error or awaited.failed is None:
             if error:
@@ -267,7 +297,7 @@ class Service:
 
     @property
     def deriving(self) -> bool:
-        """Whether derivation is under way or due."""
+        """Whether a run of the deriver is under way or due."""
         return self._deriver.busy
 
     @property
@@ -277,13 +307,16 @@ class Service:
         return app is not None and app.accelerators.busy
 
     def tidy(self) -> None:
-        """Rewrite the database file if enough of it is free space; call it while no client is connected."""
+        """Rewrite the database file, after a backup, if enough of it is free space; call it while no client is connected."""
         app = self.host.opened
         if app is not None:
             compact_if_worth_it(app.storage, app.backups.before)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
-        """Stop deriving and close the store, waiting for work under way no longer than a client would."""
+        """Stop deriving and close the store, waiting for it at most `patience` seconds; later it goes on in a thread.
+
+        Nothing happens where nothing is open. What is not derived by then is derived at the next start.
+        """
         self._imports.clear()
         app = self.host.opened
         if app is None:
@@ -295,7 +328,10 @@ class Service:
             log.warning("ended before the last roll-up; the next start goes on from there")
 
     def _end(self, app: App) -> None:
-        """Stop scheduler, deriver and upkeep of the indexes side by side, then close the App."""
+        """Stop scheduler, deriver and upkeep of the indexes side by side, then close the App.
+
+        Each of them is waited for `_PATIENCE` seconds at most.
+        """
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
         stops += [self._deriver.stop, self._tender.stop]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]
