@@ -44,16 +44,16 @@ class KeyText:
 
 
 def make(tenant: int) -> KeyText:
-    """Return a new key of a tenant."""
+    """Return a new random key of a tenant; it is stored nowhere yet."""
     return KeyText(tenant, secrets.token_hex(8), secrets.token_hex(32))
 
 
 def read(text: str) -> KeyText | None:
-    """Return the parts of a key; None for a text that is none."""
+    """Return the parts of a key from its text; None for a text that is none. Nothing is proved by it."""
     found = _SHAPE.fullmatch(text)
     return KeyText(int(found[1]), found[2], found[3]) if found else None
 
 
 def is_key(text: str) -> bool:
-    """Return whether a bearer token is meant to be a key rather than a token of the OpenID provider."""
+    """Return whether a bearer token is meant to be a key (begins with `mmk_`), not a token of the OpenID provider."""
     return text.startswith("mmk_")
