@@ -132,12 +132,15 @@ class Event:
         return stream_key(self.session_id, recorded, self.thread)
 
     def shown_as(self, project: str) -> "Event":
-        """Return the event with a project's display name; the stream it belongs to stays the same."""
+        """Return the event with a project's display name; the stream it belongs to stays that of the recorded name."""
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
 def carried(event: Event) -> EventDraft:
-    """Return a stored event on its way to another store, under the project it was recorded with."""
+    """Return a stored event as a draft for another store, under the project it was recorded with.
+
+    The draft carries its id, source and trust.
+    """
     return EventDraft(
         session_id=event.session_id,
         role=event.role,
@@ -169,5 +172,5 @@ def stream_key(session_id: str, project: str, thread: str) -> int:
 
 
 def content_hash(text: str) -> int:
-    """Return a 60-bit hash of a text, to distinguish a repeated message from another message under the same id."""
+    """Return a 60-bit hash of a text, which tells a repeated message from another message under the same id."""
     return digest("content", text, bits=60)

@@ -42,12 +42,10 @@ def holder(path: str) -> str:
 
 
 def candidates(path: str, branch: str = "") -> Iterator[str]:
-    """Yield trees that `path` may be a worktree of; the caller checks which of them is a repository.
+    """Yield trees that `path` may be a worktree of, by its names; the caller checks which of them is a repository.
 
-    Args:
-    path: A directory, or one below it.
-    branch: The branch that was checked out there; "" if unknown.
-
+    From the root down, for each folder: a name with -wt- or -worktree- in it, a folder `<repo>-worktrees`, one called
+    `worktrees`, and a name that ends with the branch. `branch` is what was checked out there; "" if unknown.
     """
     # A worktree's folder may be called after its whole branch, or after what follows the last slash.
     whole = branch.strip().lower()
@@ -76,7 +74,7 @@ def pooled(path: str) -> tuple[str, str]:
 
 
 def above(path: str) -> Iterator[str]:
-    """Yield the folders above `path` that may be a repository, the nearest first."""
+    """Yield the folders above `path` that may be a repository, the nearest first; collections of repositories are left out."""
     place, up = path, os.path.dirname(path)
     while up != place:
         if not is_collection(up):

@@ -133,7 +133,7 @@ def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
 
 
 def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    """Return whether a key is for signatures of that algorithm."""
+    """Return whether a published key is for signatures of an algorithm: by its use, kind and the algorithm it names."""
     usable = key.get("use") in (None, "sig") and key.get("kty") == _KINDS.get(algorithm[:2])
     return usable and key.get("alg") in (None, algorithm)
 

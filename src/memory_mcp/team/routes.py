@@ -252,6 +252,10 @@ class Front:
         return JSONResponse(status, 503 if reason else 200)
 
     def _may_measure(self, request: Request) -> bool:
+        """Return whether a request may read metrics.
+
+        By the configured token; where none is set, from this machine and by no proxy.
+        """
         if token := self._handlers.metrics_token:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
