@@ -32,6 +32,7 @@ class Endpoint:
     """See `ask.Ask`."""
 
     def __init__(self, settings: SummarizerSettings) -> None:
+        """Ask the endpoint that the settings name; nothing is sent yet."""
         self._settings = settings
         self._is_anthropic = settings.provider == ANTHROPIC
         tail = "/v1/messages" if self._is_anthropic else "/chat/completions"
@@ -39,7 +40,11 @@ class Endpoint:
         self._path = base if base.endswith(tail) else base + tail
 
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
-        """Ask once; see `ask.Ask`."""
+        """Ask once; `stopped` is not looked at.
+
+        Raises Unavailable when the endpoint is not reached, is too slow, or says that it cannot answer now, Refused when
+        it refuses this prompt or answers in another form.
+        """
         del stopped
         headers = self._headers()
         body = json.dumps(self._body(prompt)).encode("ascii")
@@ -66,7 +71,7 @@ class Endpoint:
         return headers
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request in the form of the endpoint's kind."""
+        """Return the body of a request as the endpoint's kind, OpenAI's or Anthropic's, wants it."""
         asked = {"role": "user", "content": prompt.data}
         common = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
@@ -74,9 +79,10 @@ class Endpoint:
         return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
-        """Send a request; return status, Retry-After and body.
+        """Send a request; return status, Retry-After ("" without one) and body, cut off after 4 MB.
 
-        Raises TimeoutError when all of it takes longer than the settings allow.
+        Raises TimeoutError when all of it takes longer than the settings allow, OSError, HTTPException or ValueError when
+        it fails.
         """
         address, timeout = self._settings.address, self._settings.timeout_secs
         until = time.monotonic() + timeout
@@ -101,7 +107,10 @@ class Endpoint:
             connection.close()
 
     def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
-        """Return the reply in an endpoint's answer. Raises Refused when the answer has another form."""
+        """Return the reply in an endpoint's answer; tokens are estimated where it does not state them.
+
+        Raises Refused when the answer has another form.
+        """
         try:
             told = json.loads(raw)
             if self._is_anthropic:
@@ -130,7 +139,11 @@ def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _failure(status: int, after: str) -> Refused | Unavailable:
-    """Return the error for a status other than 200; the body is not repeated, since it may quote the prompt."""
+    """Return, not raise, the error for a status other than 200; the body is not repeated, since it may quote the prompt.
+
+    Unavailable with another try for 408, 429, 500, 502, 503, 504 and 529; Refused for 400, 413 and 422; Unavailable
+    without another try for the rest.
+    """
     told = f"HTTP {status}"
     if status in _AGAIN:
         return Unavailable(told, again=True, after=_seconds(after))
@@ -144,7 +157,7 @@ def _failure(status: int, after: str) -> Refused | Unavailable:
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds that a Retry-After header asks for, as a number or a date; None if it is neither."""
+    """Return the seconds that a Retry-After header asks for, as a number or a date (0 for a past one); None if it is neither."""
     if _SECONDS.fullmatch(text.strip()):
         return float(text)
     from email.utils import parsedate_to_datetime
