@@ -31,13 +31,13 @@ COUNTED = (
 
 
 def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
-    """Return a template as pattern text: a space is white space, {piece} one of the pieces."""
+    """Return a template as pattern text: a space is white space, " ?" may be missing, {piece} is one of the pieces."""
     text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """Return a template as a pattern, whatever the case."""
+    """Return a template, expanded, as a pattern that ignores case."""
     return re.compile(expand(template, pieces), re.I)
 
 
@@ -58,7 +58,10 @@ class Form:
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Return a function that matches a form at a place; compiled on first use, as all of them take a tenth of a second."""
+    """Return a function that matches a form at a place of a text; None where it does not match.
+
+    Compiled once, on first use, as all forms take a tenth of a second.
+    """
     return re.compile(text, re.I).match
 
 

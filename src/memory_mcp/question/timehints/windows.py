@@ -30,11 +30,14 @@ class Windows:
     today: dt.date
 
     def seen_from(self, ms: int) -> "Windows":
-        """Return the same calendar on another day."""
+        """Return the calendar seen from the local day of a moment (UTC milliseconds); `now_ms` stays."""
         return Windows(self.calendar, self.now_ms, self.calendar.local(ms).date())
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
-        """Return the window from one date up to another; raise ValueError if it is empty or begins before 1970."""
+        """Return the window from one date up to, not including, another.
+
+        Raises ValueError if it is empty or begins before 1970.
+        """
         window = self.calendar.days(first, after)
         if not 0 < window.start_ms < window.end_ms:
             raise ValueError(first)
@@ -46,26 +49,35 @@ class Windows:
         return (first, after) if first < after and self.calendar.days(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return the window of `count` whole months."""
+        """Return the window of `count` whole months; months below 1 or above 12 are of other years.
+
+        Raises ValueError before 1970.
+        """
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
-        """Return a day, or its hours from and up to."""
+        """Return a day, or its hours from `hours[0]` up to `hours[1]` (which may be above 24). Raises ValueError before 1970."""
         whole = self.days(day, day + DAY)
         return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
 
     def at(self, day: dt.date, minute: int) -> int:
-        """Return the moment at which a local clock shows a number of minutes since midnight; the earlier of two."""
+        """Return the moment, UTC milliseconds, at which a local clock shows `minute` minutes since midnight.
+
+        The earlier of two.
+        """
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
     def week(self, year: int, week: int) -> TimeWindow:
-        """Return an ISO week."""
+        """Return the window of an ISO week. Raises ValueError for one that the year does not have."""
         monday = dt.date.fromisocalendar(year, week, 1)
         return self.days(monday, monday + WEEK)
 
     def period(self, unit: str, back: int) -> TimeWindow:
-        """Return the day, week, month, quarter or year that is `back` before the current one; a fortnight is two weeks."""
+        """Return the day, week, month, quarter or year that is `back` before the current one.
+
+        A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for another unit.
+        """
         day = self.today
         if unit == "day":
             return self.day(day - dt.timedelta(days=back))
@@ -76,7 +88,11 @@ class Windows:
         return self.months(day.year, (day.month - 1) // count * count + 1 - back * count, count)
 
     def rolling(self, unit: str, count: int) -> TimeWindow:
-        """Return the window of the last `count` units, with today, or up to this millisecond for hours and less."""
+        """Return the window of the last `count` units.
+
+        In days and longer units it begins that long before today and includes today; in hours and less it ends with this
+        millisecond.
+        """
         day = self.today
         if unit in SECONDS:
             start = self.now_ms - count * SECONDS[unit] * 1000
@@ -95,7 +111,7 @@ class Windows:
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
 
     def weekend(self, back: int | None) -> TimeWindow:
-        """Return the weekend so many weeks before this week's; the latest begun for None."""
+        """Return Saturday and Sunday so many weeks before this week's; for None the latest that have begun."""
         saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
         weeks = (saturday > self.today) if back is None else back
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
@@ -141,7 +157,10 @@ class Windows:
         return self.days(cuts[which], cuts[which + 1])
 
     def unit(self, window: TimeWindow) -> str:
-        """Return which whole unit of the calendar a window is, or nothing."""
+        """Return which whole unit of the calendar a window is: day, week, month, quarter or year; "" for any other.
+
+        A quarter or year may begin in any month.
+        """
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
@@ -195,6 +214,7 @@ class Windows:
         return self.day(first + side * far) if unit == "day" else seen.period(unit, -side * count)
 
     def _nth_day(self, first: dt.date, after: dt.date, unit: str | int, n: int) -> TimeWindow | None:
+        """Return the nth day (`unit` "day") or weekday (its number) between two dates, -1 for the last; None if there is none."""
         step = 1 if unit == "day" else 7
         if isinstance(unit, int):
             first += dt.timedelta(days=(unit - first.weekday()) % 7)
@@ -204,6 +224,7 @@ class Windows:
 
 
 def _positive(window: TimeWindow) -> TimeWindow:
+    """Return the window unchanged. Raises ValueError if it is empty or begins before 1970."""
     if not 0 < window.start_ms < window.end_ms:
         raise ValueError(window)
     return window
