@@ -81,10 +81,7 @@ class Points(ABC):
         return self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
 
     def _clock(self, m: re.Match[str], date: dt.date, day: Found) -> Found:
-        """Return a clock time on a date.
-
-        Its window is a minute, an hour where no minute is said, or an hour to each side for "around".
-        """
+        """Return a clock time on a date: a minute, an hour where no minute is said, an hour to each side for "around"."""
         text = (m["clock"] or m["hour"]).lower().replace(" ", "")
         hour, _, minute = re.sub("[^0-9:]", "", text).partition(":")
         hours = 12 if text in self._words.noons else int(hour)
@@ -97,9 +94,9 @@ class Points(ABC):
         return replace(day, window=alone, end=m.end(), at_ms=at)
 
     def _clocked(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "noon yesterday", "around 3pm on Tuesday"; of "since 9am" the latest.
+        """Return the time of "noon yesterday".
 
-        Else None without a day, but in a range.
+        Without a day the latest after "since", or one that a range completes, else None.
         """
         if lead in INSIDE:
             return None
@@ -147,10 +144,7 @@ class Points(ABC):
         return self._on.day(dt.date(int(m["year"]), month, day))
 
     def _days(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the days of "Jan 30", "the 3rd to the 5th of January"; without a year the latest.
-
-        None for a doubtful month (may 5).
-        """
+        """Return the days of "Jan 30", "the 3rd to the 5th of January"; without a year the latest; None for a doubtful month."""
         month = self._month_number(m["m"], is_sure=bool(lead or m["n"] or (m["fixed"] and m["m"].lower() in self._words.months)))
         first, last = (int(re.sub(r"\D", "", text)) for text in (m["d"], m["e"] or m["d"]))
         if not month or last < first:
@@ -180,10 +174,7 @@ class Points(ABC):
         return replace(whole, window=window) if whole and window else None
 
     def _month(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the month of "January 2026", "in January"; without a year the latest begun.
-
-        None where no word says it is one.
-        """
+        """Return the month of "in January"; without a year the latest begun; None where no word says it is a month."""
         name = m["m"].lower()
         is_led = lead in _PERIOD_LEADS and not (lead == "from" and name in self._words.named_months)
         is_sure = lead in PLAIN_LEADS
@@ -290,10 +281,7 @@ class Points(ABC):
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Return the whole week of "three weeks ago" or "the week before last"; about the time of "two hours ago".
-
-        None after "over" and "within", which make it a length.
-        """
+        """Return the whole week of "three weeks ago", about the time of "two hours ago"; None after "over" and "within"."""
         unit, count = self._words.units[m["u"].lower()], self._count(m["n"]) if m["n"] else 2
         if lead in {"over", "within"}:
             return None
