@@ -52,7 +52,7 @@ class Words:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
-        """Take in words that are not empty: behind the heading of a result they are its text."""
+        """Take in words, unless they are blank: directly after the heading of a result they are its text."""
         if not text.strip():
             return
         if self.results and not self.texts and not self.results[-1][1]:
@@ -104,6 +104,7 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
 
 
 def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
+    """Yield a text's pieces in the form of `split_answer`, thoughts apart from words; blank ones are left out."""
     at = 0
     for match in _THINKING.finditer(text):
         if text[at : match.start()].strip():
@@ -115,6 +116,7 @@ def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
 
 
 def _name_of(match: re.Match[str]) -> str:
+    """Return "[file <path>]" for an attached file's tag."""
     place = _PLACE.search(match[2])
     return f"[file {place[1]}]" if place else "[file]"
 
@@ -130,6 +132,7 @@ def _environment(text: str, words: Words) -> None:
 
 
 def _local_time(found: re.Match[str]) -> int | None:
+    """Return a time written as in the United States with its offset, UTC milliseconds; None for an impossible one."""
     month, day, year, hour, minute, second, offset = (int(found[n]) for n in (1, 2, 3, 4, 5, 6, 8))
     hour = hour % 12 + (12 if found[7] == "PM" else 0)
     minutes = abs(offset) * 60 + int(found[9])

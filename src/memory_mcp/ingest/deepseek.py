@@ -39,7 +39,10 @@ class DeepseekImporter(ClientImporter):
         return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; of the generations of a session the newest."""
+        """Return the logs below a folder, of the generations of a session the newest, or `path` itself if it is a file.
+
+        Raises SourceUnreadable when there is no such path.
+        """
         if not path.is_dir():
             return find_files(path, ())
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or (_FILE.match(f.name) and f == _newest(f.parent)))
@@ -49,7 +52,7 @@ class DeepseekImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
@@ -73,7 +76,7 @@ class _Reading(ChatReading):
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn session, directory and version from the header; a delegated session is a thread of the one that began it."""
         super().learn(record)
         if record.get("type") != "session":
             return
@@ -86,7 +89,11 @@ class _Reading(ChatReading):
         self.version = f"session format {record.get('version')}"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one event gives: prompts, answers, calls, results, titles.
+
+        A prompt that no person typed is counted as left out, one that replaces others is their summary; chunks and
+        bookkeeping are skipped with the reason.
+        """
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         outcome = Outcome(time=parse_time(record.get("time")))
         message = as_mapping(data.get("message"))

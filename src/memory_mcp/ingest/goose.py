@@ -63,13 +63,17 @@ class GooseImporter(ClientImporter):
         return find_files(path, (_DATABASE, ".jsonl"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the database by its name, a file of lines by its header or its messages."""
+        """Return whether a file is Goose's: the database by its name, a file of lines by its header or its messages."""
         if beginning.startswith(_SQLITE):
             return file.name == _DATABASE
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; the position in a database is the highest row read, in a file of lines the start."""
+        """Yield what is new, see `Importer`.
+
+        The position in a database is the highest row read; a file of lines is read from its start. Raises OSError when
+        the file cannot be read.
+        """
         with file.open("rb") as stream:
             database = stream.read(len(_SQLITE)) == _SQLITE
         if database:
@@ -82,7 +86,10 @@ class GooseImporter(ClientImporter):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Read the messages of a database after a row. Raises OSError when it cannot be read."""
+        """Yield the messages of a database after a row, each session's state taken up first.
+
+        Raises OSError when it cannot be read.
+        """
         readings: dict[str, _Reading] = {}
         try:
             with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
@@ -97,6 +104,7 @@ class GooseImporter(ClientImporter):
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is a session's header or a message of Goose."""
     if "working_dir" in value:
         return "description" in value or "message_count" in value
     listed = isinstance(value.get("content"), list)
@@ -149,13 +157,16 @@ class _Reading(ChatReading):
         super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `ChatReading`."""
+        """Learn directory and session id from the header."""
         if "working_dir" in record:
             self.cwd = as_text(record.get("working_dir"))
             self.session.session_id = as_text(record.get("id")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one message gives; a summary replaces the conversation, hidden messages are counted as left out.
+
+        Its id follows from its session, time, role and words.
+        """
         role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
         if role not in _ROLES:
             return skipped("session header" if "working_dir" in record else _FOREIGN)
@@ -173,6 +184,10 @@ class _Reading(ChatReading):
         return outcome
 
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
+        """Yield the part of one block: call, result, thought, error, or words of the user or model.
+
+        The client's own are counted.
+        """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":
             asked = as_mapping(block.get("toolCall"))
@@ -192,6 +207,7 @@ class _Reading(ChatReading):
             yield self.asked(text) if user else said(Role.ASSISTANT, text)
 
     def _returned(self, result: Mapping[str, object], call: str) -> Part:
+        """Return a tool's result; an error's exit status is read from its text."""
         value = result.get("value")
         error = result.get("status") == "error" or as_mapping(value).get("isError") is True
         content = as_mapping(value).get("content") if isinstance(value, Mapping) else value

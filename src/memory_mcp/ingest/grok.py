@@ -56,10 +56,12 @@ class GrokImporter(ClientImporter):
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the update in a record; {} for none."""
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
 def _text(update: Mapping[str, object]) -> str:
+    """Return the words of an update."""
     return "".join(map(chat.text_of, as_blocks(update.get("content"))))
 
 
@@ -72,12 +74,15 @@ class _Reading(ChatReading):
         self.cwd = as_text(info.get("cwd"))
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `ChatReading`."""
+        """Take over the session id that a record names."""
         told = as_text(as_mapping(record.get("params")).get("sessionId"))
         self.session.session_id = told or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one update gives: words, thoughts, calls, their outcome, recaps.
+
+        A call that already ended gives both; progress, bookkeeping and foreign records are skipped with the reason.
+        """
         params, update = as_mapping(record.get("params")), _update(record)
         self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
         kind = as_text(update.get("sessionUpdate"))
@@ -107,6 +112,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _said(self, kind: str, text: str, update: Mapping[str, object], outcome: Outcome) -> list[Part]:
+        """Return the words of a chunk as a part; those hidden from the user are counted as left out."""
         if kind == "agent_thought_chunk":
             return [self.thought(text)]
         if kind == "agent_message_chunk":
@@ -117,6 +123,7 @@ class _Reading(ChatReading):
         return [said(Role.USER, text)]
 
     def _returned(self, update: Mapping[str, object]) -> Part:
+        """Return a tool's outcome, of its content or else its raw output."""
         texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))

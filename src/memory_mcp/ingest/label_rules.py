@@ -57,7 +57,7 @@ class LabelledRule:
     anchors: tuple[str, ...] = ("token", "secret", "credential", "key", *_FOREIGN)
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield random values of at least 16 characters after a label such as "api key:" or "token is"."""
         searches = _VALUES if lowered.isascii() else _VALUES + _FOREIGN_VALUES
         if not any(search(lowered) for search in searches):
             return
@@ -81,6 +81,7 @@ class LabelledRule:
 
 
 def _drawn(match: re.Match[str], shortest: int) -> bool:
+    """Return whether a labelled value looks random, is at least so long, and is no placeholder, path or call."""
     value = match["secret"].rstrip(".")
     if value.startswith("//") or is_called(match.string, *match.span("secret")):
         return False
@@ -107,7 +108,7 @@ class TableRule:
     )
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the cells under a heading such as `password` that look like secrets, in up to 50 rows."""
         done = 0
         for place in _HEADING.finditer(lowered):
             if place.start() < done:
@@ -125,6 +126,7 @@ class TableRule:
                     break
 
     def _rows(self, text: str, at: int, sign: str, width: int, columns: list[int]) -> Iterator[Span]:
+        """Yield the secrets in the columns of the rows from `at` on; it ends at a row of another width."""
         for _ in range(_MOST_ROWS):
             end = text.find("\n", at, at + 2000)
             line = text[at : end if end >= 0 else at + 2000]

@@ -59,19 +59,28 @@ class Record:
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
-    """Yield the records of `file` behind a byte offset; raises OSError when it cannot be read."""
+    """Yield the records of `file` behind a byte offset, those that cannot be read with their error.
+
+    Raises OSError when the file cannot be read.
+    """
     with file.open("rb") as stream:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
 
 
 def first_values(beginning: bytes) -> list[dict[str, object]]:
-    """Return the first `FIRST` objects that the beginning of a file holds whole: lines, spread over lines, or of an array."""
+    """Return the first `FIRST` objects that the beginning of a file holds whole.
+
+    They may be lines, be spread over lines, or be items of an array; what is broken or cut is left out.
+    """
     records = _Reader(BytesIO(beginning), 0, 0).records()
     return [record.value for record in islice(records, FIRST) if not record.error]
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
-    """Return the whole records in the `width` bytes before an offset, and all after it; without line numbers."""
+    """Yield the whole records in the `width` bytes before an offset, and all after it, without true line numbers.
+
+    Raises OSError when the file cannot be read.
+    """
     with file.open("rb") as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
@@ -92,13 +101,16 @@ class _Line:
 
     @property
     def complete(self) -> bool:
+        """Whether the line is finished: it ends in a line feed, or is too long to be read."""
         return self.too_long or self.raw.endswith(b"\n")
 
     def text(self) -> str:
+        """Return the line as text, without a byte order mark at the file's beginning and blanks around it."""
         raw = self.raw.removeprefix(_BOM) if self.start == 0 else self.raw
         return raw.decode("utf-8", "replace").strip()
 
     def bad(self, reason: str, offset: int | None = None) -> Record:
+        """Return a record for a line that is none, with the reason; reading goes on at `offset`, by default behind the line."""
         quote = self.raw[:_QUOTED].decode("utf-8", "replace")
         return Record({}, self.number, self.end if offset is None else offset, quote, reason)
 
@@ -114,6 +126,7 @@ class _Reader:
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
+        """Yield the records from the offset on, until the file ends or something is not finished yet."""
         while line := self._next_line():
             text = line.text()
             if line.too_long:
@@ -128,6 +141,7 @@ class _Reader:
                 yield record
 
     def _next_line(self) -> _Line | None:
+        """Return the next line, of an array's line only the beginning; None at the end of the file."""
         start = self._at
         raw = self._stream.readline(_PEEK)
         if not raw:
@@ -161,6 +175,10 @@ class _Reader:
         return line.bad(NOT_AN_OBJECT) if line.complete else None
 
     def _spread(self, line: _Line) -> Record | None:
+        """Return the object that begins on `line` and goes on in further lines, or an error; None while it is incomplete.
+
+        After an error reading goes on with the line after this one.
+        """
         window = _Window(self._stream, line.start)
         outcome = window.value(window.skip_to("{"))
         if outcome is None:
@@ -176,7 +194,10 @@ class _Reader:
         return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
-        """Yield the objects of an array that begins on `line`; returns whether reading goes on behind it."""
+        """Yield the objects of an array that begins on `line`; return whether reading goes on behind it.
+
+        It does not while the array is still open. Broken or empty arrays, and items that are no objects, give one error.
+        """
         window = _Window(self._stream, line.start)
         good = at = window.skip_to("[") + 1
         objects, others, error = 0, 0, ""
@@ -210,10 +231,12 @@ class _Reader:
         return True
 
     def _go_to(self, offset: int, number: int) -> None:
+        """Go on reading at a byte offset, with that number of lines before it."""
         self._at, self._number = offset, number
         self._stream.seek(offset)
 
     def _next_feed(self, offset: int) -> int:
+        """Return the offset behind the next line feed, or the end of the file."""
         self._stream.seek(offset)
         while rest := self._stream.readline(_CHUNK):
             offset += len(rest)
@@ -287,6 +310,7 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
+        """Read more of the file, as much again as there is; return False at its end."""
         raw = self._stream.read(max(_WINDOW, len(self.text)))
         self._ended = not raw
         self.text += self._decoder.decode(raw, final=not raw)

@@ -111,6 +111,7 @@ def _without(text: str, spans: Iterator[Span]) -> str:
 
 
 def _marks(text: str) -> Iterator[int]:
+    """Yield the places of our mark in a text."""
     at = text.find(MARK)
     while at >= 0:
         yield at
@@ -118,7 +119,7 @@ def _marks(text: str) -> Iterator[int]:
 
 
 def _near(text: str, at: int, many: int = _NEAR) -> str:
-    """Return the text before a place, after any line end at its beginning."""
+    """Return up to `many` characters before a place; with a line feed in front where the text begins there."""
     return text[at - many : at] if at > many else f"\n{text[:at]}"
 
 
@@ -188,12 +189,16 @@ def _lines(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _is_own(text: str, line: Span) -> bool:
+    """Return whether a line begins as one of an answer of ours does."""
     # Whether a line goes on does not matter, how it begins does.
     return _OWN_LINE.match(text, line[0], min(line[1], line[0] + _NEAR)) is not None
 
 
 def _headless(text: str, at: int, tag: _Tag) -> Span | None:
-    """Return the lines before a closing tag without its opening one, and the rest of a cut line."""
+    """Return the span from our lines before a closing tag, whose opening one is missing, to the tag's end.
+
+    None unless there are two such lines or a sign of ours. A first line that was cut goes too.
+    """
     start = own = count = 0
     for number, line in enumerate(_lines(text, at, tag.start) if tag.begins_line else ()):
         count = count + 1 if _is_own(text, line) else 0
@@ -205,7 +210,10 @@ def _headless(text: str, at: int, tag: _Tag) -> Span | None:
 
 
 def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
-    """Return an opening tag without its closing one, and this program's lines after it, up to `limit`."""
+    """Return the span of an opening tag without its closing one and of our lines after it, up to `limit`.
+
+    None without a sign of ours among them.
+    """
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None
@@ -218,7 +226,10 @@ def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
 
 
 def _answers(text: str) -> Iterator[Span]:
-    """Return the spans of structured answers: as JSON, inside other JSON, as Python or YAML."""
+    """Yield the spans of structured answers: as JSON, inside other JSON, as Python or YAML.
+
+    One without an end reaches to the text's.
+    """
     done = 0
     for at in _marks(text):
         behind, near = at + len(MARK), _near(text, at)

@@ -68,7 +68,10 @@ class PiImporter(ClientImporter):
         return (own, home / ".omp" / "agent" / "sessions", openclaw / "agents")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; copies of a session at a point in time are not read a second time."""
+        """Return the sessions below a folder, also ended and deleted ones of OpenClaw, or `path` itself if it is a file.
+
+        Copies of a session at a point in time are left out. Raises SourceUnreadable without such a path.
+        """
         if not path.is_dir():
             return find_files(path, (".jsonl",))
         found = find_files(path, ("",))
@@ -81,15 +84,17 @@ class PiImporter(ClientImporter):
         return any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _is_copy(file: Path) -> bool:
+    """Return whether a file is OpenClaw's copy of a session or a trace of it."""
     return any(mark in file.name for mark in _COPIES)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is a session's header of this form, or a message with a role and time of this form."""
     if value.get("type") == "session":
         return isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str) and "delegationDepth" not in value
     message = value.get("message")
@@ -115,7 +120,7 @@ class _Reading(ChatReading):
         self._entry = ""
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn session, directory, format and which of the clients wrote the file."""
         entry = self._entry
         super().learn(record)
         self._entry = entry
@@ -133,7 +138,7 @@ class _Reading(ChatReading):
             self.session.agent = "omp"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one entry gives: messages, summaries, extensions' words, titles; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
         outcome = Outcome()
@@ -153,7 +158,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
-        """Return time, id and branch of an entry with content."""
+        """Give `outcome` time and id of an entry with content, and where it leaves another branch."""
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
         outcome.source_id = content_id(
@@ -167,6 +172,7 @@ class _Reading(ChatReading):
             outcome.metadata["branches_from"] = parent or "the beginning"
 
     def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        """Give `outcome` the parts of a message, by its role."""
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "user":
@@ -193,7 +199,10 @@ class _Reading(ChatReading):
             outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
     def _user(self, message: Mapping[str, object], text: str, outcome: Outcome) -> None:
-        """Return what the human typed, without the skills and files that pi substitutes."""
+        """Give `outcome` what the human typed, without the skills and files that pi substitutes.
+
+        Written by the client or, in a subagent's file, by the caller, it is not the human's.
+        """
         if match := _SKILL.match(text):
             outcome.left_out["skill text"] += 1
             text = f"/skill:{match[1]} {match[2] or ''}"
@@ -209,6 +218,7 @@ class _Reading(ChatReading):
             outcome.parts = [self.asked(text)]
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        """Yield the part of one block of an answer: thought, call or words; none for a block without text."""
         kind = block.get("type")
         if kind in ("thinking", "redactedThinking"):
             yield self.thought(as_text(block.get("thinking")))
@@ -227,7 +237,7 @@ class _Reading(ChatReading):
             outcome.reason = "aborted before a word"
 
     def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
-        """Return what an extension added to the conversation, if the human saw it."""
+        """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""
         if told.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return

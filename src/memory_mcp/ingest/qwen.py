@@ -48,13 +48,13 @@ class QwenImporter(ClientImporter):
         return session_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is Qwen Code's: by its records, or in its folder by the older form."""
         if file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning))):
             return True
         return _HOME in file.parts and is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset; an older session, in Gemini CLI's form, see `read_session`."""
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
@@ -75,13 +75,13 @@ class QwenReading(Reading):
         }
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn directory and first prompt."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
             self.prompt = self.prompt or _text(record)
 
     def give(self, record: dict[str, object]) -> Given:
-        """See `Reading`."""
+        """Return what one record gives; an unknown kind gives nothing."""
         reader = self._readers.get(as_text(record.get("type")))
         if reader is None:
             return Given(reason=UNKNOWN)
@@ -107,6 +107,10 @@ class QwenReading(Reading):
             yield Told(f"{source_id}{kind or '#'}{number}" if kind or number else source_id, (part,), when)
 
     def _user(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the parts of a record in the user's role and the reason where there are none.
+
+        A subagent's is its task; what the client wrote is left out or a note.
+        """
         text = _text(record)
         if subtype := as_text(record.get("subtype")):
             shown = as_text(as_mapping(record.get("systemPayload")).get("displayText"))
@@ -119,6 +123,7 @@ class QwenReading(Reading):
         return [Part(words.role, words.type, words.text)], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the parts of an answer: calls, thoughts and words; the reason is given where there are none."""
         parts = []
         for block in _blocks(record):
             if "functionCall" in block:
@@ -133,6 +138,7 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the results of tools in a record; the reason is given where there are none."""
         told = as_mapping(record.get("toolCallResult"))
         failed = told.get("status") in ("error", "cancelled")
         parts = []
@@ -145,6 +151,7 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _system(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return what the client recorded: a summary, a title, a typed command; none of other kinds, with the reason."""
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
         if subtype == "chat_compression":
             return [note(_summary(payload.get("compressedHistory")), record="compacted", **{RECAP: "true"})], subtype
@@ -167,15 +174,18 @@ def _summary(history: object) -> str:
 
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return the blocks of a message."""
     parts = as_list(as_mapping(record.get("message")).get("parts"))
     return [block for block in parts if isinstance(block, Mapping)]
 
 
 def _text(record: Mapping[str, object]) -> str:
+    """Return the words of a message."""
     return parts_text(as_mapping(record.get("message")).get("parts"))
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is of Qwen Code's newer form."""
     if "sessionId" not in value:
         return False
     return "parts" in as_mapping(value.get("message")) or "systemPayload" in value

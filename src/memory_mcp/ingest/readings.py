@@ -42,7 +42,7 @@ class Reading:
 
 
 def unwrapped(text: str) -> str:
-    """Return the text with one layer taken away."""
+    """Return the text with one layer of encoding taken away; the same text if there is none."""
     return _WRAPPED.sub(lambda match: _plain(str(match.lastgroup), match[0]), text)
 
 
@@ -57,6 +57,7 @@ def reading(text: str, layers: int) -> Reading:
 
 
 def _placed(text: str) -> Reading:
+    """Return the text with one layer taken away, and where each character's encoding begins and ends."""
     parts: list[str] = []
     begins: list[int] = []
     ends: list[int] = []
@@ -91,7 +92,10 @@ def _plain(kind: str, wrapped: str) -> str:
 
 
 def coded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and content of each stretch that may be base64 or hexadecimal of a text."""
+    """Yield start, end and content of each stretch that may be base64 or hexadecimal of a text.
+
+    At least 16 characters that decode to UTF-8.
+    """
     for match in _CODED.finditer(text):
         given = match[0]
         with suppress(ValueError):

@@ -74,7 +74,7 @@ _Words = dict[str, list[tuple[_Match, list[int]]]]
 def strip_private(text: str) -> str:
     """Return `text` without its `<private>` spans, also nested ones; an open one reaches to the end.
 
-    One that is not opened reaches back to the beginning: clients cut a message into parts.
+    A tag that closes and was not opened removes all from the beginning: clients cut a message into parts.
     """
     return text if text.isascii() and "private" not in text.lower() else Private(text).kept
 
@@ -113,7 +113,7 @@ class Redactor:
         self._vendor = _Vendors(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:
-        """Return whether any rule has to look at `text` at all."""
+        """Return whether any rule has to look at `text` at all; False means that it holds no secret that a rule knows."""
         lowered = text.lower()
         return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
@@ -123,7 +123,7 @@ class Redactor:
         return replaced(text, spans, counts) if spans else text
 
     def find(self, text: str) -> list[Span]:
-        """Return the secrets in `text`, by rule; some may overlap."""
+        """Return the secrets in `text`, rule by rule, not in the order of their places; some may overlap."""
         lowered = text.lower()
         runs = _long_runs(lowered)
         # The vendors' rules first: a token that both find is named after its vendor.
@@ -137,11 +137,12 @@ class Redactor:
 
 @cache
 def redactor() -> Redactor:
-    """Return the one redactor of this process: making it takes 5 ms, and one who serves many memories opens them often."""
+    """Return the one redactor of this process: making it takes 5 ms, and a server opens many memories."""
     return Redactor()
 
 
 def _long_runs(lowered: str) -> str:
+    """Return the long runs of a text, each behind a blank; "" for none."""
     runs = _LONG_RUN(lowered)
     return f" {' '.join(runs)}" if runs else ""
 
@@ -171,7 +172,7 @@ class _Told:
         self._foreign = foreign
 
     def called(self, lowered: str) -> list[Rule]:
-        """Return the rules that have to look, in their order."""
+        """Return the rules with an anchor in a text in lower case, in their order."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
         stands = lowered.__contains__
         hits: set[int] = set()
@@ -193,6 +194,7 @@ class _Told:
 
 
 def _always(_: str) -> object:
+    """Return that a plain anchor is met where its text is."""
     return True
 
 
@@ -216,7 +218,7 @@ class _Vendors:
         self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
 
     def called(self, runs: str) -> list[Rule]:
-        """Return the rules that have to look, in their order."""
+        """Return the rules with an anchor in the long runs of a text, in their order."""
         numbers: set[int] = set()
         seen: set[str] = set()
         for begins in self._begins:
@@ -287,6 +289,7 @@ def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and rule of the spans in order, overlapping ones as one, named after the first."""
     start = end = -1
     rule = ""
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

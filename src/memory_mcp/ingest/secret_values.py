@@ -94,7 +94,10 @@ def is_chosen(value: str) -> bool:
 
 
 def is_drawn(value: str) -> bool:
-    """Return whether a short value has the letters and digits a password manager draws, or letters no word has in a row."""
+    """Return whether a value of at least 10 ASCII characters looks drawn by chance.
+
+    By its changes between letters, capitals and digits, or by five consonants in a row.
+    """
     if len(value) < 10 or not value.isascii():
         return False
     pieces = _PIECES.findall(value)
@@ -145,13 +148,16 @@ def is_mixed(value: str) -> bool:
 
 
 def is_phrase(value: str) -> bool:
-    """Return whether quoted words are a passphrase and no message about one."""
+    """Return whether quoted words are a passphrase: 3 to 10 words in small letters, none of which a message about one has."""
     words = value.split(" ")
     return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only represents a secret: a name, a template's variable, a row of stars."""
+    """Return whether a value only represents a secret.
+
+    That is a name, a variable of a template, a row of stars, a common guess or a value of code.
+    """
     if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
     if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
@@ -190,7 +196,7 @@ def is_foreign(value: str) -> bool:
 
 
 def login_in(value: str) -> str:
-    """Return the password of base64 that decodes to user:password; "" for any other."""
+    """Return the password of base64 that decodes to user:password; "" for any other value."""
     try:
         told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -232,7 +238,10 @@ def is_sequence(value: str) -> bool:
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
-    """Return whether a value looks drawn by a machine rather than named by a person."""
+    """Return whether a value of at least `shortest` characters looks drawn by a machine rather than named by a person.
+
+    By how often it changes between small letters, capitals and digits, and by its entropy.
+    """
     pieces = _PIECES.findall(value)
     if len(value) < shortest or not pieces:
         return False
@@ -252,6 +261,6 @@ def is_random(value: str, shortest: int = 12) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Return the bits per character of a text by its own frequencies."""
+    """Return the bits per character of a text by its own frequencies, of its first 512 characters."""
     head = value[:512]
     return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))

@@ -30,15 +30,21 @@ class ClaudeCodeImporter(ClientImporter):
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the `.jsonl` files below `path` in a fixed order, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: its records name their session as no other's do."""
+        """Return whether a `.jsonl` file is Claude Code's, by its first records."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset with their drafts, see `Importer`.
+
+        Those of a session of our own summarizer, and lines that cannot be read, are skipped and counted.
+        """
         state = State(file)
         state.recover(offset)
         for record in iter_records(file, offset):

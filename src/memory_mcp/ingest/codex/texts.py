@@ -35,7 +35,10 @@ _MOST_FILES = 20
 
 
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
-    """Return what a user-role message says; `harness`: which of its blocks the client wrote, if known."""
+    """Return what a user-role message says: one part with the user's words, if any, then summaries and what is left out.
+
+    `harness`: for each block whether the client wrote it, if known.
+    """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
         text = _block_text(block)
@@ -51,7 +54,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """Return a call with its most informative argument first."""
+    """Return a call with its most informative argument first; of a patch those are the files it changes."""
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
@@ -62,7 +65,10 @@ def tool_call(name: str, arguments: object, call_id: str) -> Part:
 
 
 def tool_result(name: str, output: object, call_id: str) -> Part:
-    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code."""
+    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code.
+
+    The client's head lines and colours are taken off; the exit status is read from them.
+    """
     told = parsed(output)
     status = error = ""
     if isinstance(told, Mapping) and ("output" in told or "content" in told):
@@ -95,6 +101,7 @@ def summary_of(item: Mapping[str, object]) -> str:
 
 
 def _typed(text: str) -> str:
+    """Return a user's text as typed: a shell command with its output, or the request without the editor's own words before it."""
     if match := _SHELL_COMMAND.match(text):
         return f"! {match[1]}\n{(match[2] or '').strip()}".strip()
     if text.lstrip().startswith(_IDE) and _REQUEST in text:
@@ -103,6 +110,7 @@ def _typed(text: str) -> str:
 
 
 def _block_text(block: Mapping[str, object]) -> str:
+    """Return a block as text; an image becomes "[image]"."""
     return "[image]" if block.get("type") == "input_image" else plain(block)
 
 
@@ -121,6 +129,7 @@ def _readable(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _command(value: object) -> str:
+    """Return a command line as typed; of a shell's call the script alone."""
     if not isinstance(value, list):
         return as_plain(value)
     words = [as_plain(word) for word in value]
@@ -130,5 +139,6 @@ def _command(value: object) -> str:
 
 
 def _step(step: object) -> str:
+    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open."""
     told = as_mapping(step)
     return f"[{_MARKS.get(as_text(told.get('status')), ' ')}] {as_text(told.get('step')) or json.dumps(step, default=str)}"

@@ -43,7 +43,10 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
 
 
 def _tool(told: Mapping[str, object]) -> Sequence[Part]:
-    """Return a call and its result, which Cursor keeps in one record."""
+    """Return a call and its result, which Cursor keeps in one record; no part for a record without a tool's name.
+
+    A call that still runs has its result left out; a refused or failed one gives an error.
+    """
     name, call_id = as_text(told.get("name")), as_text(told.get("toolCallId"))
     if not name:
         return []
@@ -66,12 +69,14 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
 
 
 def _output(outcome: object, details: Mapping[str, object]) -> str:
+    """Return a tool's output as text: the first readable field, else all of it."""
     if not details:
         return as_plain(outcome)
     return next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
 
 
 def _error(error: object) -> str:
+    """Return the words of an error; "" for none."""
     told = as_mapping(parsed(error))
     named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
     return named or as_text(told.get("message")) or ("" if told else as_plain(error))

@@ -41,7 +41,11 @@ class Conversations:
             self._workspaces = Workspaces(file.absolute().parent.parent.parent)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
-        """Return what was written after a position, one step per message; the last one has the new position."""
+        """Yield what was written after a position, one step per message; the last step has the new position.
+
+        Conversations that are being written wait, and hold the position below their rows. Raises OSError when the
+        database cannot be read.
+        """
         top = store.top()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
         position = position if position <= top else 0
@@ -60,6 +64,10 @@ class Conversations:
     def _conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
     ) -> Iterator[tuple[EventDraft, ...]]:
+        """Yield the drafts of a conversation's new messages; the first step has its title.
+
+        Messages that the conversation no longer lists are counted as skipped.
+        """
         fresh = store.bubbles(name, position)
         place = self._workspaces.place(name, data, store)
         session: Session | None = None
@@ -80,6 +88,7 @@ class Conversations:
     def _message(
         self, bubble: Mapping[str, object], source_id: str, own: int | None, session: Session, subagent: bool
     ) -> tuple[EventDraft, ...]:
+        """Return the drafts of one message; one whose row is gone is counted as skipped."""
         parts = parts_of(bubble, subagent, self._keep)
         model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
         drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
@@ -89,6 +98,7 @@ class Conversations:
         return self._tally.took(drafts, parts, 0, bubble)
 
     def _session(self, name: str, data: Mapping[str, object], place: Place, bubble: Mapping[str, object]) -> Session:
+        """Return the session of a conversation with its place; a subagent is a thread of its parent's session."""
         uris = bubble.get("workspaceUris")
         cwd = place.cwd or (path_of(uris[0]) if isinstance(uris, list) and uris else "")
         model = as_text(as_mapping(data.get("modelConfig")).get("modelName")).replace("default", "")
@@ -138,7 +148,10 @@ def _bubbles(
 
 
 def _time_of(bubble: Mapping[str, object]) -> int | None:
-    """Return when a message was written; older clients store only when it was sent or ended."""
+    """Return when a message was written, UTC milliseconds; older clients store only when it was sent or ended.
+
+    None where no stored time is after 2001.
+    """
     timing = as_mapping(bubble.get("timingInfo"))
     told = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
     # Some of them count from when the client was started.

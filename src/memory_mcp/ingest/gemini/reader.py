@@ -39,12 +39,15 @@ class GeminiImporter(ClientImporter):
         return is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `read_session`."""
         return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
 
 
 def session_files(path: Path) -> Iterator[Path]:
-    """Return the session files below `path`, or `path` itself when it is a file."""
+    """Return the session files below `path`, or `path` itself when it is a file.
+
+    Raises SourceUnreadable when there is no such path.
+    """
     found = find_files(path, (".jsonl", ".json"))
     return (f for f in found if f.suffix != ".json" or is_session(f, _beginning(f))) if path.is_dir() else found
 
@@ -62,7 +65,11 @@ def is_session(file: Path, beginning: bytes) -> bool:
 
 
 def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the reads of a session in any of the client's forms."""
+    """Yield the reads of a session in any of the client's forms.
+
+    Lines are read after `offset`; a session written as one object is always read from its start, message by message.
+    Raises OSError when the file cannot be read.
+    """
     if file.suffix != ".json" or file.name == LOG:
         yield from read_growing(reading, file, offset, report)
         return
@@ -81,6 +88,7 @@ def read_session(reading: GeminiReading, file: Path, offset: int, report: Import
 
 
 def _is_own(value: dict[str, object]) -> bool:
+    """Return whether a record is this client's: a session's header, a dated answer of the model, or a change of the session."""
     if "sessionId" in value and ("projectHash" in value or {"startTime", "lastUpdated"} <= value.keys()):
         return "message" not in value
     return (value.get("type") == "gemini" and "timestamp" in value) or isinstance(value.get("$set"), dict)

@@ -24,7 +24,7 @@ class OpencodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`."""
+        """Return what a payload of opencode gives: a prompt, an answer's parts in order, or an event as Claude Code has it."""
         told = told_in(payload)
         parts = told.get("parts")
         if not isinstance(parts, list):
@@ -71,6 +71,7 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
 
 
 def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
+    """Return a tool's use in Claude Code's form, with its duration where both times are known."""
     given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
     used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
     start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))

@@ -94,7 +94,10 @@ class MarkdownImporter:
         return bool(_NOTE_KEYS & front.keys()) or _LINK.search(text) is not None or day_of(file.stem) is not None
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a record is a section, and so is a step."""
+        """Yield the event of each section, see `Importer`; of a day of an export its messages.
+
+        Always read from its start. Raises OSError when the file cannot be read.
+        """
         del offset  # what is written anew as a whole is read from its start
         if _is_exported(file):
             yield from _exported(file, report)
@@ -111,12 +114,13 @@ class MarkdownImporter:
 
 
 def _is_exported(file: Path) -> bool:
+    """Return whether a file is a day of an export. Raises OSError when it cannot be read."""
     with file.open(encoding="utf-8", errors="replace") as stream:
         return is_exported(stream.read(_LINE))
 
 
 def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
-    """Yield the events of a day; a message that was changed beyond reading is counted."""
+    """Yield the events of a day of an export; a message that was changed beyond reading is skipped and counted."""
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:
         for number, form, line in messages(stream):
             report.lines += 1
@@ -189,9 +193,9 @@ def _name_of(file: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _project_of(folder: Path) -> str:
-    """Return the project of notes: their repository, else the notes program's folder, else the topmost one.
+    """Return the project of notes: their repository, else the notes program's folder, else the highest folder with notes.
 
-    The highest that holds notes, that is, with at most one in between that holds none.
+    Between that and the notes' own there is never more than one folder without notes; home and the root are no project.
     """
     project = project_of(str(folder))
     if project != str(folder):
@@ -207,6 +211,7 @@ def _project_of(folder: Path) -> str:
 
 
 def _has_notes(folder: Path) -> bool:
+    """Return whether a folder itself holds notes; False where it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return any(entry.name.lower().endswith(_ENDINGS) for entry in entries)
@@ -215,12 +220,16 @@ def _has_notes(folder: Path) -> bool:
 
 
 def _is_vault(folder: Path) -> bool:
+    """Return whether a folder is the root of a notes program's notes."""
     return any((folder / name).is_dir() for name in _VAULTS)
 
 
 @lru_cache(maxsize=4096)
 def _kind_of(folder: Path) -> tuple[bool, bool]:
-    """Return whether a folder is inside a notes program's, and whether it is inside a source tree."""
+    """Return whether a folder is inside a notes program's, and whether it is inside a source tree.
+
+    The nearest folder above that is one of them decides.
+    """
     if _is_vault(folder):
         return True, False
     if any((folder / name).is_file() for name in _CODE):
