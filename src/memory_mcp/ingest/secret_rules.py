@@ -44,9 +44,9 @@ class Rule(Protocol):
         ...
 
     def find(self, text: str, lowered: str, /) -> Iterator[Span]:
-        """Yield the secrets in `text`, place by place; `lowered` is the text in lower case, at the same length.
+        """Yield the secrets in `text`, of which `lowered` is the lower case of equal length, place by place.
 
-        Takes time linear in the length.
+        Time linear in its length.
         """
         ...
 
@@ -274,10 +274,9 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
 
 
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
-    """Return whether the value assigned to a secret's name looks like the secret itself.
+    """Return whether a value assigned to a secret's name is one.
 
-    Not if the name describes a secret (`token_url`), or the value is short, has blanks, or is a placeholder, name or
-    path. Quoted passphrases of words are secrets.
+    Not if the name describes one (`token_url`) or the value is a name.
     """
     key, value = match["key"], value.strip()
     if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
@@ -313,10 +312,7 @@ def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
 
 
 def _is_credential(match: re.Match[str]) -> bool:
-    """Return whether the value behind a header or the like is a credential.
-
-    It is random, chosen or worded, or base64 that ends in =; no placeholder, and no base64 of a login that is one.
-    """
+    """Return whether the value of a header is a credential: random, chosen, worded, or ending in =; no placeholder."""
     value = match["secret"]
     if is_placeholder(value) or (login_in(value) and not is_login(value)):
         return False
