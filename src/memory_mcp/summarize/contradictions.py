@@ -77,7 +77,7 @@ class _Phrases:
     by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
     def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """Return the length and the group of the phrase at `place`; (0, "") for none."""
+        """Return the length in words and the group of the longest phrase that begins at `place`; (0, "") for none."""
         for phrase, group in self.by_first.get(words[place], ()):
             if tuple(words[place : place + len(phrase)]) == phrase:
                 return len(phrase), group
@@ -102,7 +102,11 @@ class _Table:
 
 
 def read(text: str, kind: MemoryKind) -> Claim | None:
-    """Return a statement prepared for comparison; None if nothing could contradict it."""
+    """Return a statement prepared for comparison; None if nothing could contradict it.
+
+    None for a question, a doubt, fewer than 3 or more than 45 words, and for what is neither a decision, rule or
+    preference nor says how things are.
+    """
     table = _table()
     raw = _tokens(text)
     if not _FEWEST <= len(raw) <= _MOST or cues_of(text, Cue.QUESTION) & Cue.QUESTION or text.rstrip().endswith((":", "：")):
@@ -122,7 +126,10 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
 
 @cache
 def words_pattern() -> str:
-    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`."""
+    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`.
+
+    Other statements may match it too.
+    """
     data = _data()
     rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
     spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
@@ -130,7 +137,10 @@ def words_pattern() -> str:
 
 
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
-    """Return whether both cannot hold, so that only the newer does; `apart`: they were said on different days."""
+    """Return whether both cannot hold, so that only the newer does.
+
+    `apart`: they were said on different days, so that what held only on its day contradicts nothing.
+    """
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
         return False
     if apart and (newer.passing or older.passing):
@@ -173,10 +183,12 @@ def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str],
 
 
 def _length(value: Sequence[str]) -> int:
+    """Return how many words a value may have at most: twice as many in Chinese, where a word is a character."""
     return 2 * _VALUE if all(_CJK.match(word) for word in value) else _VALUE
 
 
 def _is_number(value: Sequence[str]) -> bool:
+    """Return whether a value begins with a number, in figures or as a word."""
     return _NUMBER.match(value[0]) is not None or value[0] in _NUMBER_WORDS
 
 
@@ -228,7 +240,7 @@ def _value(text: str) -> tuple[str, ...]:
 
 
 def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
-    """Return where `part` is in `words` as one run; None for nowhere."""
+    """Return the first place of `part` in `words` as one run; None for nowhere."""
     size = len(part)
     return next((i for i in range(len(words) - size + 1) if tuple(words[i : i + size]) == tuple(part)), None)
 
@@ -283,15 +295,18 @@ def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ..
 
 
 def _any(phrases: _Phrases, words: Sequence[str]) -> bool:
+    """Return whether any of the phrases is among the words."""
     return any(phrases.at(words, place)[0] for place in range(len(words)))
 
 
 def _tokens(text: str) -> list[str]:
+    """Return the words of a text, and the signs that end clauses or set values."""
     return _TOKEN.findall(text)
 
 
 @cache
 def _table() -> _Table:
+    """Return the lists of words for comparison, read once from the package."""
     data = _data()
     flat = {name: frozenset(_rows(data[name])) for name in ("bounds", "scopes", "labels", "dates")}
     return _Table(
@@ -309,11 +324,13 @@ def _table() -> _Table:
 
 
 def _data() -> dict[str, Any]:
+    """Return the parsed lists of words, read from contradictions.toml at each call."""
     source = files("memory_mcp.summarize") / "contradictions.toml"
     return tomllib.loads(source.read_text(encoding="utf-8"))
 
 
 def _rows(text: str) -> list[str]:
+    """Return the rows of a list, which bars or line ends part, without empty ones."""
     return [row for row in text.replace("\n", "|").split("|") if row]
 
 

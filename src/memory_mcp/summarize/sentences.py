@@ -86,7 +86,10 @@ _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b",
 
 
 def spans(text: str) -> list[Span]:
-    """Return the sentences, headings, list items and error lines of a message in reading order."""
+    """Return the sentences, headings, list items and error lines of a message in reading order.
+
+    Of a message over 16,000 characters the first 12,000 and the last 4,000 are read.
+    """
     if len(text) <= HEAD + TAIL:
         return _Reader(text, 0, len(text)).read()
     head_end = text.rfind("\n", HEAD // 2, HEAD) + 1 or HEAD
@@ -95,7 +98,7 @@ def spans(text: str) -> list[Span]:
 
 
 def error_spans(text: str) -> list[Span]:
-    """Return the last error lines of an output, at most `MAX_ERRORS`."""
+    """Return the last error lines of an output, at most `MAX_ERRORS`, in order; only its last 4,000 characters are read."""
     place = max(0, len(text) - TAIL)
     tail = text[place:]
     if not _hints_at_error(tail):
@@ -109,6 +112,7 @@ def error_spans(text: str) -> list[Span]:
 
 
 def _error_line(line: str, place: int) -> Span | None:
+    """Return the span of a line that reports an error; None for another line. `place` is where the line begins in the message."""
     head = line[:400]
     if len(line) < 8 or not _hints_at_error(head) or not _ERROR.match(head) or _EMPTY_FAILURE.search(head):
         return None
@@ -117,6 +121,7 @@ def _error_line(line: str, place: int) -> Span | None:
 
 
 def _hints_at_error(text: str) -> bool:
+    """Return whether a text holds a word that every error line has one of."""
     for hint in _ERROR_HINTS:
         if hint in text:
             return True
@@ -124,6 +129,7 @@ def _hints_at_error(text: str) -> bool:
 
 
 def _symbols(text: str) -> int:
+    """Return the number of symbols that code has, such as braces, in a text."""
     # Deleting bytes by a table takes a sixth of the time of counting each symbol.
     raw = text.encode(errors="replace")
     return len(raw) - len(raw.translate(None, _SYMBOLS))
@@ -153,6 +159,7 @@ class _Reader:
         self.until = ""
 
     def read(self) -> list[Span]:
+        """Return the spans of the part that is read, in order."""
         place = self.place
         said = self.text[place : self.end]
         safe = self.safe = _PER_SYMBOL * _symbols(said)
@@ -182,6 +189,10 @@ class _Reader:
         return self.found
 
     def _closely(self, line: str, bare: str, place: int) -> None:
+        """Read a line that may be no prose: an item, a fence, a tag, noise, or prose after all.
+
+        `bare` is it without blanks around, `place` where it begins.
+        """
         first = bare[0]
         if first in _ITEM_STARTS and (match := _ITEM.match(line)):
             self._flush()
@@ -210,6 +221,7 @@ class _Reader:
         return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
+        """Return whether a line is output, code or a listing rather than prose."""
         if bare[0] in _NOISE_STARTS or "@" in bare:
             if _ITEM.match(line):
                 return False
@@ -224,11 +236,13 @@ class _Reader:
         return len(bare) < self.safe and _PER_SYMBOL * _symbols(bare) > len(bare)
 
     def _error(self, line: str, place: int) -> None:
+        """Add a line's error, up to three per message."""
         if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
             self.errors += 1
             self.found.append(span)
 
     def _prose(self, line: str, place: int, bare: str) -> None:
+        """Add a heading, or begin or continue a block of prose or a list item; a line that ends in a colon ends its block."""
         end = place + len(line.rstrip())
         first = bare[0]
         if first in "#*" and (match := _HEADING.match(line)):
@@ -247,6 +261,7 @@ class _Reader:
             self._flush(lead=True)
 
     def _flush(self, lead: bool = False) -> None:
+        """End the block, and add its sentences; with `lead` the last one introduces what follows."""
         start, end = self.block, self.block_end
         if start < 0:
             return
@@ -264,6 +279,7 @@ class _Reader:
         self._cut(start, end, _LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
+        """Add a piece of the text without blanks around it, cut at 480 characters."""
         piece = self.text[start:end]
         bare = piece.strip()
         if not bare:
@@ -299,7 +315,10 @@ def without_marks(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return one line without markdown, tags, transcription marks, control characters and folders of absolute paths."""
+    """Return one line without markdown, tags, transcription marks, control characters and folders of absolute paths.
+
+    Of a link its text stays, of a path the last name.
+    """
     text = without_marks(text)
     if "\x1b" in text:
         text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text)
@@ -319,7 +338,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return at most `width` characters, cut between words, with an ellipsis where cut."""
+    """Return at most `width` characters, cut between words if possible, with an ellipsis where cut."""
     if len(text) <= width:
         return text
     gap = text.rfind(" ", width // 2, width - 1)
