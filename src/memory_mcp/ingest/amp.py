@@ -68,7 +68,7 @@ class AmpImporter(WholeImporter):
         return (f for f in found if _THREAD.match(f.stem) or f.is_dir()) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by the thread's id, in the file's name or near its beginning."""
+        """Return whether a `.json` file is a thread of Amp: its id begins with T-, in the file's name or near its beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
@@ -93,7 +93,10 @@ class AmpImporter(WholeImporter):
             yield from tally.took(drafts, parts, record.line, message)
 
     def _parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
-        """Yield the parts of a message; `tools` are the names of those called so far, by the id of the call."""
+        """Yield the parts of a message; `tools` are the names of those called so far, by the id of the call.
+
+        An answer that is still being written, and a message of an unknown role, are left out with the reason.
+        """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":

@@ -50,7 +50,7 @@ class AntigravityImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the command and the editors keep their conversations."""
+        """Return the folders `brain` of the command and the editors below ~/.gemini; existing or not."""
         home = Path.home() / ".gemini"
         return tuple(home / name / "brain" for name in ("antigravity-cli", "antigravity", "antigravity-ide"))
 

@@ -46,7 +46,7 @@ class Outcome:
 
 
 def skipped(reason: str) -> Outcome:
-    """Return the outcome of a record that gives nothing, with the reason."""
+    """Return the outcome of a record that gives no part, with the reason."""
     return Outcome(reason=reason)
 
 
@@ -62,7 +62,10 @@ class ChatReading(Reading):
         self._task = ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives; keep what it says about later ones. Raises NotImplementedError unless overridden."""
+        """Return what one record gives: its parts, id and time, or why it gives nothing.
+
+        State about later records is kept. Raises NotImplementedError unless overridden.
+        """
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:

@@ -50,7 +50,7 @@ class ClineImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the command's own folders, then those of the extensions in every editor of the family."""
+        """Return Cline's folders ($CLINE_DIR, else ~/.cline) and Roo's, then those of the extensions in each editor."""
         home = Path.home()
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
@@ -66,13 +66,13 @@ class ClineImporter(ClientImporter):
         return find_files(path, (_TASK, _SESSION))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: a conversation's file has one of two names."""
+        """Return whether a file is a conversation: it has one of two names, and messages near its beginning."""
         if file.name.endswith(_SESSION):
             return beginning.lstrip().startswith(b"{") and b'"messages"' in beginning
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a rewritten file is always read from its start."""
+        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
         del offset
         reading = _Reading(file, self._settings.include_thinking)
         return chat.read_whole(reading, file, _messages(reading, file), report)
@@ -212,7 +212,10 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
-        """Return a call, or the model's words where the call only carries them."""
+        """Return a call of a tool.
+
+        Words of the model instead where the tool only carries words to the user, and there are some.
+        """
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
             self.remember(call, tool)

@@ -62,7 +62,11 @@ class Words:
 
 
 def split_prompt(text: str, words: Words) -> None:
-    """Add the contents of one text of a user message (words, results of tools, context left out) to `words`."""
+    """Add the contents of one text of a user message to `words`: words, results of tools, what was left out.
+
+    Context of the client is removed and counted, its directory and time noted; attached files are replaced by their
+    names.
+    """
     for match in _CONTEXT.finditer(text) if "<" in text else ():
         words.left_out[INJECTED] += 1
         if match[1] == "environment_details":
@@ -93,7 +97,10 @@ def split_prompt(text: str, words: Words) -> None:
 
 
 def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """Yield an answer's pieces in their order: whether it is thinking, the tool called or "", the words, the tool's arguments."""
+    """Yield an answer's pieces in order, each as (whether it is thinking, tool called or "", words, the tool's arguments).
+
+    Calls are XML of the clients' own tools; a call cut at the end still counts.
+    """
     at = 0
     for match in _CALL.finditer(text):
         yield from _thoughts(text[at : match.start()])
@@ -122,7 +129,7 @@ def _name_of(match: re.Match[str]) -> str:
 
 
 def _environment(text: str, words: Words) -> None:
-    """Add directory and time from the client's own details to `words`."""
+    """Set directory and time of `words` from the client's own details, where they state them."""
     if found := _CWD.search(text):
         words.cwd = found[1]
     if found := _UTC.search(text):

@@ -75,7 +75,10 @@ class CommandRule:
 
 
 def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Return the spans of lines that hold one of the words, each with the next line, where its value may be."""
+    """Yield the spans of lines that hold one of the words, each with the next line; overlapping ones once.
+
+    Only those with an option ("-" or "/p:") behind the word; the texts are in lower case.
+    """
     end = 0
     for at in sorted(at for word in words for at in _places(lowered, word)):
         if at < end:

@@ -190,7 +190,7 @@ def _mixed(match: re.Match[str]) -> bool:
 
 
 def _says_password(match: re.Match[str]) -> bool:
-    """Return whether base64 decodes to one word that can be a password."""
+    """Return whether base64 decodes to one printable word of at least 8 characters that can be a password."""
     try:
         told = base64.b64decode(match["secret"], validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -214,7 +214,7 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 def _is_wif(match: re.Match[str]) -> bool:
-    """Return whether the last four bytes check the others, as in the wallet import format (Bitcoin, Base58Check)."""
+    """Return whether the value's last four bytes are the checksum of the others, as in keys for wallets (Base58Check)."""
     number = 0
     for sign in match["secret"]:
         number = number * 58 + _BASE58.index(sign)
@@ -223,7 +223,7 @@ def _is_wif(match: re.Match[str]) -> bool:
 
 
 def _one_word(match: re.Match[str]) -> bool:
-    """Return whether a value is random, and not the escaped text of an address."""
+    """Return whether a value is random, and holds no escape or sign of an address."""
     value = match["secret"]
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 

@@ -52,7 +52,7 @@ class ContinueImporter(WholeImporter):
     not_ours = "not a Continue session"
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $CONTINUE_GLOBAL_DIR, else in ~/.continue; existing or not."""
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -63,7 +63,7 @@ class ContinueImporter(WholeImporter):
         return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: no other client keeps a history together with a workspace directory."""
+        """Return whether a `.json` file is a session of Continue: no other client keeps a history with a workspace directory."""
         named = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
         return file.suffix == ".json" and named and _OWN.match(beginning) is not None
 
@@ -92,7 +92,11 @@ class ContinueImporter(WholeImporter):
     def _parts(
         self, item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
     ) -> Iterator[Part]:
-        """Yield the parts of an entry; `tools` are the names of earlier calls, `answered` the calls whose result is a message."""
+        """Yield the parts of an entry, then its summary of the conversation if it has one.
+
+        `tools` are the names of earlier calls, `answered` the calls whose result is a message. Context items, system
+        prompts and unknown roles are left out with the reason.
+        """
         role, text = as_text(message.get("role")), _text(message.get("content"))
         keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
         if role == "user":
@@ -118,7 +122,7 @@ class ContinueImporter(WholeImporter):
 
 
 def _message(item: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the message of an entry."""
+    """Return the message of an entry; {} where it has none."""
     return as_mapping(item.get("message"))
 
 

@@ -40,7 +40,7 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the storage folders of the editor's editions, for workspaces and for windows without one."""
+        """Return the storage folders of VS Code, its Insiders and VSCodium, for workspaces and for windows without one."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
@@ -136,7 +136,10 @@ class ChatReading(Reading):
 
     @staticmethod
     def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
-        """Return the displayed answer of a request without rounds."""
+        """Yield the displayed answer of a request without rounds as one item without a time.
+
+        References are shown by their names.
+        """
         listed = request.get("response")
         texts = []
         for one in as_mappings(listed):

@@ -35,7 +35,7 @@ class DeepseekImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $DSH_HOME, else in ~/.dsh; existing or not."""
         return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -48,7 +48,7 @@ class DeepseekImporter(ClientImporter):
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or (_FILE.match(f.name) and f == _newest(f.parent)))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by a header with the delegation depth, or by numbered events."""
+        """Return whether a `.jsonl` file is this client's: by a header with the delegation depth, or by numbered events."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -63,7 +63,7 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is one of this client: a header with the delegation depth, or a numbered event."""
+    """Return whether a record is one of this client: a header with the delegation depth, or a numbered event with data."""
     if value.get("type") == "session":
         return "delegationDepth" in value
     return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
@@ -126,7 +126,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
-        """Return the part of a tool's result."""
+        """Return a tool's result, from one block of it, as an error where the block or the event says so."""
         source = as_mapping(as_mapping(data.get("message")).get("source"))
         call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
         error = block.get("isError") is True or bool(data.get("error"))
@@ -134,7 +134,7 @@ class _Reading(ChatReading):
         return self.returned(content, call, error=error)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the words and thoughts of an answer; its calls follow as events of their own."""
+        """Yield the words or the thought of one block of an answer; none for a call, which follows as an event of its own."""
         if block.get("type") == "reasoning":
             yield self.thought(as_text(block.get("text")))
         elif block.get("type") != "tool-call":

@@ -137,7 +137,7 @@ class ExportImporter(WholeImporter):
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable without such a path."""
         return export_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
@@ -145,5 +145,5 @@ class ExportImporter(WholeImporter):
         return file.suffix in (".json", ".zip") and self.own.match(beginning_of(beginning)) is not None
 
     def records(self, file: Path) -> Iterator[Record]:
-        """See `WholeImporter`; in bytes of the file itself."""
+        """Yield the conversations of an export; `offset` is in bytes of the file itself, also within an archive."""
         return (replace(record, offset=record.reached) for record in iter_conversations(file))

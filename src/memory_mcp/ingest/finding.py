@@ -103,7 +103,10 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """Return what is in the usual places of these importers; places without a file are left out."""
+    """Return what is in the usual places of these importers, one finding for each place with files.
+
+    `marks` holds all importers' marks by name.
+    """
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]
 

@@ -202,7 +202,11 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact in place; all values are searched together first, because most hold nothing."""
+        """Redact the values in place, with their keys in view.
+
+        All are searched together first, because most hold nothing; short values found harmless are remembered and not
+        searched again.
+        """
         unknown = [item for item in kept.items() if item not in self._harmless]
         if not unknown:
             return
@@ -236,7 +240,10 @@ def _without_private(draft: EventDraft) -> EventDraft:
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:
-    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut."""
+    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut.
+
+    Between head and tail a line says how many bytes were left out; a text that was cut so before is not cut again.
+    """
     if len(text) * 4 <= bound:
         return text, 0
     raw = text.encode("utf-8")
@@ -249,7 +256,10 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
 
 
 def _storable(text: str) -> str:
-    """Return `text` without NUL bytes and lone surrogates, which no engine and no encoder accepts."""
+    """Return `text` with NUL bytes and lone surrogates, which no engine and no encoder accepts, replaced by U+FFFD.
+
+    Surrogates that belong together become their character.
+    """
     if "\0" in text:
         text = text.replace("\0", _UNSTORABLE)
     if text.isascii():

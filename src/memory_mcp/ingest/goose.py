@@ -46,7 +46,7 @@ class GooseImporter(ClientImporter):
     growth = Growth.DATABASE
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the client keeps its data on this platform."""
+        """Return the folders of Goose's data for this platform, or in $GOOSE_PATH_ROOT if it is set; existing or not."""
         if root := os.environ.get("GOOSE_PATH_ROOT"):
             return (Path(root) / "data" / "sessions",)
         home = Path.home()
@@ -59,7 +59,10 @@ class GooseImporter(ClientImporter):
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the database and the files of lines below `path`, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return find_files(path, (_DATABASE, ".jsonl"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
@@ -112,7 +115,10 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
-    """Yield row, session and message of the messages that the condition `which` selects, as a file of lines holds them."""
+    """Yield (row, session, message) of the messages that the condition `which` selects, each as a file of lines holds it.
+
+    `values` fill the condition's question marks.
+    """
     # Older databases lack the column.
     columns = {row[1] for row in base.execute("PRAGMA table_info(messages)")}
     extra = "m.metadata_json" if "metadata_json" in columns else "NULL"
@@ -130,12 +136,15 @@ def _json(text: object) -> object:
 
 
 def _record(row: int, record: dict[str, object]) -> Record:
-    """Return a message of a row as a record of the importers."""
+    """Return a message of a row as a record of the importers, its row as line and offset."""
     return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
 
 
 def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
-    """Return the reading state of a session of a database after its rows up to `offset`."""
+    """Return the reading state of a session of a database after its rows up to `offset`, of which the last 50 are read.
+
+    A subagent's session is a thread of its parent's.
+    """
     columns = {row[1] for row in base.execute("PRAGMA table_info(sessions)")}
     wanted = [name if name in columns else "NULL" for name in ("working_dir", "session_type", "parent_session_id")]
     found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()

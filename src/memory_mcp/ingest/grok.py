@@ -39,19 +39,19 @@ class GrokImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $GROK_HOME, else in ~/.grok; existing or not."""
         return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the files `updates.jsonl` below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return find_files(path, ("updates.jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: every record is an update of a session."""
+        """Return whether a `.jsonl` file is a session of Grok: a record at its beginning is an update of a session."""
         return file.suffix == ".jsonl" and any("sessionUpdate" in _update(value) for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
@@ -132,7 +132,7 @@ class _Reading(ChatReading):
 
 
 def _outcome_text(block: Mapping[str, object]) -> str:
-    """Return a call's outcome: content, a change of a file, or a terminal."""
+    """Return one block of a call's outcome as text: content, or that a file changed."""
     if block.get("type") == "diff":
         return f"[changed {as_text(block.get('path'))}]"
     return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

@@ -133,9 +133,10 @@ class Writer:
 
 
 def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
-    """Return the source of a file's events, and its slices one by one; raises InvalidQuery for a name that was not made here.
+    """Return the source of a file's events, and an iterator over its slices, which closes the file at its end.
 
-    Raises OSError when it is not there, ValueError or IndexError while it is read when it is not as it was written.
+    Raises InvalidQuery for a name that was not made here, another user's file and another version's; OSError when it is
+    not there; ValueError or IndexError, also while iterating, when it is not as it was written.
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")

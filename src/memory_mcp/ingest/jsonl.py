@@ -50,11 +50,11 @@ class JsonlImporter:
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the `.jsonl` and `.ndjson` files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return find_files(path, (".jsonl", ".ndjson"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by the fields that every event must have."""
+        """Return whether a file at the beginning holds an object with the fields that every event must have."""
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:

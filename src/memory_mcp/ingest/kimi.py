@@ -53,7 +53,7 @@ class KimiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $KIMI_CODE_HOME, else in ~/.kimi-code; existing or not."""
         return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -68,11 +68,11 @@ class KimiImporter(ClientImporter):
         return (f for f in found if f.is_dir() or f.parent.parent.name == "agents")
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: every record is of one of the wire's families."""
+        """Return whether a `.jsonl` file is a wire: a record at its beginning is of one of the wire's families."""
         return file.suffix == ".jsonl" and any(_is_own(value) for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 

@@ -37,7 +37,7 @@ class KimiCliImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $KIMI_SHARE_DIR, else in ~/.kimi; existing or not."""
         return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -50,14 +50,14 @@ class KimiCliImporter(ClientImporter):
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or _FILE.match(f.name))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the client's own records, or messages in a file of its name."""
+        """Return whether a `.jsonl` file is a context: it has the client's own records, or a user's message under its name."""
         if file.suffix != ".jsonl":
             return False
         roles = [as_text(value.get("role")) for value in first_values(beginning)]
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a rewritten file is always read from its start."""
+        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
         del offset
         return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 

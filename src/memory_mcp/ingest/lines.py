@@ -159,7 +159,7 @@ class _Reader:
         return _Line(raw, start, end, self._number, too_long, array)
 
     def _object(self, line: _Line, text: str) -> Record | None:
-        """Return the object that begins on `line`, or an error; None while it is incomplete."""
+        """Return the object that begins on `line`, which may go on in further lines, or an error. None while it is incomplete."""
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
@@ -267,7 +267,7 @@ class _Window:
         return self._start + at
 
     def drop(self, at: int) -> int:
-        """Discard the bytes before `at` once there are many; return the new `at`."""
+        """Discard the text before `at` once it is a megabyte long; return the new place of `at`."""
         if at < _CHUNK:
             return at
         self._start = self.offset(at)
@@ -275,13 +275,13 @@ class _Window:
         return 0
 
     def skip_to(self, opening: str) -> int:
-        """Return the place of the first `opening`, which is known to be near."""
+        """Return the place of the first `opening`, reading further as needed; 0 if there is none."""
         while (at := self.text.find(opening)) < 0 and self._more():
             pass
         return max(at, 0)
 
     def skip_space(self, at: int) -> int:
-        """Return the next place without white space, or the end of the text."""
+        """Return the next place without white space, reading further as needed, or the end of the text."""
         while True:
             match = _SPACE.match(self.text, at)
             at = match.end() if match else at
@@ -289,7 +289,10 @@ class _Window:
                 return at
 
     def value(self, at: int) -> tuple[object, int] | str | None:
-        """Return the value at a place and its end, or an error; None if the file ends before it is complete."""
+        """Return (value, its end) of the JSON at a place, or an error's reason; None if the file ends before it is complete.
+
+        Reads further as needed, up to `MAX_RECORD` characters.
+        """
         while True:
             try:
                 value, end = _decode(self.text, at)

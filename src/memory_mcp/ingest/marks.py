@@ -24,7 +24,7 @@ class Mark:
 
     @classmethod
     def parse(cls, text: str) -> "Mark | None":
-        """Return the mark of a stored text; None if it is not one."""
+        """Return the mark of a stored text; None if it is not one, such as ""."""
         try:
             told = json.loads(text)
             return cls(int(told["offset"]), int(told["size"]), str(told["head"]), int(told["head_bytes"]))

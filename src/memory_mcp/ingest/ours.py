@@ -88,7 +88,10 @@ def is_answer(value: object) -> bool:
 
 
 def without_ours(text: str) -> str:
-    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all."""
+    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all.
+
+    A text without our mark is returned as it is, and so is one that only tells of the mark.
+    """
     if MARK not in text:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
@@ -124,7 +127,7 @@ def _near(text: str, at: int, many: int = _NEAR) -> str:
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    """Yield the tags of ours that a text spells, escaped or not."""
+    """Yield the tags of ours that a text spells, escaped or not, in order."""
     for at in _marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
         near = _near(text, at, _BRACKET)
@@ -138,7 +141,11 @@ def _tags(text: str) -> Iterator[_Tag]:
 
 
 def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
-    """Yield the spans of the text that are fenced by us; of a fence without one of its ends, the lines that are ours."""
+    """Yield the spans of the text that are fenced by us, in order.
+
+    A fence needs a sign of an answer inside, unless it is all of the text; of a fence without one of its ends, the lines
+    that are ours.
+    """
     if len(tags) == 2 and _is_one(text, *tags):
         yield 0, len(text)
         return
@@ -158,7 +165,7 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
-    """Return whether a text is one fence and nothing else."""
+    """Return whether a text is one fence and nothing else: `first` opens, `last` closes, no letter or digit stands outside."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
@@ -172,14 +179,14 @@ def _pair(first: _Tag, last: _Tag) -> bool:
 
 
 def _margin(text: str, start: int) -> int:
-    """Return where the text added before every line begins, on the line before `start`."""
+    """Return where the margin before `start` begins, such as "> " or a line number; `start` itself without one."""
     near = _near(text, start, _BRACKET)
     found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
     return start - len(found[0]) if found else start
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the lines of a stretch that are not blank, line ends that are escaped among them."""
+    """Yield start and end of the lines of a stretch that are not blank; escaped line ends count as well."""
     for found in _LINE_ENDS.finditer(text, start, end):
         if text[start : found.start()].strip():
             yield start, found.start()

@@ -40,13 +40,13 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with words of the user or of the model; for any other role a note."""
+    """Return a part with words of the user or of the model, without blanks around; for any other role a note."""
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
     return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
 
 
 def note(text: str, **metadata: str) -> Part:
-    """Return a note without a speaker."""
+    """Return a note of the system, without a speaker."""
     return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
 
 
@@ -75,7 +75,7 @@ def result(name: str, call_id: str, text: str, is_error: bool = False, **metadat
 
 
 def parsed(value: object) -> object:
-    """Return the value that a text holds as JSON, else `value` itself: clients store objects inside texts."""
+    """Return the value that a text holds as JSON object or list, else `value` itself: clients store objects inside texts."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:

@@ -128,7 +128,7 @@ class Payloads:
         return changed or bool(renamed)
 
     def _look_at_each(self, leaves: list[_Leaf]) -> None:
-        """Search each string by itself; most batches have nothing that any rule must examine."""
+        """Search each string by itself, and note what is found with it. Most batches have nothing that any rule must examine."""
         batch: list[_Leaf] = []
         chars = 0
         for number, leaf in enumerate(leaves, 1):
@@ -206,7 +206,11 @@ def _values(text: str) -> tuple[list[Any], bool]:
 
 
 def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
-    """Return the values as text with their strings and numbers in it as leaves, in their order; and the keys of all objects."""
+    """Return the values as a list of texts and leaves, and the keys of all objects.
+
+    Leaves are the strings and numbers, in their order; the texts between them are keys, brackets and commas, so that the
+    whole reads like JSON.
+    """
     view: list[str | _Leaf] = []
     keys: set[str] = set()
     groups = 0

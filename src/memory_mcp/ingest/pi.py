@@ -60,7 +60,10 @@ class PiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which pi, and then its forks, keep their sessions."""
+        """Return the folders of pi's sessions (by its environment variables, else ~/.pi/agent/sessions), then of its forks.
+
+        Existing or not.
+        """
         home = Path.home()
         folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
         own = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
@@ -78,7 +81,7 @@ class PiImporter(ClientImporter):
         return (f for f in found if (f.suffix == ".jsonl" and not _is_copy(f)) or _ARCHIVE.search(f.name) or f.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by a session header of this form, or by messages with a time of their own."""
+        """Return whether a file is a session of pi or a fork: by its header, or by messages with a time of their own."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
         return any(map(_is_own, first_values(beginning)))
@@ -228,7 +231,7 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _ended(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Add to the outcome how an answer ended that was not completed."""
+        """Add to the outcome how an answer ended that was not completed: an error as a note, an abort as a mark."""
         reason = as_text(message.get("stopReason"))
         if reason == "error":
             outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
@@ -246,7 +249,7 @@ class _Reading(ChatReading):
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
-    """Return a command that the human ran from the prompt, and its output."""
+    """Return a command that the human ran from the prompt, and its output as a tool's."""
     code = message.get("exitCode")
     command = as_text(message.get("command")) or as_text(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
@@ -256,7 +259,7 @@ def _executed(message: Mapping[str, object]) -> list[Part]:
 
 
 def _main_of(file: Path) -> Path:
-    """Return the session's own file: a subagent's is in a folder named after its caller's file."""
+    """Return the session's own file; a subagent's is in a folder named after its caller's file. Any other file is its own."""
     main, above = file, file.parent
     while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
         main, above = caller, caller.parent

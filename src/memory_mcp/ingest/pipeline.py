@@ -156,7 +156,7 @@ class Pipeline:
 
 
 def prefix_of(importer: Importer) -> str:
-    """Return the beginning of the names of an importer's marks."""
+    """Return the beginning of the names of an importer's marks: `import:<name>:`."""
     return f"import:{importer.name}:"
 
 
@@ -253,12 +253,15 @@ class _Run:
         self._done, self._total = 0, task.size
 
     def read_all(self) -> Iterator[None]:
-        """Read every file from where its last run ended."""
+        """Read every file from where its last run ended, in order; yields regularly."""
         for file in self._files:
             yield from self._guarded(file, self._read_whole)
 
     def read_newest(self, wanted: int) -> Iterator[None]:
-        """Read files, latest change first, until `wanted` events are read; of the last file only its end."""
+        """Read files, latest change first, until `wanted` events are read; of the last file only its end.
+
+        Sets `report.cut` if files are left.
+        """
         left = wanted
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:
@@ -273,7 +276,10 @@ class _Run:
             yield from self._guarded(file, read)
 
     def flush(self, count: int | None = None) -> None:
-        """Store the first `count` steps, by default all, then the marks of the files they came from."""
+        """Store the events of the first `count` steps, by default all, in one transaction, then the marks of their files.
+
+        Raises what storing raises; the steps stay then.
+        """
         clock = perf_counter()
         steps = self._steps[:count]
         drafts = [draft for step in steps for draft in step.drafts]

@@ -39,12 +39,12 @@ class QwenImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which newer and older versions keep their sessions."""
+        """Return the folders projects and tmp in $QWEN_RUNTIME_DIR, $QWEN_HOME or ~/.qwen; existing or not."""
         home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
         return (home / "projects", home / "tmp")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the session files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return session_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
@@ -94,7 +94,11 @@ class QwenReading(Reading):
         return Given(list(self._told(parts, source_id, parse_time(record.get("timestamp")))), reason)
 
     def _told(self, parts: list[Part], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield parts under their ids; thoughts are numbered separately, so that ids do not depend on whether they are kept."""
+        """Yield parts under their ids, in order of time.
+
+        A call and its result are named by the call's id; thoughts are numbered separately, so that ids do not depend on
+        whether they are kept.
+        """
         numbers = {"": 0, "#t": 0}
         for part in parts:
             when = self.ordered(time)
@@ -163,7 +167,7 @@ class QwenReading(Reading):
 
 
 def _summary(history: object) -> str:
-    """Return a compression's summary of the conversation, without the model's polite answer to it."""
+    """Return a compression's summary of the conversation, without the model's polite answer to it; "" for none."""
     texts: list[str] = []
     for content in as_mappings(history):
         text = parts_text(content.get("parts")).strip()

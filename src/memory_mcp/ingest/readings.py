@@ -47,7 +47,7 @@ def unwrapped(text: str) -> str:
 
 
 def reading(text: str, layers: int) -> Reading:
-    """Return the text with so many layers of encoding removed, and the original place of each character."""
+    """Return the text with `layers` layers of encoding removed, and the original place of each character."""
     begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
     for _ in range(layers):
         inner = _placed(text)
@@ -76,7 +76,7 @@ def _placed(text: str) -> Reading:
 
 
 def _plain(kind: str, wrapped: str) -> str:
-    """Return the content of one encoded piece."""
+    """Return the content of one encoded piece, by the `kind` of its encoding; "" for what only a terminal or a page reads."""
     if kind == "entity":
         return html.unescape(wrapped)
     if kind in ("percent", "equals"):

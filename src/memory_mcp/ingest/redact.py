@@ -34,7 +34,10 @@ _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)"
 
 
 def _sign(plain: str, name: str, more: str = "") -> str:
-    """Return the pattern of one sign of a tag, plain or escaped."""
+    """Return the pattern of one sign of a tag: plain, as one of `more`, or escaped for HTML, strings and addresses.
+
+    `name` is its entity in HTML.
+    """
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
     return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
@@ -118,7 +121,7 @@ class Redactor:
         return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
-        """Return `text` with every secret replaced by its rule's name; replacements are added to `counts`."""
+        """Return `text` with every secret replaced by its rule's name in brackets; replacements are added to `counts`."""
         spans = self.find(text)
         return replaced(text, spans, counts) if spans else text
 
@@ -231,7 +234,7 @@ class _Vendors:
         return [self._rules[number] for number in sorted(numbers)]
 
     def _note(self, runs: str, at: int, numbers: set[int], seen: set[str]) -> None:
-        """Add the rules with an anchor at a place; each surrounding text is examined once."""
+        """Add to `numbers` the rules with an anchor at a place; each surrounding text is examined once (`seen`)."""
         if at >= _BACK:
             around = runs[at - _BACK : at + _AHEAD]
             if around in seen:
@@ -244,7 +247,10 @@ class _Vendors:
 
 
 def _by_letter(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors, branching once per first letter."""
+    """Return a pattern that matches any of the anchors, branching once per first letter.
+
+    "~" marks an anchor that is a pattern.
+    """
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
@@ -254,7 +260,7 @@ def _by_letter(anchors: Iterable[str]) -> str:
 
 
 def _joined(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors."""
+    """Return a pattern that matches any of the anchors, of which those with "~" are patterns."""
     plain: list[str] = []
     patterns: list[str] = []
     for anchor in anchors:

@@ -74,7 +74,7 @@ def _table() -> _Table:
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """Map each byte of ASCII text to its normalized form, and list the bytes left out."""
+    """Return the table from each byte of ASCII text to its normalized form, and the bytes that are left out."""
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
@@ -107,7 +107,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _latin() -> dict[str, str]:
-    """Return the ASCII letter or digit that another script's character looks like; loading the list takes 50 ms."""
+    """Return by another script's character the ASCII letter or digit, in lower case, that it looks like; read once, in 50 ms."""
     from confusable_homoglyphs.confusables import confusables_data
 
     found: dict[str, str] = {}

@@ -235,10 +235,7 @@ _TYPE_OR_RESOURCE = re.compile(r"::[A-Za-z]{0,15}\Z|\d:\Z")
 
 
 def names_secret(name: str, before: str) -> bool:
-    """Return whether a lower-case name is a secret's, with `before` as what stands in front of it.
-
-    A key has to be of something, a bare `pass` part of a name; a token of a list's next page is none.
-    """
+    """Return whether a lower-case name behind `before` is a secret's: a key must be of something, `pass` part of a name."""
     if _TYPE_OR_RESOURCE.search(before) or (name.startswith("token") and _OTHER_TOKEN.search(before)):
         return False
     if name.startswith("key"):
@@ -320,10 +317,7 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 
 def _is_login(match: re.Match[str]) -> bool:
-    """Return whether the password in an address may be real.
-
-    It is no placeholder, number, the user's name, or a word for a local server.
-    """
+    """Return whether the password in an address may be real: no placeholder, number or user's name, no word for a local host."""
     user, value = match["user"], match["secret"]
     if is_placeholder(value) or value.rstrip("]").lower() in ("pass", "pwd", "port", "user", user.lower()) or value.isdigit():
         return False

@@ -56,7 +56,7 @@ def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
 
 
 def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "Store") -> "Exchange":
-    """Return the exchange of a store in `data_dir` with others through a folder; what comes in passes the gate."""
+    """Return the exchange of a store in `data_dir` with others through a folder; what comes in and goes out passes the gate."""
     from memory_mcp.archive.exchange import Exchange
     from memory_mcp.ingest.base import ImportReport
 
@@ -91,7 +91,7 @@ def syncing(
 
 
 def hooks() -> "Mapping[str, Hooks]":
-    """Return what reads the payloads of each client's hooks, by the client's name."""
+    """Return what reads the payloads of each client's hooks, by the client's name; "json" reads the plain form."""
     from memory_mcp.ingest.hooks.registry import HOOKS
 
     return HOOKS

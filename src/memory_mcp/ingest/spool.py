@@ -172,7 +172,10 @@ class Spool:
             yield batch
 
     def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
-        """Parse one file; None if it was moved aside or cannot be opened, which the report counts."""
+        """Return one file understood; None if it was moved to `bad/` or cannot be opened, which the report counts.
+
+        A payload told twice, or without content, is understood and has no drafts. Drafts have passed the gate.
+        """
         try:
             mode = file.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

@@ -69,7 +69,10 @@ class TombstoneFile:
 
 
 def append(file: Path, lines: Sequence[str]) -> None:
-    """Add lines of ASCII to a private file; on disk when this returns."""
+    """Add lines of ASCII to a private file, made where there is none; on disk when this returns.
+
+    A last line that a crash cut is ended first.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:
         size = os.fstat(descriptor).st_size

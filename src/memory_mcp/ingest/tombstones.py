@@ -133,7 +133,7 @@ class Tombstones:
         return not (self._known.marks or self._known.ranges or self._known.has_values)
 
     def add(self, wanted: Wanted) -> None:
-        """Remember what to forget, on disk when this returns; raises InvalidQuery for a value that is too short."""
+        """Remember what to forget, on disk when this returns; raises InvalidQuery, and adds nothing, for too short a value."""
         assert self._log is not None
         self._reread()
         self._key = self._key or self._log.key()
@@ -188,7 +188,7 @@ class Tombstones:
         return text
 
     def _unwrapped(self, text: str) -> str:
-        """Return a text without forgotten values that are written in entities, escapes and the like."""
+        """Return a text without forgotten values that are encoded, up to 3 layers deep."""
         plain = text
         for layers in range(1, LAYERS + 1):
             before, plain = plain, unwrapped(plain)
@@ -246,7 +246,7 @@ class Tombstones:
                     yield start, start + length, tokens
 
     def _grams(self, key: str, gram: int) -> "np.ndarray":
-        """Return the kept bits of the hash of each window of `gram` characters: `(n,)`."""
+        """Return the kept bits of the keyed hash of each window of `gram` characters: `(len(key) - gram + 1,) int64`."""
         import numpy as np
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -271,7 +271,7 @@ class Tombstones:
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return everything that identifies an event: its id, its source's id, its place in a session."""
+        """Return the keyed hashes that identify an event: of its id, of its source's id, of its words in its session."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))

@@ -32,7 +32,10 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def start(self, act: Callable[[], None]) -> None:
-        """Begin to call `act`, also for files put there since the watch was made."""
+        """Begin to call `act`, in a thread of its own, also for files put there since the watch was made.
+
+        Several may share a call.
+        """
         self._thread = threading.Thread(target=self._listen, args=(act,), name="watch", daemon=True)
         self._thread.start()
 

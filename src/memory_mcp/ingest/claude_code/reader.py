@@ -26,7 +26,7 @@ class ClaudeCodeImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `projects` in $CLAUDE_CONFIG_DIR, else in ~/.claude; existing or not."""
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -67,7 +67,11 @@ class ClaudeCodeImporter(ClientImporter):
 
 
 def _is_own(value: dict[str, object]) -> bool:
-    """Return whether a record is Claude Code's: forks of other clients have its envelope around messages of their own form."""
+    """Return whether a record is Claude Code's.
+
+    A message needs content or usage and a kind or session of its own; messages with `parts` are of clients that forked
+    the envelope.
+    """
     kind = as_text(value.get("type"))
     if kind in _KINDS:
         return True

@@ -115,7 +115,7 @@ def convert(record: dict[str, object], state: State, include_thinking: bool) -> 
 
 
 def _kind(record: Mapping[str, object]) -> str:
-    """Return the record's type; older clients left it out, and the message's role replaces it."""
+    """Return the record's type; where older clients left it out, the message's role; "" for neither."""
     kind = record.get("type")
     if kind is None and "sessionId" in record:
         kind = as_mapping(record.get("message")).get("role")

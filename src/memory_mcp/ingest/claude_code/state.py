@@ -140,7 +140,10 @@ class State:
         return project_of(first if inside else cwd, branch=branch) if branch and is_gone(found) else found
 
     def _recover_chains(self) -> None:
-        """Follow every chain from the start of the file: old clients keep subagents inside the session's own file."""
+        """Follow every subagent's chain from the start of the file, once.
+
+        Old clients keep subagents inside the session's own file. Raises OSError when the file cannot be read.
+        """
         self._resumed = False
         for record in iter_records(self._file):
             if record.value.get("isSidechain") is True:
@@ -148,7 +151,7 @@ class State:
 
 
 def _prompt(record: dict[str, object]) -> str:
-    """Return what a record's user typed; "" for any other record."""
+    """Return what a record's user typed, without tools' results; "" for any other record and for the client's own (`isMeta`)."""
     if record.get("type") != "user" or record.get("isMeta") is True:
         return ""
     return "\n".join(filter(None, map(plain, as_blocks(as_mapping(record.get("message")).get("content")))))

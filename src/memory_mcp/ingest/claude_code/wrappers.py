@@ -66,7 +66,7 @@ def without_reminders(text: str) -> str:
 
 
 def without_ansi(text: str) -> str:
-    """Return a terminal's text without its colours and titles."""
+    """Return a terminal's text without its escape sequences for colours, cursor and titles."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 

@@ -25,7 +25,7 @@ class CodexImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the client keeps its sessions, current and archived."""
+        """Return the folders `sessions` and `archived_sessions` in $CODEX_HOME, else in ~/.codex; existing or not."""
         home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         return (home / "sessions", home / "archived_sessions")
 

@@ -251,7 +251,11 @@ class CodexReading(Reading):
 
 
 def _opened(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Return a record's kind and content; the oldest clients wrote no envelope, and no kind in the first record."""
+    """Return a record's kind and its content.
+
+    Items of a conversation have their own kind, unknown ones "item <kind>"; the oldest clients wrote no envelope, and no
+    kind in the first record, which is "session_meta".
+    """
     kind, payload = as_text(record.get("type")), record.get("payload")
     if isinstance(payload, Mapping):
         if kind != "response_item":

@@ -84,7 +84,7 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
 
 
 def directory_of(content: object) -> str:
-    """Return the directory that the client's own first words name; "" when they name none."""
+    """Return the directory that the client's own environment context names; "" when there is none."""
     found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
     return (found[1] or found[2]).strip() if found else ""
 
@@ -95,7 +95,7 @@ def recap(text: str) -> str:
 
 
 def summary_of(item: Mapping[str, object]) -> str:
-    """Return the readable part of a reasoning item."""
+    """Return the readable part of a reasoning item: its summary, then its content, "" for none."""
     blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
     return "\n".join(filter(None, (as_text(block.get("text")) for block in blocks)))
 
@@ -115,7 +115,10 @@ def _block_text(block: Mapping[str, object]) -> str:
 
 
 def _readable(given: Mapping[str, object]) -> dict[str, object]:
-    """Return arguments under the names that other clients use: a command as typed, the files of a patch, a list of steps."""
+    """Return arguments under the names that other clients use.
+
+    A command as typed, the files of a patch (at most 20), a list of steps come first; the others stay.
+    """
     readable = dict(given)
     command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)
     if command is not None:

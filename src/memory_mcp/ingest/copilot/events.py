@@ -82,7 +82,10 @@ class CopilotReading(Reading):
         return Given([*told, Told(source_id, said_parts, later)], reason)
 
     def _read(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of a record of a kind in `_READ`, and the reason to give where there are none."""
+        """Return the parts of a record of a kind in `_READ`, and the reason to give where there are none.
+
+        Records about the session change its state (model, place) and give no part.
+        """
         match kind:
             case "user.message":
                 return self._user(data)

@@ -31,7 +31,7 @@ class CopilotImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which newer and older versions keep their sessions."""
+        """Return the folders of newer and older versions in $COPILOT_HOME, else in ~/.copilot; existing or not."""
         home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
         return (home / "session-state", home / _OLDER)
 

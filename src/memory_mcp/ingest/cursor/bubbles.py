@@ -21,7 +21,11 @@ _OUTPUTS = ("output", "contents", "content", "result", "answer", "message")
 
 
 def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
-    """Return the parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
+    """Return the parts of a bubble, at most `MOST_PARTS`.
+
+    A prompt with the files chosen for it; or thought, words, call and result of the model. A subagent's prompts are the
+    calling model's; context put in beside a prompt is left out.
+    """
     text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
     if bubble.get("type") == USER:
         chosen = [as_mapping(as_mapping(f).get("uri")) for f in as_list(as_mapping(bubble.get("context")).get("fileSelections"))]

@@ -113,7 +113,10 @@ class Conversations:
         return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
 
     def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the conversations of the panel of older clients, which give no times of their own."""
+        """Yield the messages of the panel of older clients, one by one.
+
+        They have no times of their own and follow the conversation's.
+        """
         tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):
@@ -130,7 +133,7 @@ class Conversations:
 def _bubbles(
     store: Store, name: str, data: Mapping[str, object], fresh: set[str]
 ) -> Iterator[tuple[str, int | None, Mapping[str, object] | None]]:
-    """Return a conversation's messages in order: id, time, and content (None if read before).
+    """Yield a conversation's messages in order, each as (id, time or None, content or None if it was read before).
 
     Newer clients keep messages in rows of their own and only their order in the conversation, older ones all in it.
     """

@@ -33,7 +33,7 @@ class CursorImporter:
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the editor and its agents keep their conversations."""
+        """Return the editor's folders for all and for each workspace, and ~/.cursor/projects of its agents; existing or not."""
         user = user_folder()
         return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
 

@@ -60,7 +60,7 @@ class Store:
         return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {CHATS}")[0][0]) if CHATS in self.tables else 0
 
     def changed(self, above: int) -> dict[str, int]:
-        """Return the conversations that have rows above a position, and the lowest such row of each, in their order."""
+        """Return the conversations that have rows above a position, with the lowest such row of each, in order of these rows."""
         if CHATS not in self.tables:
             return {}
         sql = f"""
@@ -73,13 +73,13 @@ SELECT composer, min(row) FROM (
         return {str(composer): int(row) for composer, row in self.rows(sql, [above, above])}
 
     def bubbles(self, composer: str, above: int) -> set[str]:
-        """Return the ids of a conversation's messages that were written above a position."""
+        """Return the ids of a conversation's messages whose rows are above a position."""
         start = f"bubbleId:{composer}:"
         sql = f"SELECT substr(key, ?) FROM {CHATS} WHERE key >= ? AND key < ? AND rowid > ?"
         return {str(row[0]) for row in self.rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
 
     def names(self) -> set[str]:
-        """Return the ids of all conversations that have messages."""
+        """Return the ids of all conversations that have messages in rows of their own; none without the table."""
         if CHATS not in self.tables:
             return set()
         sql = f"""

@@ -16,12 +16,12 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def user_folder() -> Path:
-    """Return the folder with the user's data of the editor."""
+    """Return the editor's folder for the user's data on this platform (.../Cursor/User)."""
     return editor_data() / "Cursor" / "User"
 
 
 def slug_of(folder: str) -> str:
-    """Return the client's folder name for a path: a dash for every character but letters and digits."""
+    """Return the client's folder name for a path: a dash for every run of characters but letters and digits, none at the ends."""
     return _SEPARATORS.sub("-", folder).strip("-")
 
 

@@ -27,15 +27,18 @@ class GeminiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions, one folder for each project."""
+        """Return the folder tmp in .gemini, in $GEMINI_CLI_HOME or else home; existing or not."""
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: among other JSON files only those that are sessions."""
+        """Return the session files below `path`, or `path` itself; of other JSON files none.
+
+        Raises SourceUnreadable without such a path.
+        """
         return session_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is a session of Gemini CLI, or its log of prompts."""
         return is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -53,7 +56,7 @@ def session_files(path: Path) -> Iterator[Path]:
 
 
 def is_session(file: Path, beginning: bytes) -> bool:
-    """Return whether a file is a session in the client's form, or its log of prompts."""
+    """Return whether a file is a session in the client's form, or its log of prompts, by its name and beginning."""
     if file.name == LOG:
         return any({"sessionId", "messageId", "message"} <= value.keys() for value in first_values(beginning))
     if file.suffix == ".json":

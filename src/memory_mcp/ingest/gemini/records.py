@@ -94,7 +94,10 @@ class GeminiReading(Reading):
         return given
 
     def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
-        """Return what one message gives; `again`: all messages so far are repeated."""
+        """Return what one message gives; `again`: all messages so far are repeated, so that one seen before gives nothing.
+
+        Prompts, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
+        """
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
             return self._logged(message, time)
@@ -140,7 +143,7 @@ class GeminiReading(Reading):
         return time
 
     def _recover(self) -> None:
-        """Read the messages before the offset, once a resumed or summarised session repeats them."""
+        """Read the times of the messages before the offset, once a resumed or summarised session repeats them; done once."""
         for record in iter_records(self._file):
             if record.offset > self.offset:
                 break
@@ -244,7 +247,7 @@ def response_text(answer: Mapping[str, object]) -> str:
 
 
 def parts_text(content: object) -> str:
-    """Return the words of a content in any of its forms, without thinking; other parts are named."""
+    """Return the words of a content in any of its forms, without thinking; data and files by their type in brackets."""
     return "".join(filter(None, map(_part, _blocks(content))))
 
 
@@ -283,7 +286,7 @@ def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]
 
 
 def _output(one: Mapping[str, object]) -> str:
-    """Return a call's result: the responses that the model saw, else what the user saw."""
+    """Return a call's result: the responses that the model saw, else what the user saw; "" for none."""
     given = one.get("result")
     if isinstance(given, str):
         return without_ansi(given)

@@ -65,7 +65,7 @@ class ClaudeCodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`."""
+        """Return the drafts of a payload, see `heard`. Raises Malformed for what is no JSON object of an event with a session."""
         return heard(told_in(payload), envelope)
 
 
@@ -123,7 +123,7 @@ class _Telling:
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """Return a note about the client's own action."""
+        """Return a note of the system, of type `kind`, about the client's own action."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
     def drafts(self, event: str) -> list[EventDraft]:

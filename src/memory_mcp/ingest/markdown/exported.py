@@ -91,9 +91,9 @@ def escaped(text: str) -> str:
 
 
 def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
-    """Yield the messages of a day: the number of the line each begins on, its form (None when it is broken), and that line.
+    """Yield the messages of a day as (number of the line it begins on, its form or None when it is broken, that line).
 
-    Lines end with their line feed alone. What else stands there is the reader's own and is passed over.
+    Lines must end with their line feed alone. Everything else in the page is the reader's own and is passed over.
     """
     each = enumerate(lines, 1)
     for number, line in each:

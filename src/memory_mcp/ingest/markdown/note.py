@@ -120,7 +120,7 @@ def time_of(text: str) -> int | None:
 
 
 def day_of(text: str) -> int | None:
-    """Return the noon of the day that a heading or a file's name begins with; None when it begins with none."""
+    """Return noon of the day that a heading or a file's name begins with, UTC milliseconds; None when it begins with none."""
     day = _DATED.match(text.strip().strip("[]"))
     return _noon(day) if day else None
 

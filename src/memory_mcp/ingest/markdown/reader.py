@@ -81,7 +81,10 @@ class MarkdownImporter:
         return iter((path,))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: files among notes or that look like one, never in a source tree."""
+        """Return whether a file is a note: among notes, or with front matter, links or a date like one.
+
+        Never in a source tree, and not a document such as README; a day of an export in any case.
+        """
         if file.suffix.lower() not in _ENDINGS or _DOCUMENTS.match(file.stem):
             return False
         if is_exported(beginning.decode("utf-8", "replace")):
@@ -156,10 +159,10 @@ class _Note:
         self._day: int | None = None
 
     def drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
-        """Return the event of a section; a heading that names a day gives its time.
+        """Return the event of a section, counted in `tally`; a heading that names a day gives its time.
 
-        Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put
-        in between moves no id.
+        Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put in
+        between moves no id.
         """
         text = section.text
         part = Part(Role.USER, EventType.NOTE, text, {"heading": " > ".join(section.headings)})
@@ -186,7 +189,7 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _name_of(file: Path) -> str:
-    """Return a note's name: its path below the home directory if possible, so that other machines give the same."""
+    """Return a note's name: "~/" and its path below the home directory, so that other machines give the same; else its path."""
     home = Path.home()
     return f"~/{file.relative_to(home).as_posix()}" if file.is_relative_to(home) else file.as_posix()
 

@@ -27,7 +27,7 @@ class OpencodeImporter(ClientImporter):
     growth = Growth.DATABASE
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its data."""
+        """Return the folder opencode in $XDG_DATA_HOME, else in ~/.local/share; existing or not."""
         data = os.environ.get("XDG_DATA_HOME")
         return ((Path(data) if data else Path.home() / ".local" / "share") / "opencode",)
 

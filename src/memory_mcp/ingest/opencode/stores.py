@@ -138,7 +138,7 @@ class _Folder:
         return [(key, part) for key, part in found if part is not None]
 
     def whose(self) -> Whose:
-        """Return the session that the messages belong to."""
+        """Return the session that the messages belong to, with its top session, directory, version and first prompt."""
         info = self._info(self._session)
         first = next((n for n in self.messages() if (_object(self._of / n) or {}).get("role") == "user"), "")
         prompt = prompt_of(self.parts(Path(first).stem)) if first else ""
