@@ -149,7 +149,11 @@ def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
 
 
 def _other_value(newer: Claim, older: Claim) -> bool:
-    """Return whether only one value differs, where only one value can hold."""
+    """Return whether only one value differs, where only one value can hold: one that something is set to or chosen.
+
+    Numbers must be set as a measure, or by decisions or rules that share nearly all else; names must be set by a word for
+    choosing or being. The rest of the clause must share terms.
+    """
     most = min(len(newer.words), len(older.words))
     start = next((i for i in range(most) if newer.words[i] != older.words[i]), most)
     end = next((i for i in range(most - start) if newer.words[-1 - i] != older.words[-1 - i]), most - start)
@@ -176,7 +180,7 @@ def _other_value(newer: Claim, older: Claim) -> bool:
 
 
 def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words before and after a value up to the ends of its clause."""
+    """Return the words of a value's own clause before it, and those after it."""
     start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
     end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
     return before[start:], after[:end]
@@ -193,13 +197,13 @@ def _is_number(value: Sequence[str]) -> bool:
 
 
 def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether the words around a number set it as a measure."""
+    """Return whether the words around a number set it as a measure: a word for setting or a bound within 4 words, or %."""
     near = before[-_APART - 1 :]
     return any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
 
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
-    """Return whether `before` sets the name after it, with no purpose or place between."""
+    """Return whether `before` sets the name after it (`new`, `old` as written), with no purpose or place between."""
     table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
@@ -213,7 +217,10 @@ def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) ->
 
 
 def _gives_up(newer: Claim, older: Claim) -> bool:
-    """Return whether the newer explicitly gives up a value that the older had set, of the same thing."""
+    """Return whether the newer gives up a value ("instead of X") that the older had set, of the same thing.
+
+    The newer must share most terms of the older, and hold from now on.
+    """
     for value in newer.gone if newer.sole else ():
         if not value or len(value) > _length(value):
             continue
@@ -233,7 +240,7 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
 
 
 def _value(text: str) -> tuple[str, ...]:
-    """Return the words of a value, up to its purpose or place."""
+    """Return the words of a value, up to its purpose or place ("for", "in"), without articles."""
     words = [word for word in _tokens(text) if word not in ("the", "a", "an", "using")]
     end = next((at for at, word in enumerate(words) if at and word in _table().scopes), len(words))
     return tuple(words[:end])
@@ -246,7 +253,10 @@ def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
 
 
 def _denies(newer: Claim, older: Claim) -> bool:
-    """Return whether both say the same, exactly one of them negated."""
+    """Return whether both say the same, exactly one of them negated.
+
+    Both must be decisions, rules or preferences, or speak of a default, and name at least two things.
+    """
     if newer.denied == older.denied or newer.said != older.said:
         return False
     lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
@@ -254,7 +264,7 @@ def _denies(newer: Claim, older: Claim) -> bool:
 
 
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-    """Return the words without negations and affirmations, and whether the rest is negated."""
+    """Return the words without negations and affirmations, and whether an odd number of negations was among them."""
     polar = _table().polar
     kept: list[str] = []
     denials, place = 0, 0
@@ -277,7 +287,7 @@ def _content(words: Sequence[str]) -> set[str]:
 
 
 def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the words without filler, each expression that sets a value as one word; and the same as written."""
+    """Return the words without filler, each expression that sets a value as one mark; and the same as written."""
     structure = _table().structure
     words: list[str] = []
     written: list[str] = []
@@ -335,7 +345,7 @@ def _rows(text: str) -> list[str]:
 
 
 def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
-    """Return the phrases of some groups; the first group wins for equal ones."""
+    """Return the phrases of some lists of the data, each with its list as group; the first list wins for equal ones."""
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
         for row in _rows(data[group]):

@@ -114,7 +114,10 @@ def _answered(asked: Event, event: Event) -> Decision | None:
 
 
 def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
-    """Return the list item that an answer names by its number or letter alone."""
+    """Return the list item that an answer names by its number or letter alone; None for any other answer.
+
+    `said` are the spans of `text`, the message that asked; the last such item counts.
+    """
     match = _OPTION.match(answer)
     if match is None or len(answer) - match.end() > 12:
         return None

@@ -76,7 +76,7 @@ def outcome_of(stretch: Stretch, events: Sequence[Event], deeds: Sequence[Outcom
 
 
 def deeds_of(events: Sequence[Event]) -> list[Outcome]:
-    """Return the commits and pull requests of commands that did not fail, in order."""
+    """Return the commits and pull requests of commands whose result is not known to be an error, in order."""
     failed = {e.metadata.get("tool_use_id") for e in events if e.metadata.get("is_error") == "true"} - {None}
     found: list[Outcome] = []
     for event in events:

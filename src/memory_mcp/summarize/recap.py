@@ -149,7 +149,7 @@ def _announced(text: str, start: int, end: int) -> Iterator[Statement]:
 
 
 def _part_of(line: str) -> tuple[Part | None] | None:
-    """Return the part that a heading opens, in a tuple; None if the line is no heading."""
+    """Return the part that a heading opens, in a tuple (None in it: a part that is skipped); None if the line is no heading."""
     match = _HEADING.fullmatch(line.rstrip())
     if not match or not (line.rstrip().endswith((":", "*")) or line.startswith("#")):
         return None

@@ -116,7 +116,8 @@ def _best_first(
 ) -> Iterator[tuple[float, int, Sentence]]:
     """Yield score, place and sentence, best first, the earlier one of equals.
 
-    `bounded` holds upper bounds of the scores: a sentence is scored only when none of the others could be better.
+    `bounded` are (upper bound, place, sentence); `score` gets a sentence and its bound, and is called only when none of
+    the others could be better.
     """
     heap = [(-bound, False, at, s) for bound, at, s in bounded]
     heapify(heap)
@@ -158,9 +159,10 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
 
 
 def _eagerness(s: Sentence, asked: set[str]) -> float:
-    """Return the score for the sentence's place: highest for a user's first request and a session's name.
+    """Return the score for the sentence's place and speaker.
 
-    A name counts only if it shares a word with what was `asked` here: the client may have filed it elsewhere.
+    Highest for a user's first request and a session's name, negative for a tool's words. A name counts only if it shares
+    a word with what was `asked` here: the client may have filed it elsewhere.
     """
     if s.voice is _AGENT:
         return 4.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
@@ -173,7 +175,7 @@ def _eagerness(s: Sentence, asked: set[str]) -> float:
 
 
 def _manner(s: Sentence, dialogue: bool) -> float:
-    """Return the penalty for the wording of a sentence: 0 or less."""
+    """Return the penalty for the wording of a sentence, 0 or less: few telling words, code, an errand, leaning on another."""
     score = 0.0
     text = s.event.text
     held = s.words

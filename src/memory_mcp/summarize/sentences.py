@@ -136,7 +136,7 @@ def _symbols(text: str) -> int:
 
 
 def is_dense(text: str) -> bool:
-    """Return whether a text has as many symbols as code has."""
+    """Return whether a text has at least one symbol of code, such as a brace, per 8 characters."""
     return _PER_SYMBOL * _symbols(text) > len(text)
 
 
@@ -213,7 +213,7 @@ class _Reader:
             self._prose(line, place, bare)
 
     def _tag(self, bare: str, place: int) -> str:
-        """Return the closing tag to wait for if a tagged block of several lines opens here, else ""."""
+        """Return the closing tag to wait for if a tagged block opens here that ends on a later line, else ""."""
         match = _BLOCK_TAG.match(bare)
         closing = f"</{match[1]}>" if match else ""
         if closing in bare or (not _TAG_LINE.match(bare) and len(bare) > 200):

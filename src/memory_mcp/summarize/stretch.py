@@ -150,7 +150,7 @@ def read(events: Sequence[Event]) -> Stretch:
 
 
 def _planned(text: str) -> list[Span]:
-    """Return what a call plans: entries of a to-do list, a task's subject, the first lines of a plan."""
+    """Return what a call plans, as spans: up to 12 entries of a to-do list, or the first sentence of a task or plan."""
     entries = [Span(*match.span(1), Shape.ITEM) for match in _ENTRY.finditer(text)]
     if entries:
         return entries[:_MAX_PLANNED]
@@ -199,7 +199,10 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
-    """Count a call's tool and the files it names; keep commands and plans."""
+    """Count a call's tool and the words of the files it names (up to 8); keep commands and plans.
+
+    Of a planning tool's calls only the last is kept, but every new task.
+    """
     told = event.metadata
     name = told.get("tool") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
     name = clean(name)[:40] or "tool"
@@ -214,7 +217,7 @@ def _read_call(event: Event, stretch: Stretch) -> None:
 
 
 def _names(stretch: Stretch) -> list[str]:
-    """Return the keys of the speakers' names and short forms, which are not topics."""
+    """Return the keys of the stretch that are speakers' names or their short forms of 3 letters or more."""
     full = {word.key for name in stretch.speakers for word in words(name) if word.key}
     if not full:
         return []

@@ -70,7 +70,7 @@ class Theme:
     children: tuple[int, ...]
 
     def label(self, width: int) -> str:
-        """Return the name in at most `width` characters, with the first shared term if the name is vague."""
+        """Return the name in at most `width` characters, after the first shared term if it is vague and there is room."""
         name = _cut(self.name, width)
         if not self.terms or not is_vague(words(name)) or keys_of(self.terms[0]) & keys_of(name):
             return name
@@ -171,7 +171,11 @@ def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: fl
 
 
 def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
-    """Return how well a name fits a theme: it holds the theme's terms, is readable alone, and is not cut."""
+    """Return how well a name fits a theme.
+
+    It holds the theme's terms (`told` by weight), is readable alone, is not cut, and its item has a large share of the
+    theme.
+    """
     held = _words(name)
     keys = sorted({w.key for w in held})
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)

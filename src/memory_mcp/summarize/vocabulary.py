@@ -78,7 +78,7 @@ class Word:
     appeal: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute once per token what every stretch needs."""
+        """Compute what every stretch needs from weight and form: rarity and appeal."""
         self.rarity = _rarity(self.weight)
         tail = not self.capital and not self.code and len(self.shown) > 5 and self.shown.endswith(("ed", "ly"))
         self.appeal = _appeal(len(self.shown), tail)
@@ -138,7 +138,7 @@ def words(text: str) -> list[Word]:
 
 
 def keys_of(text: str) -> set[str]:
-    """Return the keys of a text's words that count."""
+    """Return the keys of a text's words that count, such as stems; words without meaning have none."""
     return {word.key for word in words(text) if word.key}
 
 
