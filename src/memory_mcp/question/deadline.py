@@ -132,7 +132,12 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 
 
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
-    """Return the first and last place (exclusive) of the deadline; None if the duration sets none."""
+    """Return the deadline's first place and the one after its last; None if the duration sets none.
+
+    It takes in the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
+    or a limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or
+    no.
+    """
     before, after = clause.before, clause.after
     if (after and after[0] in terms.ago) or _is_a_least(before, terms):
         return None
@@ -189,7 +194,7 @@ def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> 
 
 
 def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
-    """Return whether words ask for something, and not for a thing that lasts."""
+    """Return whether words ask for something, and not for a thing that lasts ("find the query that takes 2 s")."""
     opening = _opening(query, told, terms)
     if opening & terms.asks:
         return not terms.measured & {*told[-2:]}
@@ -207,7 +212,7 @@ def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -
 
 
 def _run(keys: Iterable[str], terms: Deadlines) -> int:
-    """Return how many words from a duration on still belong to the deadline."""
+    """Return how many of the words, from the one beside a duration on, still belong to the deadline."""
     count = 0
     for key in keys:
         if key not in terms.limits and key not in terms.inside and key not in terms.next:
@@ -268,7 +273,10 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
-    """Return whether the clause that ends here has only words that go with a limit: "please be quick"."""
+    """Return whether the clause that ends at `at` has only words that go with a limit: "please be quick".
+
+    Its last words are looked at, 7 at most.
+    """
     clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
     return {*clause} <= terms.limits | terms.company
 

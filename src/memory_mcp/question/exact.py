@@ -246,7 +246,10 @@ def _looks_written(part: str) -> bool:
 
 
 def _is_file(chunk: str) -> bool:
-    """Return whether a chunk is a file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two joined sentences."""
+    """Return whether a chunk is a file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two joined sentences.
+
+    Names of one letter behind the dot count only with a known ending or a digit.
+    """
     if chunk in _common().file_names:
         return True
     if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common().names:

@@ -98,7 +98,7 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
 
 
 def last_of(text: str) -> str | None:
-    """Return the subject of the latest decision asked for, "" for any; None if the query asks for none."""
+    """Return the subject of the latest decision that a query asks for; "" for any decision, None if it asks for none."""
     query = words(text, pieces(text))
     asked = latest(query, read_by(query))
     if not asked:

@@ -178,7 +178,7 @@ def particular(text: str) -> str:
 
 
 def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
-    """Return phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
+    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern)."""
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
         for phrase in _phrases(row, group, weight, lists):
@@ -263,14 +263,15 @@ def find(query: Sequence[Word], reading: Table) -> list[Found]:
 
 
 def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for what was decided last: the first place of each phrase and the place after its last."""
+    """Return where a query asks for what was decided last, as (first place, place after the last) of each phrase."""
     return [(each.at[0], each.at[-1] + 1) for each in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
 
 
 def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for a search: the first place of each phrase and the place after its last.
+    """Return where a query asks for a search, as (first place, place after the last) of each phrase.
 
-    Words of courtesy in front belong to the phrase: *can you please find*.
+    Words of courtesy in front belong to the phrase (*can you please find*); one followed by a word that makes it another
+    thing (*find and replace*) is left out.
     """
     spans: list[tuple[int, int]] = []
     for each in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
@@ -321,7 +322,10 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """Return `at` and the places of the phrase's further words, after `at` and before `end`; empty if they are not all there."""
+    """Return the places from `at` on of a phrase whose steps from `number` on follow there, before `end`; () if they do not.
+
+    Gaps are included.
+    """
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]

@@ -134,7 +134,7 @@ class Points(ABC):
         return self._on.day(dt.date.fromisoformat(f"{year}-{part}"))
 
     def _numeric(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the day of 2026/01/30, 30.1.2026, or of 30/1/2026 and 1/30/2026 if only one order is possible."""
+        """Return the day of 2026/01/30 or 30.1.2026; of 30/1/2026 and 1/30/2026 only if one order is possible, else None."""
         if m["y"]:
             return self._on.day(dt.date(int(m["y"]), int(m["b"]), int(m["a"])))
         day, month = int(m["d"]), int(m["m"])
@@ -153,7 +153,7 @@ class Points(ABC):
         return self._on.days(dt.date(year, month, first), dt.date(year, month, last) + DAY)
 
     def _nth_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the first week of March, the last Friday of December, the second half of 2025."""
+        """Return the first week of March, the last Friday of December, the second half of 2025; None where it has none such."""
         whole, unit = self._inner(m.end(), lead), m["u"].lower()
         number = self._words.ordinals[m["n"].lower()]
         weekday = self._words.weekdays.get(unit)
@@ -165,7 +165,7 @@ class Points(ABC):
         return self._on.nth_day(int(re.sub(r"\D", "", m["d"]))) if lead in {"on", "since"} else None
 
     def _third(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day."""
+        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day; else None."""
         whole, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
         window = self._on.third(whole.window, which) if whole else None
         dates = self._on.dates(window) if window else None
@@ -218,7 +218,7 @@ class Points(ABC):
         return self._on.week(int(m["y"] or year), int(m["k"]))
 
     def _week_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the week of May 5; the weekend of a Saturday or Sunday."""
+        """Return the week of May 5; "the weekend of" a Saturday or Sunday. None where no single day follows."""
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
@@ -235,7 +235,7 @@ class Points(ABC):
         return replace(day, window=self._on.day(self._on.calendar.local(day.window.start_ms).date(), self._hours(m["part"])))
 
     def _beside(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the Saturday after October 28, two days before 5 June, the week after that of May 5."""
+        """Return the Saturday after October 28, two days before 5 June, the week after that of May 5; None where unclear."""
         beside, name, words = self._inner(m.end(), lead), m["u"].lower(), self._words
         weekday = words.weekdays.get(name)
         count = 1 if not m["n"] else abs(words.ordinals.get(m["n"].lower(), 0)) if weekday is not None else self._count(m["n"])
@@ -268,7 +268,7 @@ class Points(ABC):
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the time of "today", "yesterday evening", "last night"."""
+        """Return the time of "today", "yesterday evening", "last night"; None for "the last night" and doubtful words."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
         if words in self._words.doubtful_days and not (m["part"] or self._words.speaks.search(self._text)):
@@ -291,7 +291,7 @@ class Points(ABC):
         return Found(self._on.ago(unit, count), m.start(), m.end(), at_ms=at) if lead not in INSIDE else None
 
     def _shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the week of "last week" or "this week"; the days up to now of "the last three weeks" or "the past week"."""
+        """Return the week of "last week" or "this week", the days up to now of "the last three weeks" or "the past week"."""
         shift, unit = self._shift(m["w"]), self._words.units[m["u"].lower()]
         if m["n"]:
             return self._on.rolling(unit, self._count(m["n"])) if shift == 1 else None
@@ -321,19 +321,19 @@ class Points(ABC):
         return self._on.day(self._on.today + dt.timedelta(days=days), self._hours(m["part"]))
 
     def _week_and_day(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the day of "Tuesday of last week" or "Friday two weeks ago"."""
+        """Return the day of "Tuesday of last week" or "Friday two weeks ago"; None where no whole week follows."""
         week, number = self._inner(m.end(), lead), self._words.weekdays[m["name"].lower()]
         window = self._on.nth(week.window, "day", number + 1) if week and self._on.unit(week.window) == "week" else None
         return replace(week, window=window) if week and window else None
 
     def _weekend(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the days of "last weekend" or "over the weekend"; the latest begun if no word says which."""
+        """Return the days of "last weekend" or "over the weekend"; the latest begun if no word says which; else None."""
         if m["w"] and not self._is_the_last(m):
             return self._on.weekend(self._shift(m["w"]))
         return self._on.weekend(None) if not m["w"] and lead in _WEEKEND_LEADS else None
 
     def _inside_unit(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the current period, for "the (end of the) month"."""
+        """Return the current period, for "the (end of the) month"; None outside of such a phrase."""
         return self._on.period(self._words.units[m["u"].lower()], 0) if lead in INSIDE else None
 
     def _shift(self, words: str) -> int:

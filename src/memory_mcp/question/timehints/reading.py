@@ -50,7 +50,11 @@ class Reader(Points):
         return (a and b and self._joined(a, b, lead)) or a
 
     def _range(self, i: int) -> Found | None:
-        """Return the range "between A and B", "from A to B" or "A to B", in which one of them must be a time by itself."""
+        """Return the range "between A and B", "from A to B" or "A to B".
+
+        Without a leading word one of them must be a time by itself. None where there is no second, or the range would be
+        empty.
+        """
         m = self._words.pair.match(self._text, i)
         kind = self._words.pairs[m[1].lower()] if m else ""
         begin, lead = (m.end(), "between") if m else (i, "to")
@@ -96,7 +100,10 @@ class Reader(Points):
         return self._read[i, lead]
 
     def _resolved(self, i: int, lead: str) -> Found | None:
-        """Return the first point that a form at a place stands for, after a leading word ("" for none)."""
+        """Return the first time that a form at a place stands for, after a leading word ("" for none); None for none.
+
+        A clock time behind a day is taken in; impossible dates are passed over.
+        """
         for resolve, m in self._matches(self._behind_article(i)):
             self.effort += 3
             try:
@@ -112,7 +119,7 @@ class Reader(Points):
         return None
 
     def _matches(self, i: int) -> list[tuple[Resolver, re.Match[str]]]:
-        """Return the forms that stand at a place, whatever leads them; each place is read under several leads."""
+        """Return the forms that match at a place, whatever leads them, each with its resolver; kept for each place."""
         known = self._known.get(i)
         if known is None:
             forms = self._words.forms.get(head_of(self._text, i), ())

@@ -44,7 +44,7 @@ class Windows:
         return window
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
-        """Return the first date and the one after the last of a window of whole days; None for any other."""
+        """Return the first date and the one after the last of a window of whole local days; None for any other window."""
         first, after = (self.calendar.local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days(first, after) == window else None
 
@@ -105,7 +105,10 @@ class Windows:
         return self.days(first, day + DAY)
 
     def ago(self, unit: str, count: int) -> TimeWindow:
-        """Return the window around `count` hours, minutes or seconds ago, a quarter to each side."""
+        """Return the window around `count` hours, minutes or seconds ago, a quarter of that time to each side.
+
+        Raises ValueError before 1970, KeyError for another unit.
+        """
         length = count * SECONDS[unit] * 1000
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
@@ -117,7 +120,10 @@ class Windows:
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
     def season(self, month: int, shift: int | None) -> TimeWindow:
-        """Return the three months from one: the latest begun (None), the running one or this year's (0), the latest over (1)."""
+        """Return the three months from `month` on.
+
+        For `shift` None the latest begun, for 0 the running one or else this year's, for 1 the latest that is over.
+        """
         now = self.today
         start = month_of(self.begun(month), month)
         running = now < month_of(start.year, month + 3)
@@ -128,7 +134,10 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date exists and has come. Raises ValueError for a date that no recent year has."""
+        """Return the latest year in which a date exists and has begun, today included.
+
+        Raises ValueError for a date that the last nine years lack.
+        """
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -136,7 +145,7 @@ class Windows:
         raise ValueError(day)
 
     def nth_day(self, day: int) -> TimeWindow:
-        """Return the latest day of that number in a month that has come. Raises ValueError for a number that no month has."""
+        """Return the latest day of that number in a month, today included. Raises ValueError for a number that no month has."""
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -145,7 +154,10 @@ class Windows:
         raise ValueError(day)
 
     def third(self, window: TimeWindow, which: int) -> TimeWindow | None:
-        """Return the beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for another window."""
+        """Return the beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for any other window.
+
+        Of a month the 1st to 10th, 11th to 20th and the rest; of a week two, two and three days.
+        """
         dates, unit = self.dates(window), self.unit(window)
         if not dates or not unit:
             return None
@@ -168,7 +180,11 @@ class Windows:
         return "day" if after - first == DAY else next(found, "")
 
     def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
-        """Return the nth day, week, half, quarter or weekday (a number) of a unit, -1 for the last; None if there is none."""
+        """Return the nth (-1: the last) part of a window: day, week, half, quarter, or weekday by its number.
+
+        Weeks are counted from the window's first day, not by the calendar. None if there is none such, or the window is
+        no whole month, quarter or year (of a week only days).
+        """
         dates, whole = self.dates(window), self.unit(window)
         if not dates or (whole not in {"month", "quarter", "year"} and (whole, unit) != ("week", "day")):
             return None
