@@ -59,7 +59,10 @@ class Endpoint:
         return self._reply(raw, prompt)
 
     def _headers(self) -> dict[str, str]:
-        """Return the headers of a request. Raises Unavailable when the variable with the key is not set."""
+        """Return the headers of a request, with the key from the environment variable that the settings name, if any.
+
+        Raises Unavailable when that variable is not set.
+        """
         headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
         if self._is_anthropic:
             headers["anthropic-version"] = _ANTHROPIC_VERSION
@@ -128,7 +131,10 @@ class Endpoint:
 
 
 def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the tokens in and out as either kind of endpoint states them; None if it does not."""
+    """Return the tokens in and out as either kind of endpoint states them; None unless both are stated and more than 0 came in.
+
+    What a cache held counts as in.
+    """
     read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
     asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")
     if asked is None:

@@ -67,7 +67,7 @@ class TopicMaterial:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What the model is shown."""
+        """The lines that the model is shown: label, keywords, and titles cut to 120 characters."""
         titles = (f"- {_cut(title, _BARE)}" for title in self.titles)
         return (f"Found words: {self.label}", f"Keywords: {', '.join(self.keywords)}", "Titles:", *titles)
 

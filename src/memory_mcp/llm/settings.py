@@ -88,7 +88,7 @@ class SummarizerSettings:
 
     @property
     def address(self) -> SplitResult:
-        """The endpoint's base address, taken apart."""
+        """The endpoint's base address, split into its parts; ValueError may come from its port."""
         return urlsplit(self.url)
 
     def _check_command(self) -> None:
