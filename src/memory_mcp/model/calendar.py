@@ -119,7 +119,10 @@ class Calendar:
         return TimeWindow(self.midnight(first), self.midnight(after_last))
 
     def window(self, node_id: NodeId) -> TimeWindow:
-        """Return the window of a period node; raises InvalidQuery for an impossible date, or a segment (it has stored times)."""
+        """Return the window of a period node, UTC milliseconds.
+
+        Raises InvalidQuery for a segment, which has stored times, and for a date that does not exist.
+        """
         first, after = span_of(node_id)
         return self.days(first, after)
 

@@ -127,7 +127,7 @@ class Event:
 
     @property
     def stream(self) -> int:
-        """The stream this event belongs to (see `stream_key`)."""
+        """The stream this event belongs to (see `stream_key`), by the project it was recorded with."""
         recorded = self.project if self.recorded_project is None else self.recorded_project
         return stream_key(self.session_id, recorded, self.thread)
 
@@ -164,7 +164,7 @@ def is_recap(event: Event) -> bool:
 
 @lru_cache(maxsize=4096)
 def stream_key(session_id: str, project: str, thread: str) -> int:
-    """Return a 60-bit name for one session's thread within one project.
+    """Return the 60-bit hash of one session's thread within one project, by which its stream is known.
 
     Segments are cut per stream, so none ever mixes two projects, two sessions or a subagent with its caller.
     """

@@ -96,7 +96,10 @@ def key_of(time_ms: int, tail: int) -> int:
 
 
 def event_id(time_ms: int, *origin: str) -> EventId:
-    """Return the id of an event with this source time and origin (source kind and its own id)."""
+    """Return the id of an event from its source time (UTC milliseconds) and origin (source kind and its own id).
+
+    The same arguments always give the same id.
+    """
     return EventId(encode(key_of(time_ms, digest(*origin)), 26))
 
 
@@ -164,7 +167,7 @@ def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
 
 
 def segment_key(*origin: str) -> int:
-    """Return the 60-bit hash that names a segment: its stream and cut number."""
+    """Return the 60-bit hash that names a segment, from its origin: its stream and cut number as texts."""
     return digest(*origin, bits=_SEGMENT_BITS)
 
 
@@ -194,7 +197,7 @@ def day_id(iso: str) -> NodeId:
 
 
 def segment_key_of(value: str) -> int | None:
-    """Return the segment key inside a segment id, None for any other id."""
+    """Return the 60-bit segment key inside a segment id; None for any other text."""
     match = _SEGMENT.match(value)
     if match and _SEGMENT_TAIL.match(match[2].lower()):
         return decode(match[2])
@@ -252,7 +255,7 @@ def topic_id(kind: str, members: Iterable[int]) -> TopicId:
 
 
 def is_topic_id(value: str) -> bool:
-    """Return whether it is the id of a topic, in its canonical form or another."""
+    """Return whether a text is the id of a topic, in small or capital letters."""
     return _TOPIC.match(value) is not None
 
 

@@ -48,7 +48,7 @@ class Names:
     _shown: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Put the rules where they are looked up."""
+        """Build the lookup of aliases, without refused ones."""
         object.__setattr__(self, "_to", {a.old: a.new for a in self.aliases if a.author != REFUSED})
 
     @property

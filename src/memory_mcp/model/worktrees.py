@@ -65,9 +65,9 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
 
 
 def pooled(path: str) -> tuple[str, str]:
-    """Return the name of the repository that a client's own pool of worktrees tells of `path`, and the worktree's own folder.
+    """Return the repository's name and the worktree's own folder, where `path` is in a client's pool of worktrees.
 
-    ("", "") where it lies in none.
+    ("", "") where it is in none.
     """
     found = _POOL.match(path)
     return (found["first"] or found["second"], found["own"]) if found else ("", "")
@@ -83,7 +83,10 @@ def above(path: str) -> Iterator[str]:
 
 
 def is_collection(path: str) -> bool:
-    """Return whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
+    """Return whether a folder is a home directory, a filesystem's root, or named like one that holds many repositories.
+
+    By its name alone, such as code, projects, src or tmp; no file is read.
+    """
     home = os.path.expanduser("~")
     name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
     return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS
