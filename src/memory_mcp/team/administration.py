@@ -265,7 +265,10 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Refuse a key from the next call on; return whether it counted before. Raises NotFound where there is none."""
+        """Revoke a key, which is refused from the next call on, and audit it; return whether it counted before.
+
+        Raises NotFound where the tenant has no such key.
+        """
         with self._acting(tenant) as raw:
             found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if found is None:
@@ -279,6 +282,6 @@ class Administration:
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Raise InvalidQuery for a name that is empty, too long or not printable."""
+    """Raise InvalidQuery for a name that is empty, longer than 200 characters or not printable."""
     if not name.strip() or len(name) > _LONGEST or not name.isprintable():
         raise InvalidQuery(f"a {kind} cannot be called {name[:50]!r}", f"Use 1 to {_LONGEST} printable characters.")

@@ -190,7 +190,7 @@ class Directory:
         return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, highest(scopes), key.key_id)
 
     def memory(self, tenant: int, space: int) -> Memory:
-        """Return a space as the storage engine opens it. Raises NotFound where there is none."""
+        """Return a space as the storage engine opens it: with its time zone and store id. Raises NotFound where there is none."""
         for number, timezone, store_id in self._rows(_MEMORY, tenant, space=space):
             return Memory(tenant, number, timezone, store_id)
         raise no_such_space()
@@ -213,7 +213,7 @@ class Directory:
         return Tenant(*row) if row else None
 
     def spaces(self, tenant: int) -> list[Space]:
-        """Return the spaces of a tenant, by name."""
+        """Return the spaces of a tenant, by name, each with the number of events that it was ever given."""
         return [Space(*row) for row in self._rows(_SPACES, tenant)]
 
     def members(self, tenant: int) -> list[Member]:

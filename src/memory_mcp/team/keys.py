@@ -38,7 +38,7 @@ class KeyText:
         return hashlib.sha256(self.secret.encode()).digest()
 
     def proves(self, stored: bytes | None) -> bool:
-        """Return whether the secret has the stored hash; None stands for a key that does not exist, and takes as long."""
+        """Return whether the secret has the stored hash, in constant time; False for None, a key that does not exist."""
         same = hmac.compare_digest(self.hash, _NOBODYS if stored is None else stored)
         return same and stored is not None
 

@@ -87,7 +87,7 @@ class KeyRing:
         return _choose(known, key_id, algorithm)
 
     def _current(self) -> _Known | None:
-        """Return the known keys; None where there are none or they are too old."""
+        """Return the known keys; None where there are none or they are older than the age they may have."""
         known = self._known
         return known if known is not None and self._clock.monotonic() - known.at <= self._max_age else None
 

@@ -80,7 +80,7 @@ def default_space(principal: Principal, project: str) -> Grant | None:
 
 
 def space_of(principal: Principal, named: str, project: str) -> Grant | None:
-    """Return the space of a request, None where the caller has none.
+    """Return the space that a request names, else its caller's default one; None where the caller has none.
 
     Raises NotFound where it names one that the caller may not see.
     """
@@ -178,9 +178,9 @@ class _Known:
 
 
 def _named(scope: Scope) -> str:
-    """Return the space that a request names, by its path or else its header; "" for none.
+    """Return the space that a request names, by its path or else by its Memory-Space header; "" for none.
 
-    Raises InvalidQuery where it names two.
+    Raises InvalidQuery where path and header differ or the header comes twice.
     """
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]

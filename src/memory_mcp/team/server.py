@@ -278,7 +278,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
 
 
 def check(settings: Settings) -> None:
-    """Check that settings name a database, a way to prove who calls, and the names by which the server is reached.
+    """Check that settings name a PostgreSQL database, a way to prove who calls, and, beyond this machine, the server's names.
 
     Raises ConfigError where they do not.
     """

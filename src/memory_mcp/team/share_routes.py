@@ -54,7 +54,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        """Answer with what is new after the cursor `after`. Raises InvalidQuery for a cursor that is too long."""
+        """Answer with what is new after the cursor `after` ("": all); raises InvalidQuery for one over 500 characters."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -95,6 +95,7 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
     """
 
     def answer() -> dict[str, Any]:
+        """Lend the memory of the space and return what `work` returns."""
         with lend(principal, grant, writes) as app:
             return work(app)
 
@@ -127,6 +128,7 @@ def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[R
     """
 
     async def answer(request: Request) -> Response:
+        """Answer a request by the endpoint, an error of this program as JSON."""
         try:
             return await endpoint(request)
         except MemoryMcpError as error:

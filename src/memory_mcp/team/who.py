@@ -97,7 +97,7 @@ def may(principal: Principal, space: int, act: Act) -> bool:
 
 
 def may_administer(principal: Principal) -> bool:
-    """Return whether the caller may administer the tenant: a tenant's admin, by a token or key with `memory:admin`."""
+    """Return whether the caller may administer the tenant: as a tenant's admin, by a token or key with `memory:admin`."""
     return principal.is_tenant_admin and principal.at_most is Role.ADMIN
 
 
