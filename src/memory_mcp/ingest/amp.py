@@ -74,7 +74,10 @@ class AmpImporter(WholeImporter):
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one thread: its title, then its messages in order. Parts without text are counted in `tally`."""
+        """Yield the events of one thread: its title, then its messages in order.
+
+        Messages are counted in `tally`, and those without an event with the reason.
+        """
         value = record.value
         name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
         session = _session(name, value, file)
@@ -127,7 +130,10 @@ class AmpImporter(WholeImporter):
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
-    """Return the session as the thread's environment describes it, with its project; its id is `name`."""
+    """Return the session `name` with project, branch, directory, version and mode from the thread's environment.
+
+    Directory and repository are those of its first tree; a thread without an environment has none of them.
+    """
     initial = as_mapping(as_mapping(value.get("env")).get("initial"))
     tree = next(iter(as_mappings(initial.get("trees"))), {})
     uri = tree.get("uri")

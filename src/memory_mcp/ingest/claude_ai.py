@@ -60,7 +60,10 @@ class ClaudeAiImporter(ExportImporter):
         yield from session.put([note(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
 
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the parts of one message; a sender that is neither human nor assistant is left out."""
+        """Yield the parts of one message: of the user what was typed and attached, of the model its blocks.
+
+        Without usable blocks its plain text is taken. A sender that is neither human nor assistant is left out.
+        """
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
             yield dropped(f"{as_text(message.get('sender')) or 'unknown'} message")

@@ -79,7 +79,10 @@ class ClineImporter(ClientImporter):
 
 
 def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
-    """Yield the messages of a file in either form, one by one; what cannot be read comes with its error."""
+    """Yield the messages of a file in either form, one by one.
+
+    Of a session's object also its id is taken; items that are no objects, and what cannot be read, come with their error.
+    """
     for record in iter_records(file):
         several = record.value.get("messages")
         if record.error or not isinstance(several, list):

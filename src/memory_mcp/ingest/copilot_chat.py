@@ -113,7 +113,10 @@ class ChatReading(Reading):
         return Given(_timed(told, time, as_mapping(outcome.get("timings")).get("totalElapsed")))
 
     def _rounds(self, metadata: Mapping[str, object]) -> Iterator[Told]:
-        """Yield the model's thoughts, words, calls and results, round by round, without times."""
+        """Yield the model's thoughts, words, calls and results, round by round, without times.
+
+        Their ids are the round's ("#t" behind it for a thought) and the call's ("#result" behind it for a result).
+        """
         results = as_mapping(metadata.get("toolCallResults"))
         for one in as_mappings(metadata.get("toolCallRounds")):
             key = as_text(one.get("id"))
@@ -165,7 +168,7 @@ def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
 
 
 def _text(value: object) -> str:
-    """Return the text of a result: as it is, or gathered from the tree of its layout, "" for none."""
+    """Return the text of a result: as it is, or gathered in order from the tree of its layout; "" for none."""
     if not isinstance(value, Mapping):
         return as_plain(value)
     texts: list[str] = []
@@ -180,7 +183,10 @@ def _text(value: object) -> str:
 
 
 def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
-    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit."""
+    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit.
+
+    Kinds are 0 whole, 1 set, 2 cut at `i` and extend, 3 delete, at the path `k`.
+    """
     kind, path = change.get("kind"), change.get("k")
     whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None
     if isinstance(whole, dict):

@@ -204,8 +204,7 @@ class Gate:
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
         """Redact the values in place, with their keys in view.
 
-        All are searched together first, because most hold nothing; short values found harmless are remembered and not
-        searched again.
+        Short values found harmless are remembered and not searched again.
         """
         unknown = [item for item in kept.items() if item not in self._harmless]
         if not unknown:

@@ -112,7 +112,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _said(self, kind: str, text: str, update: Mapping[str, object], outcome: Outcome) -> list[Part]:
-        """Return the words of a chunk as a part; those hidden from the user are counted as left out."""
+        """Return the thought or words of a chunk as a part; a user's words hidden from the screen are counted as left out."""
         if kind == "agent_thought_chunk":
             return [self.thought(text)]
         if kind == "agent_message_chunk":

@@ -118,7 +118,10 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the current file under its name, if it has content, and note it in `complete`."""
+        """Complete the current file under its name, if it has content, and note it in `complete`.
+
+        The next file begins empty. Raises OSError when it cannot be written.
+        """
         if self._rows:
             self._end_slice({})
         if not self._lines:

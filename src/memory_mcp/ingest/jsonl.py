@@ -77,7 +77,7 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """Return a draft as a mapping for JSON, without empty fields and without a type that its role implies."""
+    """Return a draft as a mapping for JSON, without empty fields (but session, time, role and text) and an implied type."""
     shape: dict[str, object] = {
         "session_id": draft.session_id,
         "timestamp": draft.timestamp,

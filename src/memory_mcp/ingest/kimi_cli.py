@@ -154,7 +154,7 @@ class _Reading(ChatReading):
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
-    """Return start time (None if not stated) and first words of each turn, from the wire; [] without one."""
+    """Return (start time or None, first words) of each turn, in order, from the wire; [] where there is none."""
     if not wire.is_file():
         return []
     found = []

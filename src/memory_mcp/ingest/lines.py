@@ -126,7 +126,10 @@ class _Reader:
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from the offset on, until the file ends or something is not finished yet."""
+        """Yield the records from the offset on; those that cannot be read with their error, blank lines not at all.
+
+        It ends with the file, or where a record is not finished yet.
+        """
         while line := self._next_line():
             text = line.text()
             if line.too_long:
@@ -141,7 +144,10 @@ class _Reader:
                 yield record
 
     def _next_line(self) -> _Line | None:
-        """Return the next line, of an array's line only the beginning; None at the end of the file."""
+        """Return the next line, of an array's line and of a too long one only the beginning; None at the end of the file.
+
+        Reading goes on behind the line.
+        """
         start = self._at
         raw = self._stream.readline(_PEEK)
         if not raw:

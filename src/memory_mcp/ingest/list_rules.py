@@ -34,7 +34,10 @@ class CardRule:
     anchors: tuple[str, ...] = (r"~[2-6][0-9]{3}[ -]?[0-9]{4}[0-9 -]{5,7}[0-9]",)
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield card numbers with a valid check digit; numbers published for tests are none."""
+        """Yield card numbers of the large schemes with a valid check digit.
+
+        Numbers published for tests are none, nor bare numbers that begin with 2 without a word for a card before them.
+        """
         for match in _CARD.finditer(text):
             digits = re.sub(r"\D", "", match[0])
             # Numbers of that range that are only numbers are frequent: seeds, sums, times in microseconds.
@@ -69,7 +72,7 @@ class SeedRule:
     anchors: tuple[str, ...] = ("~" + " [a-z]{3,8}+" * 10 + " [a-z]{3}",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield runs of at least 12 words of the wallets' list, most of them different."""
+        """Yield runs of at least 12 words in a row of the wallets' list, of which four in five are different."""
         for run in _SEED_RUN.finditer(text):
             known: list[re.Match[str]] = []
             for word in [*_SEED_WORD.finditer(text, *run.span()), None]:
@@ -108,7 +111,10 @@ class CodesRule:
     )
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield the codes within 600 characters after words for recovery codes, if there are at least 4."""
+        """Yield the codes within 600 characters behind words such as "recovery codes", if there are at least 4.
+
+        Codes without a digit count if they have the form of the others.
+        """
         for told in _CODES.finditer(lowered):
             if told[0] == "codes" and not _CODES_OF.search(lowered, max(0, told.start() - 20), told.start()):
                 continue

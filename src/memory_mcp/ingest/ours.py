@@ -127,7 +127,7 @@ def _near(text: str, at: int, many: int = _NEAR) -> str:
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    """Yield the tags of ours that a text spells, escaped or not, in order."""
+    """Yield the tags of ours that a text spells, escaped or not, in order, with how each stands on its line."""
     for at in _marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
         near = _near(text, at, _BRACKET)

@@ -160,7 +160,8 @@ class Session:
     def _draft(self, part: Part, source_id: str, own: int | None, metadata: Mapping[str, str]) -> EventDraft:
         """Return one part as a draft at the time of the last one.
 
-        The part's metadata goes before the message's and the session's.
+        The part's metadata overrides the message's, which overrides the session's; empty values are left out. Where the
+        message stated no time, the metadata says that it is inferred or, without any, when the file was written.
         """
         told = {**self.metadata, **metadata, **part.metadata}
         if own is None:

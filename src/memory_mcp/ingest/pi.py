@@ -123,7 +123,10 @@ class _Reading(ChatReading):
         self._entry = ""
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn session, directory, format and which of the clients wrote the file."""
+        """Learn session, directory and format from the header, and which of the clients wrote the file.
+
+        A subagent's file keeps the session of the file beside it.
+        """
         entry = self._entry
         super().learn(record)
         self._entry = entry
@@ -161,7 +164,10 @@ class _Reading(ChatReading):
         return outcome
 
     def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` time and id of an entry with content, and where it leaves another branch."""
+        """Give `outcome` time and id of an entry with content, and in its metadata where it leaves another branch.
+
+        The id follows from content and times alone.
+        """
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
         outcome.source_id = content_id(
@@ -175,7 +181,10 @@ class _Reading(ChatReading):
             outcome.metadata["branches_from"] = parent or "the beginning"
 
     def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` the parts of a message, by its role."""
+        """Give `outcome` the parts of a message, by its role: user, model, tool, command run by the user, extension, summary.
+
+        Copies of an answer, system prompts and unknown roles give only the reason.
+        """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "user":

@@ -81,7 +81,10 @@ class QwenReading(Reading):
             self.prompt = self.prompt or _text(record)
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one record gives; an unknown kind gives nothing."""
+        """Return what one record gives, and take over its session, directory, branch, version and model.
+
+        An unknown kind gives nothing.
+        """
         reader = self._readers.get(as_text(record.get("type")))
         if reader is None:
             return Given(reason=UNKNOWN)
@@ -127,7 +130,7 @@ class QwenReading(Reading):
         return [Part(words.role, words.type, words.text)], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of an answer: calls, thoughts and words; the reason is given where there are none."""
+        """Return the parts of an answer (calls, thoughts, words), and the reason to give if nothing of them can be kept."""
         parts = []
         for block in _blocks(record):
             if "functionCall" in block:
@@ -142,7 +145,7 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the results of tools in a record; the reason is given where there are none."""
+        """Return the results of tools in a record, and the reason to give if there are none."""
         told = as_mapping(record.get("toolCallResult"))
         failed = told.get("status") in ("error", "cancelled")
         parts = []

@@ -170,7 +170,10 @@ class Readers:
             return part
 
     def _feed(self, child: Child) -> None:
-        """Have a child read task after task until none is left; an error ends the whole reading."""
+        """Have a child read task after task until none is left.
+
+        An error of the child, or its end, becomes the error of the whole reading.
+        """
         try:
             child.begun.result()
             while (numbered := self._claim()) is not None:

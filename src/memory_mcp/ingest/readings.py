@@ -57,7 +57,7 @@ def reading(text: str, layers: int) -> Reading:
 
 
 def _placed(text: str) -> Reading:
-    """Return the text with one layer taken away, and where each character's encoding begins and ends."""
+    """Return the text with one layer of encoding taken away, and for each character where its encoding begins and ends."""
     parts: list[str] = []
     begins: list[int] = []
     ends: list[int] = []

@@ -175,7 +175,7 @@ class _Told:
         self._foreign = foreign
 
     def called(self, lowered: str) -> list[Rule]:
-        """Return the rules with an anchor in a text in lower case, in their order."""
+        """Return the rules with an anchor in a text in lower case, in their order; no other rule can find anything in it."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
         stands = lowered.__contains__
         hits: set[int] = set()
@@ -221,7 +221,7 @@ class _Vendors:
         self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
 
     def called(self, runs: str) -> list[Rule]:
-        """Return the rules with an anchor in the long runs of a text, in their order."""
+        """Return the rules with an anchor in the long runs of a text, in their order; no other rule can find anything in it."""
         numbers: set[int] = set()
         seen: set[str] = set()
         for begins in self._begins:

@@ -67,7 +67,10 @@ def _together(fates: Sequence[Fate]) -> Fate:
 
 
 def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) -> Fate:
-    """Return the fate of the files of one place; its client keeps them that many days, 0 for ever."""
+    """Return the fate of the files of one place; its client keeps them that many days, 0 for ever.
+
+    Those that go within `SOON_DAYS` of `now_ms` are counted, all and not imported ones.
+    """
     kept_ms, soon = days * _DAY_MS, now_ms + SOON_DAYS * _DAY_MS
     going = [file for file in files if days and file.written + kept_ms <= soon]
     return Fate(

@@ -39,7 +39,10 @@ def key_of(text: str) -> str:
 
 
 def spelled(text: str) -> Spelled:
-    """Return what `key_of` does, with the place in the text and the number of the word of each character."""
+    """Return what `key_of` does, and for each of its characters the place in the text and the number of its word.
+
+    White space and punctuation end a word, invisible characters and marks do not.
+    """
     table = _table()
     parts: list[str] = []
     places: list[int] = []

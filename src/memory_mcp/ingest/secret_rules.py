@@ -88,7 +88,10 @@ class AssignmentRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield the values assigned to names of secrets, if they look like secrets."""
+        """Yield the values assigned to names of secrets, if they look like secrets.
+
+        `pass` alone counts as a name only with a value that looks like a secret by itself.
+        """
         for hint in _HINTS:
             done = 0
             for place in every(hint, lowered):

@@ -156,7 +156,7 @@ class Spool:
             return []
 
     def _batches(self, names: Sequence[str], report: DrainReport) -> Iterator[list[_Payload]]:
-        """Yield the payloads that were understood, in batches of at most 100 files or 4 MB of text."""
+        """Yield the payloads that were understood, in batches that end at 100 files or 4 MB of text; others are passed over."""
         batch: list[_Payload] = []
         chars = 0
         for name in names:

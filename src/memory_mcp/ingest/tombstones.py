@@ -188,7 +188,7 @@ class Tombstones:
         return text
 
     def _unwrapped(self, text: str) -> str:
-        """Return a text without forgotten values that are encoded, up to 3 layers deep."""
+        """Return a text without forgotten values that are written in entities, escapes and the like, up to 3 layers deep."""
         plain = text
         for layers in range(1, LAYERS + 1):
             before, plain = plain, unwrapped(plain)

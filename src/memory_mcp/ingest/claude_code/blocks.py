@@ -182,7 +182,7 @@ def _todo(item: object) -> str:
 
 
 def _short(value: object) -> str:
-    """Return an argument as text, JSON if it is none, shortened in the middle to 8,192 characters."""
+    """Return an argument as text, JSON if it is none; of one over 8,192 characters the two ends, with a note between them."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except RecursionError:

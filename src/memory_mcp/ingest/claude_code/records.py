@@ -198,6 +198,7 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[
     """Return the texts of a user record as one, with role and type, and its metadata.
 
     They are the human's words, a summary, or another agent's; in a subagent's chain a prompt is the calling agent's.
+    Where only the client wrote, there is no text but the reason.
     """
     if record.get("isCompactSummary") is True:
         return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}
@@ -213,7 +214,10 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[
 
 
 def _result(record: dict[str, object], state: State, block: Mapping[str, object], suffix: str) -> _Part:
-    """Return a tool's result as a part; what a subagent brought back ends that subagent."""
+    """Return a tool's result as a part, "(no output)" for an empty one.
+
+    What a subagent brought back, and no longer runs, is the end of that subagent.
+    """
     call = as_text(block.get("tool_use_id"))
     tool, details = state.tools.get(call, ""), record.get("toolUseResult")
     told = as_mapping(details)
@@ -291,7 +295,11 @@ def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the client's message as a note; nothing for kinds known as noise and for one without content."""
+    """Yield the client's message as a note of the system; a local command as `unwrap` reads it.
+
+    Nothing, with the reason, for kinds known as noise and for one without content. A compaction says what triggered it
+    and how many tokens there were.
+    """
     del state
     subtype = as_text(record.get("subtype"))
     content = as_text(record.get("content"))

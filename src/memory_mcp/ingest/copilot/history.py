@@ -34,7 +34,10 @@ def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Itera
 
 
 def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[Part]:
-    """Yield the parts of one message of an older session; system messages are left out."""
+    """Yield the parts of one message of an older session; system messages and what the client wrote are left out.
+
+    Names of called tools, and the first prompt, are noted in `reading`.
+    """
     role, text = message.get("role"), "\n".join(filter(None, map(plain, as_blocks(message.get("content")))))
     if role in ("system", "developer"):
         yield dropped(INJECTED)

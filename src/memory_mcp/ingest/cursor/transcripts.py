@@ -96,7 +96,10 @@ class Transcripts:
             yield dropped(CONTEXT)
 
     def _part(self, block: Mapping[str, object]) -> Part:
-        """Return one block of an answer as a part; an empty or unknown one with why it is left out."""
+        """Return one block of an answer as a part: call, result, thought or words.
+
+        A placeholder for thinking, and an unknown block without text, are left out with the reason.
+        """
         kind, text = as_text(block.get("type")), plain(block).replace(_REDACTED, "").strip()
         if kind == "tool_use":
             return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))

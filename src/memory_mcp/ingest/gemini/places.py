@@ -52,9 +52,9 @@ def directory_said(text: str) -> str:
 
 
 def sessions_beside(log: Path) -> frozenset[str]:
-    """Return the beginnings (8 characters) of the ids of sessions that have a file of their own beside a log of prompts.
+    """Return the first 8 characters of the ids of sessions that have a file of their own beside a log of prompts.
 
-    None where the folder cannot be listed.
+    An empty set where their folder cannot be listed.
     """
     try:
         names = [entry.stem for entry in (log.parent / "chats").iterdir()]

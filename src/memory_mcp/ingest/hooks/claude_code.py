@@ -227,7 +227,7 @@ def _result_field(told: Payload) -> str:
 
 
 def _json(value: object) -> str:
-    """Return a value as compact JSON, shortened in the middle to 8,192 characters."""
+    """Return a value as compact JSON; of one over 8,192 characters the two ends, with a note between them."""
     text, half = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), _ODD // 2
     if len(text) <= _ODD:
         return text

@@ -35,7 +35,10 @@ def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]],
 
 
 def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the page of a day in pieces: front matter, links, segments, messages."""
+    """Yield the page of a day in pieces, see `day_page`: front matter, links, segments, then every message.
+
+    A message's form is JSON in a comment, its text in a fence longer than any it holds.
+    """
     projects = sorted({e[2] for e in events} - {""})
     agents = sorted({e[0].get("agent", "") for e in events} - {""})
     yield f"{MARK}date: {day}\nprojects: {_listed(projects)}\nagents: {_listed(agents)}\nevents: {len(events)}\n"

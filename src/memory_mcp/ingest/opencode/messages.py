@@ -102,7 +102,10 @@ class OpencodeReading(Reading):
 
     @staticmethod
     def _tool(key: str, part: Mapping[str, object], time: int | None) -> Iterator[Told]:
-        """Yield a call and, once it ended, its result; what a subagent brought back ends it."""
+        """Yield a call and, once it completed or failed, its result, at the times that the client states.
+
+        What a subagent brought back is the end of that subagent.
+        """
         state, name = as_mapping(part.get("state")), as_text(part.get("tool"))
         call_id = as_text(part.get("callID"))
         times = as_mapping(state.get("time"))

@@ -67,7 +67,10 @@ def message_file(file: Path) -> Stored | None:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    """Open a database for reading; without its journal where that cannot be opened."""
+    """Open a database for reading; without its journal where that cannot be opened, so that the newest changes may lack.
+
+    Raises sqlite3.Error when it cannot be read.
+    """
     address = file.absolute().as_uri()
     con = sqlite3.connect(f"{address}?mode=ro", uri=True)
     try:
@@ -86,7 +89,10 @@ class _Database:
         self._known: dict[str, Whose] = {}
 
     def messages(self, position: int, written: int) -> Iterator[Stored]:
-        """Yield the messages created behind a position, in order, each with where reading may go on."""
+        """Yield the messages created behind a position (UTC milliseconds), in order, each with where reading may go on.
+
+        That stays before the first message that is not finished or was created in the last 10 s before `written`.
+        """
         passed = True
         for key, session, created, data in self._con.execute(_MESSAGES, (position,)):
             info = _parsed(data)
