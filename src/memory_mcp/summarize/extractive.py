@@ -146,7 +146,7 @@ def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
-    """Return a title that counts tool calls, else results or messages, for a stretch without sentences."""
+    """Return a title that counts tool calls and names up to 6 tools, else counts results, messages or events without text."""
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))

@@ -58,9 +58,10 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
 
 
 def _terms(children: Sequence[TocNode]) -> dict[str, float]:
-    """Return at most 200 terms of the children's keywords, as written, with their weight, best first.
+    """Return at most 200 terms of the children's keywords, as written, with their weight.
 
-    Early keywords and those of several children weigh more.
+    Early keywords weigh more, and weights of several children are added; the order is by weight over the root of the
+    number of children that have the term.
     """
     worth: dict[str, float] = {}
     spread: dict[str, int] = {}

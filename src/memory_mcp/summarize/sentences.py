@@ -136,7 +136,7 @@ def _symbols(text: str) -> int:
 
 
 def is_dense(text: str) -> bool:
-    """Return whether a text has at least one symbol of code, such as a brace, per 8 characters."""
+    """Return whether a text has more than one symbol of code, such as a brace, per 8 characters."""
     return _PER_SYMBOL * _symbols(text) > len(text)
 
 
@@ -159,7 +159,7 @@ class _Reader:
         self.until = ""
 
     def read(self) -> list[Span]:
-        """Return the spans of the part that is read, in order."""
+        """Return the spans of the part that is read, in order: prose, items, headings, and error lines of code and logs."""
         place = self.place
         said = self.text[place : self.end]
         safe = self.safe = _PER_SYMBOL * _symbols(said)
@@ -221,7 +221,10 @@ class _Reader:
         return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
-        """Return whether a line is output, code or a listing rather than prose."""
+        """Return whether a line is output, code or a listing rather than prose: by how it begins and ends, or its symbols.
+
+        An indented line is code, unless it goes on from prose.
+        """
         if bare[0] in _NOISE_STARTS or "@" in bare:
             if _ITEM.match(line):
                 return False
@@ -261,7 +264,10 @@ class _Reader:
             self._flush(lead=True)
 
     def _flush(self, lead: bool = False) -> None:
-        """End the block, and add its sentences; with `lead` the last one introduces what follows."""
+        """End the block, if there is one, and add its sentences; with `lead` the last one introduces what follows.
+
+        A stop behind an abbreviation ends no sentence.
+        """
         start, end = self.block, self.block_end
         if start < 0:
             return
@@ -279,7 +285,10 @@ class _Reader:
         self._cut(start, end, _LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
-        """Add a piece of the text without blanks around it, cut at 480 characters."""
+        """Add a piece of the text as a span without blanks around it; a longer one than 480 characters is cut at a blank.
+
+        A blank piece adds nothing.
+        """
         piece = self.text[start:end]
         bare = piece.strip()
         if not bare:

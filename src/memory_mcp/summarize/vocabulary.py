@@ -193,7 +193,11 @@ def _prose(shown: str) -> Word:
 
 
 def _identifier(shown: str) -> Word:
-    """Return a name in code, shown by its last component; `NOTHING` for what names nothing."""
+    """Return a name in code, shown by its last component, with a weight by its form.
+
+    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36
+    characters.
+    """
     if shown.lower() in _NO_NAMES:
         return NOTHING
     name = shown.replace("\\", "/").rpartition("/")[2].partition("@")[0].strip("_:-+.") or shown
@@ -213,7 +217,7 @@ def _identifier(shown: str) -> Word:
 
 @cache
 def _background() -> dict[str, float]:
-    """Return the weight of each known stem, read once from the tables of the package."""
+    """Return the weight of each known stem, 0 to 1, read once from the tables of the package; everyday words lower it."""
     weights: dict[str, float] = {}
     for line in _lines("background.txt"):
         level, *stems = line.split()
