@@ -289,7 +289,11 @@ def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadline
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
-    """Return whether a limit opens the query, or closes it without being the length of something else."""
+    """Return whether a limit opens the query, or closes it without being the length of something else.
+
+    At the beginning something must be asked for next, or no measured thing follow; at the end the words before must be a
+    demand or hold a word for a limit, and no measured thing.
+    """
     before, after = clause.before, clause.after
     limits = before[start - clause.first :]
     if start == 0:

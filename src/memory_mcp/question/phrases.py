@@ -188,7 +188,7 @@ def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozen
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
-    """Return phrases with the same first word, by the word behind it or behind a gap."""
+    """Return phrases, all with the same first word: those of one word, and the others by the word behind it or behind a gap."""
     followed: dict[str, list[Phrase]] = {}
     gapped: dict[str, list[Phrase]] = {}
     for phrase in phrases:
@@ -232,7 +232,10 @@ def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[
 
 
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
-    """Return one part of a row as sets of alternative words, one for each word of a query; None is a gap."""
+    """Return one part of a row as steps: a set of alternative words, or None for a gap.
+
+    A part that is several words gives several steps.
+    """
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
