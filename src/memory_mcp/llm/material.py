@@ -88,7 +88,7 @@ def of_segment(
                 labels.setdefault(grip.grip_id, f"g{len(labels) + 1}")
 
     def lines(width: int) -> list[str]:
-        """Return the lines with quotations cut to `width` characters."""
+        """Return the lines with quotations cut to `width` characters; each quotation once, at the first event that it quotes."""
         shown: set[GripId] = set()
         made: list[str] = []
         for event in events:
