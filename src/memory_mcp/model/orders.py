@@ -55,9 +55,10 @@ _TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))
 
 
 def gives_orders(text: str) -> bool:
-    """Return whether a text tells its reader to drop earlier rules, in one of the known phrases.
+    """Return whether a text tells its reader to drop earlier rules, in one of the known phrases, whatever the case.
 
-    The text is also read with look-alikes, invisible characters and layers of disguise removed.
+    Text with other than ASCII characters is also read with look-alikes, invisible characters and layers of disguise
+    removed; ASCII text is only read as it is.
     """
     if text.isascii():
         return _LATIN.search(text.lower().replace("i", "l")) is not None
