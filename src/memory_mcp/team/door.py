@@ -181,7 +181,10 @@ def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
 
 
 def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
-    """Return the value of WWW-Authenticate (RFC 6750): why, which scope would do, and where the metadata is."""
+    """Return the value of WWW-Authenticate (RFC 6750) for a refusal.
+
+    It says why (nothing where no token was sent), which scope would do, and where the metadata is if tokens are taken.
+    """
     parts = ['realm="memory-mcp"']
     if isinstance(error, InsufficientScope):
         parts += ['error="insufficient_scope"', f'scope="{error.scope}"']
