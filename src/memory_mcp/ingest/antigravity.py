@@ -83,6 +83,7 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session named after the conversation's folder, or after the file where it lies elsewhere."""
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
         super().__init__("antigravity", folder.name, thinking)
 

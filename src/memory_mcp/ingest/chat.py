@@ -54,6 +54,7 @@ class ChatReading(Reading):
     """One read of one session of a chat client."""
 
     def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
+        """Begin a session; `thread` is the id of a subagent, "" for none. `thinking` keeps the model's thoughts."""
         super().__init__(agent, session_id)
         self.session.thread = thread
         self._thinking = thinking

@@ -99,6 +99,11 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a conversation, and read directory and model from the small files beside it.
+
+        Its agent is "roo" if the path or a history file says so; a session's file of another name than its folder is a
+        subagent's.
+        """
         self._file = file
         self._seen: Counter[str] = Counter()
         self._first = True

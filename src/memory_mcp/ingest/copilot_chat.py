@@ -87,6 +87,7 @@ class ChatReading(Reading):
     """One session."""
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
+        """Begin the session; its directory is that of the workspace in whose storage the file lies, "" for none."""
         super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem)
         self._include_thinking = include_thinking
         beside = file.parent.parent / "workspace.json"

@@ -73,6 +73,7 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session, named after its folder, or after a file of another name."""
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
     def learn(self, record: dict[str, object]) -> None:

@@ -66,6 +66,7 @@ class Follower:
     def __init__(
         self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
     ) -> None:
+        """Follow clients that `importers` read; parts are handed over in `spool`, and `capture` says what is never recorded."""
         self._importers = importers
         self._marks = marks
         self._spool = spool

@@ -69,6 +69,7 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session, with id and directory from the summary beside it; without one it is named after its folder."""
         info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))
         super().__init__("grok", as_text(info.get("id")) or file.parent.name, thinking)
         self.cwd = as_text(info.get("cwd"))

@@ -51,6 +51,7 @@ class Reading:
     """State of reading one session; each client's subclass converts its records."""
 
     def __init__(self, agent: str, session_id: str) -> None:
+        """Begin a session with nothing known of it but the client and an id."""
         self.session = Session(agent, session_id)
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: Names of tools by the id of their call.

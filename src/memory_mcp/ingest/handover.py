@@ -47,6 +47,7 @@ class Token:
     """One import's claim on its files, which begin with its `name`."""
 
     def __init__(self, spool: Path) -> None:
+        """Claim a new name in the spool's folder for imports, made where it is missing. Raises OSError when that fails."""
         self.folder = spool / FOLDER
         for folder in (spool, self.folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -81,6 +82,7 @@ class Writer:
     """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
+        """Write files into `folder` whose names begin with the token and the task's number; `source` is that of the events."""
         self._folder = folder
         self._stem = f"{token}-{number:06d}"
         self._source = source

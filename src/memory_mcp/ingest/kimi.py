@@ -88,6 +88,7 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session, with id and directory from the state beside it; an agent other than main is a thread."""
         nested = file.parent.parent.name == "agents"
         folder = file.parent.parent.parent if nested else file.parent
         state = as_mapping(chat.beside(folder / "state.json"))

@@ -66,6 +66,10 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session named after its folder, with directory and turns from the files around it; a subagent is a thread.
+
+        Without words, turns are only used in a session that was never shortened.
+        """
         folder = file.parent
         helps = folder.parent.name == "subagents"
         main = folder.parent.parent if helps else folder

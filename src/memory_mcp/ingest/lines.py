@@ -119,6 +119,7 @@ class _Reader:
     """Reads lines, and further lines until brackets that a line opens are closed."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
+        """Read from a byte offset on; `number` lines come before it."""
         self._stream = stream
         self._number = number
         self._at = offset
@@ -255,6 +256,7 @@ class _Window:
     """Text of a file from a byte offset on, read further as values ask for it."""
 
     def __init__(self, stream: BinaryIO, start: int) -> None:
+        """Begin at a byte offset, and read the first part."""
         # Invalid bytes survive as lone surrogates, so that text can be measured in bytes again.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._stream = stream

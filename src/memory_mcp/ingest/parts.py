@@ -184,6 +184,7 @@ class Tally:
     """Counts of what the records of one file gave."""
 
     def __init__(self, report: ImportReport, file: Path) -> None:
+        """Count in `report`, for one file."""
         self._report, self._file = report, file
 
     def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:

@@ -110,6 +110,10 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session named after its own file; a subagent's file is a thread of its caller's.
+
+        Its agent is pi, or omp or openclaw by the place of the file.
+        """
         archived = _ARCHIVE.sub("", file.name)
         own = file.stem if archived == file.name else archived
         main = _main_of(file)

@@ -100,6 +100,7 @@ class Pipeline:
     """The write path of importers and tools."""
 
     def __init__(self, log: Log, marks: KeptMarks, gate: Gate) -> None:
+        """Store clean drafts in `log`, positions in `marks`."""
         self._log = log
         self._marks = marks
         self._gate = gate

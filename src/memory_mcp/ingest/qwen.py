@@ -65,6 +65,7 @@ class QwenReading(Reading):
     """One read of one session of the newer form."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
+        """Begin a session named `session_id`, until a record names it."""
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
         self._readers: dict[str, Callable[[Mapping[str, object]], tuple[list[Part], str]]] = {
@@ -145,7 +146,7 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the results of tools in a record, and the reason to give if there are none."""
+        """Return the results of tools in a record, as errors if they failed or were cancelled; and the reason if none."""
         told = as_mapping(record.get("toolCallResult"))
         failed = told.get("status") in ("error", "cancelled")
         parts = []

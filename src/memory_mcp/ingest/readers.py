@@ -102,6 +102,7 @@ class Readers:
     """Reads tasks ahead of the thread that stores them. Use as a context manager, which ends the children."""
 
     def __init__(self, hello: Hello, tasks: Sequence[Task]) -> None:
+        """Take on the tasks of an import; children are started on entering."""
         self._hello = hello
         self._tasks = [Numbered(n, t) for n, t in enumerate(tasks)]
         self._made: list[deque[Part]] = [deque() for _ in tasks]

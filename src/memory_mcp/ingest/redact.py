@@ -112,6 +112,7 @@ class Redactor:
     """All rules, compiled for searching."""
 
     def __init__(self) -> None:
+        """Compile all rules, which takes some milliseconds; see `redactor`."""
         self._told = _Told((*RULES, *NAMED_RULES, *CONTEXT_RULES, *LABEL_RULES, *LIST_RULES, *DRAWN_RULES))
         self._vendor = _Vendors(VENDOR_RULES)
 
@@ -154,6 +155,7 @@ class _Told:
     """Rules with anchors anywhere: each is searched by its plain text first, then by its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
+        """Sort the anchors by their plain texts, and these by parts that they share."""
         self._rules = rules
         callers: dict[str, list[int]] = {}
         for number, rule in enumerate(rules):
@@ -205,6 +207,7 @@ class _Vendors:
     """Rules with anchors at the start of a token or with a sign; most letters of long runs are skipped."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
+        """Sort the anchors by their first letter, and compile what finds the places to look at."""
         self._rules = rules
         self._callers: dict[str, list[tuple[_MatchAt, int]]] = {}
         for number, rule in enumerate(rules):

@@ -28,6 +28,7 @@ class State:
     """State of reading one file."""
 
     def __init__(self, file: Path) -> None:
+        """Begin a file, with nothing known but its name: of the session, or of a subagent ("agent-<id>")."""
         #: Whose records those are that do not say it: a session's own file is named after it.
         self.session = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""

@@ -105,6 +105,7 @@ class CodexReading(Reading):
     """One read of one rollout."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
+        """Begin a rollout named `session_id`, until its head names the session."""
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
         self._met = self._subagent = self._prompted = False

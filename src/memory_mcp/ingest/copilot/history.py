@@ -61,6 +61,7 @@ class _Times:
     """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
 
     def __init__(self, session: Mapping[str, object]) -> None:
+        """Collect the times of prompts, answers and calls from the session's timeline."""
         self._last = parse_time(session.get("startTime"))
         self._spoken: defaultdict[str, list[int]] = defaultdict(list)
         self._calls: dict[str, int] = {}

@@ -34,6 +34,7 @@ class Conversations:
     """One read of one database."""
 
     def __init__(self, file: Path, tally: Tally, keep_thinking: bool) -> None:
+        """Prepare to read a database, with the editor's lists around it. Raises OSError when the file is missing."""
         self._file, self._tally, self._keep = file, tally, keep_thinking
         self._written = file_time(file)
         self._workspaces = Workspaces(file.absolute().parent.parent)

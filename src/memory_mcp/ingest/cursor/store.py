@@ -30,6 +30,7 @@ class Store:
     """One open database."""
 
     def __init__(self, con: sqlite3.Connection) -> None:
+        """Note the names of the database's tables. Raises OSError when it cannot be read."""
         self._con = con
         self.tables = {str(row[0]) for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 

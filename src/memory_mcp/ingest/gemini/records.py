@@ -41,6 +41,7 @@ class GeminiReading(Reading):
     """One read of one session, or of one log of prompts."""
 
     def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
+        """Begin a session named after its file, until a record names it; its directory is looked up beside the file."""
         super().__init__(agent, file.stem)
         self._file = file
         self._include_thinking = include_thinking

@@ -90,6 +90,7 @@ class _Telling:
     """One payload, and the transcript records that it corresponds to."""
 
     def __init__(self, told: Payload, envelope: Envelope) -> None:
+        """Take a payload; the envelope's project directory is the session's first directory."""
         self.told = told
         self._envelope = envelope
         # The project directory is what a session's first directory is to a transcript.

@@ -142,6 +142,10 @@ class _Note:
     """One note as it is read."""
 
     def __init__(self, file: Path, front: Mapping[str, list[str]]) -> None:
+        """Take title, tags, aliases, time and project of a note from its front matter, name and place.
+
+        Without a time in the front matter, the day in its name counts, and else when the file was written.
+        """
         named = {key: value for key, value in front.items() if value}
         title = next((named[key][0] for key in ("title",) if key in named), file.stem)
         told = {

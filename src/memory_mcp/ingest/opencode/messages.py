@@ -139,7 +139,10 @@ def is_finished(info: Mapping[str, object]) -> bool:
 
 
 def _apart(told: list[Told]) -> Iterator[Told]:
-    """Yield the items in their order; one at the same time as the one before it comes a millisecond later."""
+    """Yield the items in their order; one at exactly the time given to the one before it comes a millisecond later.
+
+    Times that differ stay as they are, also earlier ones.
+    """
     last: int | None = None
     for one in told:
         time = one.time

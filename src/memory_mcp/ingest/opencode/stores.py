@@ -127,6 +127,7 @@ class _Database:
 
 class _Folder:
     def __init__(self, file: Path) -> None:
+        """Take the folder of a message's file as that of its session."""
         self._of = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
