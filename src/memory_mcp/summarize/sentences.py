@@ -144,6 +144,7 @@ class _Reader:
     """Reads the lines once; a block is a run of prose lines that belong together."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
+        """Read characters `start` to `end` of a message."""
         self.text = text
         self.place = start
         self.end = end
