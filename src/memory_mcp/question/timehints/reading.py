@@ -26,6 +26,7 @@ class Reader(Points):
     """Reads phrases of one language at places of a text. Every method returns None if there is no such phrase at the place."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
+        """Read `text` with one language's words; `windows` is the calendar as seen from today."""
         super().__init__(text, windows, language)
         #: What reading cost so far: forms that were tried.
         self.effort = 0
