@@ -122,6 +122,7 @@ class Guard:
     """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
 
     def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
+        """Put the door before `app`; quotas are those of the settings unless given."""
         self._app, self._door, self._settings = app, door, settings
         self._quotas = quotas or Quotas(settings)
         self._metadata = metadata(settings) if settings.takes_tokens else None

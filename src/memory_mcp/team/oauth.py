@@ -42,6 +42,7 @@ class Tokens:
     """Checks tokens. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, keys: KeyRing | None = None) -> None:
+        """Check tokens of the settings' provider; `keys` are fetched from it unless given."""
         self._settings = settings
         self._keys = keys or KeyRing(settings.issuer, settings.keys_max_age_secs)
         audience = settings.audience.rstrip("/")

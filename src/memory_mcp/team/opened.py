@@ -81,6 +81,7 @@ class _Opening:
     """A memory that one thread opens while others wait for it."""
 
     def __init__(self) -> None:
+        """Begin with neither an end nor an error."""
         self.done = threading.Event()
         self.error: BaseException | None = None
 

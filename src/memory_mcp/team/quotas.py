@@ -53,6 +53,7 @@ class Quotas:
     """The buckets of one server. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
+        """Limit by the settings, with all buckets full."""
         self._settings = settings
         self._clock = clock or SystemClock()
         self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
