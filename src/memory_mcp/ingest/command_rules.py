@@ -75,7 +75,7 @@ class CommandRule:
 
 
 def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of lines that hold one of the words, each with the next line; overlapping ones once.
+    """Yield the spans of lines that hold one of the words, each with the next line; each such line once.
 
     Only those with an option ("-" or "/p:") behind the word; the texts are in lower case.
     """

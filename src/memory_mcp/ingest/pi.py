@@ -168,9 +168,9 @@ class _Reading(ChatReading):
         return outcome
 
     def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` time and id of an entry with content, and in its metadata where it leaves another branch.
+        """Give `outcome` time and id of an entry with content, and the entry it goes on from, if that is not the last one.
 
-        The id follows from content and times alone.
+        The id follows from content and times alone, so that copies in other files have the same.
         """
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
