@@ -137,7 +137,7 @@ class Directory:
     def _bound(self, tenant: int | None) -> Iterator[Linked]:
         """Open a connection bound to a tenant as the program (no member); None: bound to none.
 
-        Raises the database's errors as StorageError.
+        Raises the driver's errors as ours, see `translated`.
         """
         with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
             yield raw

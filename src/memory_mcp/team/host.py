@@ -121,7 +121,7 @@ class TeamHost(Host):
         return len(self._running) + self._writing
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """Run `work` on the memory of the call's space in a thread, and return its result.
+        """Run `work` on the memory of the call's space in a thread, and return its result; cancelled, its queries are stopped.
 
         When a tool that opens an id (`_BY_ID`) finds none there, the caller's other spaces are tried one by one in the
         order of their names. Raises what `work` raises; NotFound where no space has the id.

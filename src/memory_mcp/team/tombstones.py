@@ -36,7 +36,8 @@ class Applied:
 def export(database: Database, file: Path) -> int:
     """Add to a file the tombstones of the database that it does not have yet, of all memories; return how many.
 
-    Raises StorageError where the file or database cannot be used.
+    The file exists afterwards. Raises OSError when it cannot be read or written, StorageError when it has two keys for
+    one memory or the database does not answer.
     """
     return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
 
@@ -44,8 +45,8 @@ def export(database: Database, file: Path) -> int:
 def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
     """Forget again in a restored database what files say was forgotten; a second time changes nothing more.
 
-    Memories are matched by their store id; those without a copy are left alone. Raises StorageError when something was
-    forgotten in one since, under another key.
+    Memories are matched by their store id; those without a copy are left alone. Raises InvalidQuery for a place that does
+    not exist, StorageError when something was forgotten in a memory since, under another key.
     """
     copies, applied, found = outside.read(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
