@@ -52,23 +52,32 @@ class AmpImporter(WholeImporter):
     not_ours = "not an Amp thread"
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its threads."""
+        """Return the folder in which Amp keeps its threads: $XDG_DATA_HOME, else ~/.local/share, /amp/threads.
+
+        Existing or not.
+        """
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return (Path(data) / "amp" / "threads",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the threads (T-*.json) below a folder, in a fixed order, or `path` itself if it is a file.
+
+        Raises SourceUnreadable when there is no such path.
+        """
         found = find_files(path, (".json",))
         return (f for f in found if _THREAD.match(f.stem) or f.is_dir()) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by the thread's id, in the file's name or near its beginning."""
+        """Return whether a `.json` file is a thread of Amp: its id begins with T-, in the file's name or near its beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """See `WholeImporter`."""
+        """Yield the events of one thread: its title, then its messages in order.
+
+        Messages are counted in `tally`, and those without an event with the reason.
+        """
         value = record.value
         name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
         session = _session(name, value, file)
@@ -87,7 +96,10 @@ class AmpImporter(WholeImporter):
             yield from tally.took(drafts, parts, record.line, message)
 
     def _parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
-        """Yield the parts of a message; `tools` are the names of those called so far, by the id of the call."""
+        """Yield the parts of a message; `tools` are the names of those called so far, by the id of the call.
+
+        An answer that is still being written, and a message of an unknown role, are left out with the reason.
+        """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":
@@ -106,6 +118,7 @@ class AmpImporter(WholeImporter):
             yield dropped(f"{role or 'unknown'} message")
 
     def _answered(self, block: Mapping[str, object], tools: dict[str, str]) -> Part:
+        """Return one block of an answer as a part: thought, call (its name is noted in `tools`), words, or why it is left out."""
         kind = as_text(block.get("type"))
         if kind in ("thinking", "redacted_thinking"):
             return thought(as_text(block.get("thinking")), self._settings.include_thinking)
@@ -117,7 +130,10 @@ class AmpImporter(WholeImporter):
 
 
 def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
-    """Return the session as the thread's environment describes it."""
+    """Return the session `name` with project, branch, directory, version and mode from the thread's environment.
+
+    Directory and repository are those of its first tree; a thread without an environment has none of them.
+    """
     initial = as_mapping(as_mapping(value.get("env")).get("initial"))
     tree = next(iter(as_mappings(initial.get("trees"))), {})
     uri = tree.get("uri")
@@ -136,6 +152,10 @@ def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
 
 
 def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
+    """Return what a tool gave back as a part; a run that still goes on is left out.
+
+    Failed and cancelled runs give an error with its reason first, or the status in brackets.
+    """
     run = as_mapping(block.get("run"))
     call_id = as_text(block.get("toolUseID")) or as_text(block.get("tool_use_id"))
     status = as_text(run.get("status"))
@@ -155,11 +175,12 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
 
 
 def _readable(value: object) -> str:
+    """Return a value as readable text: of blocks their text, of anything else as a plain text."""
     return result_text(value, None) if isinstance(value, list) else as_plain(value)
 
 
 def _summary(block: Mapping[str, object]) -> Part:
-    """Return the client's own summary of the conversation so far."""
+    """Return the client's own summary of the conversation so far as a note marked `RECAP`; another block as a plain note."""
     told = as_mapping(block.get("summary"))
     if block.get("type") == "summary" and as_text(told.get("summary")):
         return note(as_text(told.get("summary")), **{RECAP: "true"})

@@ -50,26 +50,32 @@ class AntigravityImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the command and the editors keep their conversations."""
+        """Return the folders `brain` of the command and the editors below ~/.gemini; existing or not."""
         home = Path.home() / ".gemini"
         return tuple(home / name / "brain" for name in ("antigravity-cli", "antigravity", "antigravity-ide"))
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; of the two transcripts of a conversation the full one."""
+        """Return the transcripts below a folder, of the two of a conversation the full one, or `path` itself if it is a file.
+
+        Raises SourceUnreadable when there is no such path.
+        """
         if not path.is_dir():
             return find_files(path, ())
         found = find_files(path, (_FULL, _SHORT))
         return (f for f in found if f.name != _SHORT or not f.with_name(_FULL).exists())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: every step names its source."""
+        """Return whether a `.jsonl` file is a transcript of Antigravity.
+
+        A step names one of its sources and has content or a number.
+        """
         if file.suffix != ".jsonl":
             return False
         steps = [value for value in first_values(beginning) if as_text(value.get("source")) in _SOURCES]
         return any("content" in step or "step_index" in step for step in steps)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the steps after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
@@ -77,17 +83,21 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session named after the conversation's folder, or after the file where it lies elsewhere."""
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
         super().__init__("antigravity", folder.name, thinking)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `ChatReading`."""
+        """Learn the working directory from the client's own words beside the user's first prompts."""
         if not self.cwd and record.get("source") == "USER_EXPLICIT":
             found = next((m for b in _BESIDE.findall(as_text(record.get("content"))) if (m := _CWD.search(b[1]))), None)
             self.cwd = found[1] if found else ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one step gives: the user's request, the model's thoughts, words and calls, a tool's outcome, or a summary.
+
+        The client's additions to a prompt are counted as left out; other steps are skipped with the reason.
+        """
         source, kind = as_text(record.get("source")), as_text(record.get("type"))
         text = as_text(record.get("content"))
         outcome = Outcome(time=parse_time(record.get("created_at")))

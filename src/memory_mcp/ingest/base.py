@@ -64,14 +64,20 @@ class ImportReport:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def skip(self, reason: str, file: Path | str, line: int, text: str) -> None:
-        """Count one record left out and quote the first few of each reason."""
+        """Count one record left out, and quote the first few of each reason.
+
+        After `MAX_REASONS` reasons new ones count as `OTHER`.
+        """
         if reason not in self.skipped and len(self.skipped) >= MAX_REASONS:
             reason = OTHER
         self.skipped[reason] += 1
         self.quote(reason, file, line, text)
 
     def add(self, other: "ImportReport") -> None:
-        """Add the counts of another part of the same import."""
+        """Add the counts, reasons, quotes and times of another part of the same import.
+
+        Bounds on reasons and quotes hold for the sum.
+        """
         for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.cut |= other.cut
@@ -89,12 +95,12 @@ class ImportReport:
             self.seconds[stage] += seconds
 
     def fail(self, file: Path | str, reason: str) -> None:
-        """Count one file that could not be read."""
+        """Count one file that could not be read, and quote the reason under "unreadable file"."""
         self.files_failed += 1
         self.quote("unreadable file", file, 0, reason)
 
     def quote(self, reason: str, file: Path | str, line: int, text: str) -> None:
-        """Keep the beginning of `text` if it is among the first of its reason."""
+        """Keep the beginning of `text`, on one line, if fewer than `QUOTES_PER_REASON` of its reason are kept."""
         kept = self.quotes.setdefault(reason, [])
         if len(kept) < QUOTES_PER_REASON:
             kept.append(Quote(str(file), line, " ".join(text[: 4 * QUOTE_WIDTH].split())[:QUOTE_WIDTH]))
@@ -149,7 +155,7 @@ class Importer(Protocol):
         ...
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Records from an offset on, streaming; a record that gives nothing moves the offset too.
+        """Yield the records from an offset on, streaming; a record that gives nothing moves the offset too.
 
         A torn last line (no line feed) is left for its rest. Odd records are counted and quoted in the report, never
         raised. Raises OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.

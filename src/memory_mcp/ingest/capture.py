@@ -48,13 +48,17 @@ class Capture:
 
     @classmethod
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
-        """Return what is captured by the settings and the pauses of a data directory."""
+        """Return the rules of the settings, with the pauses of a data directory (None: no pauses)."""
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
         files, projects, tools = map(listed, lists)
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def refusal(self, draft: EventDraft) -> str:
-        """Return why a draft is not recorded; "" when it is recorded."""
+        """Return why a draft is not recorded (a pause or an exclusion); "" when it is recorded.
+
+        A draft without a time counts as said now. The call of an excluded tool use is remembered, for this process, and
+        refuses its result too.
+        """
         now = int(time.time() * 1000)
         if self.paused(draft.project, draft.timestamp or now):
             return PAUSED
@@ -71,10 +75,11 @@ class Capture:
         return why
 
     def paused(self, project: str, at_ms: int) -> bool:
-        """Return whether recording of a project is, or was, paused at a moment (UTC ms)."""
+        """Return whether recording of a project is, or was, paused at a moment (UTC ms); always False without a directory."""
         return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
 
     def _excluded(self, draft: EventDraft) -> str:
+        """Return by which kind of rule a draft is excluded, project before tool before path; "" by none."""
         if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
             return EXCLUDED_PROJECT
         if (tool := draft.metadata.get("tool", "")) and any(_glob(rule).fullmatch(tool) for rule in self.tools):
@@ -85,12 +90,15 @@ class Capture:
 
 
 def listed(given: str) -> tuple[str, ...]:
-    """Return the rules of a setting, which are separated by commas."""
+    """Return the rules of a setting, separated by commas, without blanks around them and empty ones."""
     return tuple(rule for word in given.split(",") if (rule := word.strip()))
 
 
 def _paths_of(draft: EventDraft) -> Iterator[str]:
-    """Yield the directory that the session works in, and every path that a use of a tool names; where links lead there, too."""
+    """Yield the paths that a draft is about: its directory, its project, its files, and every word of a call that may be a path.
+
+    Each as `_places` reads it and, where links lead elsewhere, as the real path.
+    """
     told, cwd = draft.metadata, draft.metadata.get("cwd", "")
     named = told.get("files", "").split("\n")
     if draft.type in _OF_TOOLS:
@@ -111,7 +119,10 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
 
 
 def _places(path: str, cwd: str) -> Iterator[str]:
-    """Return the paths that a word may name: itself, and the part after a scheme, a host or a sign."""
+    """Yield the paths that a word may name: itself, made absolute by `cwd`, and the part after a scheme, a host or a sign.
+
+    A path of Windows with a drive stays as it is; "" gives none.
+    """
     if _DRIVE.match(path):
         yield path
     elif path:
@@ -121,19 +132,26 @@ def _places(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
-    """Return whether a path matches a rule or is below a match; `whole`: a rule may name only the end of a project."""
+    """Return whether a path matches a rule or is below a match, whatever the case.
+
+    `whole`: the path is a project, which must match to its end, not only a folder above it.
+    """
     path = _composed(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _path_rule(rule, whole).search(path) is not None
 
 
 def _composed(text: str) -> str:
-    """Letters with their marks as one character each: file systems differ in how they keep them."""
+    """Return a text with each letter and its marks as one character (NFC), since file systems differ in how they keep them."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=512)
 def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
-    """Return a rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
+    """Return the pattern of a rule.
+
+    A rule that begins with a slash, a tilde or a drive counts from the root, any other one from any folder on. `whole`:
+    nothing may follow the match; else folders below it match too.
+    """
     spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # Paths below match too, except for projects: one may be inside another.
@@ -142,6 +160,7 @@ def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def _glob(rule: str) -> re.Pattern[str]:
+    """Return a pattern, whatever the case, for the whole name of a tool."""
     return re.compile(_translated(rule), re.I)
 
 
@@ -156,7 +175,10 @@ _read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 
 
 def _pauses(directory: str) -> list[pauses.Pause]:
-    """Return the pauses now, read when the file has changed."""
+    """Return the pauses of a directory, read anew when their file has changed.
+
+    None where it is missing or cannot be understood.
+    """
     try:
         found = os.lstat(paths.pauses_file(directory))
     except OSError:

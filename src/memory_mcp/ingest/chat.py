@@ -46,7 +46,7 @@ class Outcome:
 
 
 def skipped(reason: str) -> Outcome:
-    """Return the outcome of a record that gives nothing, with the reason."""
+    """Return the outcome of a record that gives no part, with the reason."""
     return Outcome(reason=reason)
 
 
@@ -54,6 +54,7 @@ class ChatReading(Reading):
     """One read of one session of a chat client."""
 
     def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
+        """Begin a session; `thread` is the id of a subagent, "" for none. `thinking` keeps the model's thoughts."""
         super().__init__(agent, session_id)
         self.session.thread = thread
         self._thinking = thinking
@@ -62,11 +63,17 @@ class ChatReading(Reading):
         self._task = ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives; keep what it says about later ones. Raises NotImplementedError unless overridden."""
+        """Return what one record gives: its parts, id and time, or why it gives nothing.
+
+        State about later records is kept. Raises NotImplementedError unless overridden.
+        """
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:
-        """See `Reading`."""
+        """Return what one record gives, with times in order; a record that is nested too deeply gives nothing, with that reason.
+
+        Where `infers_times` is set, a record without a time follows the last, marked time = inferred.
+        """
         try:
             outcome = self.convert(record)
         except RecursionError:
@@ -82,13 +89,19 @@ class ChatReading(Reading):
         return Given([Told(outcome.source_id, tuple(spoken), moment)] if spoken else [], outcome.reason)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`; a subagent's task is among the first records."""
+        """Convert, in a subagent's file only, one of the first records for what it says about later ones.
+
+        That is, among others, the subagent's task.
+        """
         if self.session.thread:
             with suppress(RecursionError):
                 self.convert(record)
 
     def asked(self, text: str) -> Part:
-        """Return a user message: the human's words, or in a subagent's file those of the calling agent."""
+        """Return a user message: the human's words, or in a subagent's file those of the calling agent.
+
+        The latter begin the subagent if they are its task, the first such text, and are a note otherwise.
+        """
         if not self.session.thread:
             return said(Role.USER, text)
         self._task = self._task or text
@@ -96,34 +109,37 @@ class ChatReading(Reading):
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def thought(self, text: str) -> Part:
-        """Return the model's thinking."""
+        """Return the model's thinking; left out unless the settings keep it."""
         return thought(text, self._thinking)
 
     def called(self, tool: str, arguments: object, call_id: str) -> Part:
-        """Return a tool call; arguments may be JSON in a text."""
+        """Return a tool call, and note the name of its tool for its result; arguments may be JSON in a text."""
         self.remember(call_id, tool)
         return call(tool, arguments, call_id)
 
     def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
-        """Return a tool's result; `content` may have any form that `result_text` takes."""
+        """Return a tool's result; `content` may have any form that `result_text` takes.
+
+        Without `tool` it gets the name of the noted call.
+        """
         text = result_text(content, None)
         return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 
 def retold(text: str, record: str) -> Part:
-    """Return a summary by which the client's model replaced a part of the conversation."""
+    """Return a summary by which the client's model replaced a part of the conversation: a note marked `RECAP`."""
     return note(text, record=record, **{RECAP: "true"})
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """Yield the records of a file that is always read from its start."""
+    """Yield, for each record of a file that is always read from its start, its drafts and offset, counted in the report."""
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text, see `plain`; an image is named by its type, which some clients state elsewhere."""
+    """Return a block as text, see `plain`; an image becomes "[image <media type>]", whatever key states its type."""
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))
@@ -132,7 +148,7 @@ def text_of(block: Mapping[str, object]) -> str:
 
 
 def beside(path: Path) -> object:
-    """Return the JSON of a small file next to a session; None if it is missing or no JSON."""
+    """Return the JSON of a small file next to a session; None if it is missing, no JSON or larger than 4 MB."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(_BESIDE + 1)

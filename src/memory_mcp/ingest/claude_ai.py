@@ -38,7 +38,7 @@ class ClaudeAiImporter(ExportImporter):
     own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """See `WholeImporter`."""
+        """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end."""
         del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("created_at")), as_text(value.get("name")).strip()
@@ -60,6 +60,10 @@ class ClaudeAiImporter(ExportImporter):
         yield from session.put([note(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
 
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
+        """Yield the parts of one message: of the user what was typed and attached, of the model its blocks.
+
+        Without usable blocks its plain text is taken. A sender that is neither human nor assistant is left out.
+        """
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
             yield dropped(f"{as_text(message.get('sender')) or 'unknown'} message")
@@ -75,7 +79,10 @@ class ClaudeAiImporter(ExportImporter):
             yield self._answered(block, calls)
 
     def _answered(self, block: Mapping[str, object], calls: dict[str, str]) -> Part:
-        """Return a block of the model's; `calls` are the names of earlier calls, for results that have no name."""
+        """Return a block of the model's as a part: thought, call, result or words, else why it is left out.
+
+        `calls` are the names of earlier calls by id, for results that have no name; a call is added.
+        """
         kind = as_text(block.get("type"))
         if kind in ("thinking", "redacted_thinking", "reasoning"):
             return thought(as_text(block.get("thinking")) or as_text(block.get("text")), self._settings.include_thinking)
@@ -95,7 +102,10 @@ class ClaudeAiImporter(ExportImporter):
 
 
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
-    """Yield what the user typed, pasted and attached; a long paste is an attachment without a name."""
+    """Yield what the user typed, with the names of files, then each attachment's text.
+
+    A long paste is an attachment without a name, and counts as said by the user.
+    """
     texts = [plain(block) for block in blocks]
     attached = [as_mapping(a) for a in as_list(message.get("attachments"))]
     files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in as_list(message.get(key))]
@@ -113,7 +123,8 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
     """Return the branch of each message: "" if it was shown last, else named after the message that began the branch.
 
-    Exports without parents are one line of messages; without a named leaf the last message is the leaf.
+    What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages; without a
+    named leaf the last message is the leaf.
     """
     parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
     if not any(parents.values()):

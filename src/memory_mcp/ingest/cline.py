@@ -50,7 +50,7 @@ class ClineImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the command's own folders, then those of the extensions in every editor of the family."""
+        """Return Cline's folders ($CLINE_DIR, else ~/.cline) and Roo's, then those of the extensions in each editor."""
         home = Path.home()
         own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
@@ -59,24 +59,30 @@ class ClineImporter(ClientImporter):
         return tuple(folders)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the conversations below `path` in a fixed order, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return find_files(path, (_TASK, _SESSION))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: a conversation's file has one of two names."""
+        """Return whether a file is a conversation: it has one of two names, and messages near its beginning."""
         if file.name.endswith(_SESSION):
             return beginning.lstrip().startswith(b"{") and b'"messages"' in beginning
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a rewritten file is always read from its start."""
+        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
         del offset
         reading = _Reading(file, self._settings.include_thinking)
         return chat.read_whole(reading, file, _messages(reading, file), report)
 
 
 def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
-    """Yield the messages of a file in either form, one by one."""
+    """Yield the messages of a file in either form, one by one.
+
+    Of a session's object also its id is taken; items that are no objects, and what cannot be read, come with their error.
+    """
     for record in iter_records(file):
         several = record.value.get("messages")
         if record.error or not isinstance(several, list):
@@ -93,6 +99,11 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a conversation, and read directory and model from the small files beside it.
+
+        Its agent is "roo" if the path or a history file says so; a session's file of another name than its folder is a
+        subagent's.
+        """
         self._file = file
         self._seen: Counter[str] = Counter()
         self._first = True
@@ -112,7 +123,7 @@ class _Reading(ChatReading):
             self.model = "" if self.session.thread else as_text(told.get("model"))
 
     def _open_task(self, folder: Path) -> None:
-        """Read the task's directory from the files next to it."""
+        """Read the task's directory and the time of its file from the files next to it, if they are there."""
         told = self._history
         if not told:
             tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
@@ -121,12 +132,16 @@ class _Reading(ChatReading):
         self.session.file_time = file_time(self._file)
 
     def open_session(self, value: Mapping[str, object]) -> None:
-        """Read session fields from the file itself."""
+        """Take over the session's id from the file itself, unless it is a subagent's."""
         if not self.session.thread:
             self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one message gives.
+
+        Its id follows from what it says and how often it was said before. A first message without a time has the one in
+        the task's name.
+        """
         role = record.get("role")
         outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": _model(record) if role == "assistant" else ""})
         blocks = as_blocks(record.get("content"))
@@ -149,7 +164,11 @@ class _Reading(ChatReading):
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Split a user message: the human's words, results of tools, and context that the client added."""
+        """Split a user message into the human's words and results of tools.
+
+        Context that the client added is counted as left out. Directory and time are taken from that context where they
+        are missing.
+        """
         words = Words()
         for block in blocks:
             if block.get("type") == "tool_result":
@@ -169,7 +188,10 @@ class _Reading(ChatReading):
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """Return a tool's result; the answer to a tool that asks the user is the user's message."""
+        """Return a tool's result; the answer to a tool that asks the user is the user's message.
+
+        What the client added is counted as left out.
+        """
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
         words = Words()
@@ -182,6 +204,7 @@ class _Reading(ChatReading):
         return self.returned("\n".join(texts), call, tool, block.get("is_error") is True)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        """Yield the parts of one block of an answer; a text is split into thoughts, words and calls written as XML."""
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking", "reasoning"):
             yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
@@ -197,7 +220,10 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
-        """Return a call, or the model's words where the call only carries them."""
+        """Return a call of a tool.
+
+        Words of the model instead where the tool only carries words to the user, and there are some.
+        """
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
             self.remember(call, tool)
@@ -206,5 +232,6 @@ class _Reading(ChatReading):
 
 
 def _model(record: Mapping[str, object]) -> str:
+    """Return the name of the model that wrote a message; "" if it is not stated."""
     told = as_mapping(record.get("modelInfo"))
     return as_text(told.get("id")) or as_text(told.get("modelId"))

@@ -52,7 +52,7 @@ class Words:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
-        """Take in words that are not empty: behind the heading of a result they are its text."""
+        """Take in words, unless they are blank: directly after the heading of a result they are its text."""
         if not text.strip():
             return
         if self.results and not self.texts and not self.results[-1][1]:
@@ -62,7 +62,11 @@ class Words:
 
 
 def split_prompt(text: str, words: Words) -> None:
-    """Add the contents of one text of a user message (words, results of tools, context left out) to `words`."""
+    """Add the contents of one text of a user message to `words`: words, results of tools, what was left out.
+
+    Context of the client is removed and counted, its directory and time noted; attached files are replaced by their
+    names.
+    """
     for match in _CONTEXT.finditer(text) if "<" in text else ():
         words.left_out[INJECTED] += 1
         if match[1] == "environment_details":
@@ -93,7 +97,10 @@ def split_prompt(text: str, words: Words) -> None:
 
 
 def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """Yield an answer's pieces in their order: whether it is thinking, the tool called or "", the words, the tool's arguments."""
+    """Yield an answer's pieces in order, each as (whether it is thinking, tool called or "", words, the tool's arguments).
+
+    Calls are XML of the clients' own tools; a call cut at the end still counts.
+    """
     at = 0
     for match in _CALL.finditer(text):
         yield from _thoughts(text[at : match.start()])
@@ -104,6 +111,7 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
 
 
 def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
+    """Yield a text's pieces in the form of `split_answer`, thoughts apart from words; blank ones are left out."""
     at = 0
     for match in _THINKING.finditer(text):
         if text[at : match.start()].strip():
@@ -115,12 +123,13 @@ def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
 
 
 def _name_of(match: re.Match[str]) -> str:
+    """Return "[file <path>]" for an attached file's tag."""
     place = _PLACE.search(match[2])
     return f"[file {place[1]}]" if place else "[file]"
 
 
 def _environment(text: str, words: Words) -> None:
-    """Add directory and time from the client's own details to `words`."""
+    """Set directory and time of `words` from the client's own details, where they state them."""
     if found := _CWD.search(text):
         words.cwd = found[1]
     if found := _UTC.search(text):
@@ -130,6 +139,7 @@ def _environment(text: str, words: Words) -> None:
 
 
 def _local_time(found: re.Match[str]) -> int | None:
+    """Return a time written as in the United States with its offset, UTC milliseconds; None for an impossible one."""
     month, day, year, hour, minute, second, offset = (int(found[n]) for n in (1, 2, 3, 4, 5, 6, 8))
     hour = hour % 12 + (12 if found[7] == "PM" else 0)
     minutes = abs(offset) * 60 + int(found[9])

@@ -60,7 +60,10 @@ class CommandRule:
     anchors: tuple[str, ...] = (r"~ -(?:[pauwcnb-]|k |\w{0,7}pass )", " /p:")
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the passwords given by options such as -p, where the program's name stands in the line.
+
+        Placeholders and variables are none.
+        """
         if not (_OPTION(lowered) or "/p:" in lowered):
             return
         for pattern, name, words in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
@@ -72,7 +75,10 @@ class CommandRule:
 
 
 def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Return the spans of lines that hold one of the words, each with the next line, where its value may be."""
+    """Yield the spans of lines that hold one of the words, each with the next line; each such line once.
+
+    Only those with an option ("-" or "/p:") behind the word; the texts are in lower case.
+    """
     end = 0
     for at in sorted(at for word in words for at in _places(lowered, word)):
         if at < end:
@@ -85,6 +91,7 @@ def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _places(lowered: str, word: str) -> Iterator[int]:
+    """Yield every place at which a word stands in a text."""
     at = lowered.find(word)
     while at >= 0:
         yield at

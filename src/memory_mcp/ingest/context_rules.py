@@ -61,7 +61,10 @@ _NAMES = re.compile(
 
 
 def _spoken_value(value: str) -> bool:
-    """Return whether a word called a password can be one: letters and digits, or a sign, and no name of a method or file."""
+    """Return whether a word called a password can be one.
+
+    At least 6 characters with letters and digits or a sign; no placeholder, name of a method or file, or path.
+    """
     if (
         len(value) < 6
         or is_placeholder(value)
@@ -82,7 +85,10 @@ class SpokenRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the values that a text calls a password ("the password is X"), in several languages.
+
+        Also those of .netrc lines.
+        """
         for place in _WORD_AT.finditer(lowered):
             # Words of other scripts are written together with these, German ones form compounds.
             before = lowered[place.start() - 1 : place.start()]
@@ -109,6 +115,7 @@ class SpokenRule:
                     yield Span(match.start("secret"), match.end("secret"), self.name)
 
     def _span(self, match: re.Match[str], group: str) -> Iterator[Span]:
+        """Yield the span of a matched value, if it can be a password; longer where the run of characters it is in is one."""
         value, start = match[group], match.start(group)
         if group == "plain" and (run := _RUN.match(match.string, start)) and len(run[0]) > len(value):
             bare = run[0].rstrip(".:;,")
@@ -141,7 +148,7 @@ class CookieRule:
     anchors: tuple[str, ...] = ("cookie", r"~ -b [\"'][a-z_]")
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield values of cookies that identify a user: of at least 8 characters, by the cookie's name or by looking random."""
         for line in _COOKIE.finditer(text):
             for match in _PAIR.finditer(text, *line.span("pairs")):
                 value = match["value"]
@@ -169,7 +176,7 @@ class ManifestRule:
     anchors: tuple[str, ...] = ("kind: secret",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the values in the data of a Kubernetes secret, at least 6 characters long, placeholders excepted."""
         for block in _MANIFEST.finditer(text):
             for match in _ENTRY.finditer(text, *block.span("body")):
                 if not is_placeholder(match["secret"]):
@@ -177,12 +184,13 @@ class ManifestRule:
 
 
 def _mixed(match: re.Match[str]) -> bool:
+    """Return whether the value may be a password: mixed characters or drawn by chance, and no placeholder."""
     value = match["secret"]
     return not is_placeholder(value) and (is_mixed(value) or is_drawn(value))
 
 
 def _says_password(match: re.Match[str]) -> bool:
-    """Return whether base64 decodes to one word that can be a password."""
+    """Return whether base64 decodes to one printable word of at least 8 characters that can be a password."""
     try:
         told = base64.b64decode(match["secret"], validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -197,6 +205,7 @@ def _says_password(match: re.Match[str]) -> bool:
 
 
 def _random(match: re.Match[str]) -> bool:
+    """Return whether the value, without a dot at its end, looks random and is no placeholder."""
     value = match["secret"].rstrip(".")
     return not is_placeholder(value) and is_random(value, 16)
 
@@ -205,7 +214,7 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 def _is_wif(match: re.Match[str]) -> bool:
-    """Return whether the last four bytes check the others, as in the wallet import format (Bitcoin, Base58Check)."""
+    """Return whether the value's last four bytes are the checksum of the others, as in keys for wallets (Base58Check)."""
     number = 0
     for sign in match["secret"]:
         number = number * 58 + _BASE58.index(sign)
@@ -214,30 +223,33 @@ def _is_wif(match: re.Match[str]) -> bool:
 
 
 def _one_word(match: re.Match[str]) -> bool:
-    """Return whether a value is random, and not the escaped text of an address."""
+    """Return whether a value is random, and holds no escape or sign of an address."""
     value = match["secret"]
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 
 
 def _plain(match: re.Match[str]) -> bool:
+    """Return whether the value is no placeholder."""
     return not is_placeholder(match["secret"])
 
 
 def _strong(match: re.Match[str]) -> bool:
+    """Return whether the value would count as a secret under the name "password"."""
     return gives_away_plainly("password", match["secret"])
 
 
 def _strong_or_random(match: re.Match[str]) -> bool:
+    """Return whether the value would count as a secret under the name "password", or is base64 of a login."""
     return _strong(match) or is_login(match["secret"])
 
 
 def _various(match: re.Match[str]) -> bool:
-    """Return whether a match looks drawn by chance: of 64 drawn characters some forty are different."""
+    """Return whether a match looks drawn by chance: more than 24 different characters, and no blank inside."""
     return len(set(match["secret"])) > 24 and " " not in match["secret"].strip()
 
 
 def _no_words(match: re.Match[str]) -> bool:
-    """Return whether no group is a word of every day; of drawn groups one in a hundred is a word at all."""
+    """Return whether none of a password's groups of letters is a word of every day; of drawn groups one in a hundred is one."""
     return not any(group in _FOUR or group.lower() in seed_words() for group in match["secret"].split())
 
 

@@ -52,20 +52,26 @@ class ContinueImporter(WholeImporter):
     not_ours = "not a Continue session"
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $CONTINUE_GLOBAL_DIR, else in ~/.continue; existing or not."""
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; the list of sessions is not a session."""
+        """Return the session files below `path` in a fixed order, without the list of sessions, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: no other client keeps a history together with a workspace directory."""
+        """Return whether a `.json` file is a session of Continue: no other client keeps a history with a workspace directory."""
         named = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
         return file.suffix == ".json" and named and _OWN.match(beginning) is not None
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """See `WholeImporter`."""
+        """Yield the events of one session: its title, then its entries in order.
+
+        An entry's id follows from its place and content.
+        """
         value = record.value
         name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))
         session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=file_time(file))
@@ -86,7 +92,11 @@ class ContinueImporter(WholeImporter):
     def _parts(
         self, item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
     ) -> Iterator[Part]:
-        """Yield the parts of an entry; `tools` are the names of earlier calls, `answered` the calls whose result is a message."""
+        """Yield the parts of an entry, then its summary of the conversation if it has one.
+
+        `tools` are the names of earlier calls, `answered` the calls whose result is a message. Context items, system
+        prompts and unknown roles are left out with the reason.
+        """
         role, text = as_text(message.get("role")), _text(message.get("content"))
         keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
         if role == "user":
@@ -112,14 +122,17 @@ class ContinueImporter(WholeImporter):
 
 
 def _message(item: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the message of an entry."""
+    """Return the message of an entry; {} where it has none."""
     return as_mapping(item.get("message"))
 
 
 def _calls(
     item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
 ) -> Iterator[Part]:
-    """Return a message's tool calls, with their results where the client keeps them together."""
+    """Yield a message's tool calls, each with its result where the client keeps both together and the call has ended.
+
+    `tools` gets the names by call id; results of `answered` calls are messages of their own.
+    """
     states = [as_mapping(s) for s in as_list(item.get("toolCallStates")) or [item.get("toolCallState")]]
     by_id = {as_text(s.get("toolCallId")): s for s in states if s}
     calls = [as_mapping(c) for c in as_list(message.get("toolCalls"))] or [as_mapping(s.get("toolCall")) for s in states if s]
@@ -136,7 +149,7 @@ def _calls(
 
 
 def _text(content: object) -> str:
-    """Return a message's text; a picture is shown as "[image]"."""
+    """Return a message's text, of its blocks one a line; a picture is shown as "[image]"."""
     blocks = as_blocks(content)
     return "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
 
@@ -155,14 +168,14 @@ def _model(item: Mapping[str, object]) -> str:
 
 @lru_cache(maxsize=4)
 def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
-    """Return the time at which each session of a list began, by its id."""
+    """Return the time at which each session of a list began, by its id, as text; kept until the file changes."""
     del mtime_ns  # tells another version of the list
     values = (record.value for record in iter_records(file) if not record.error)
     return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}
 
 
 def _created(file: Path) -> Mapping[str, str]:
-    """Return what `_listed` does for the list as it is now; nothing if there is no such file."""
+    """Return what `_listed` does for the list as it is now; {} if there is no such file."""
     try:
         return _listed(file, file.stat().st_mtime_ns)
     except OSError:

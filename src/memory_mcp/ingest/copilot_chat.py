@@ -40,17 +40,20 @@ class CopilotChatImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the storage folders of the editor's editions, for workspaces and for windows without one."""
+        """Return the storage folders of VS Code, its Insiders and VSCodium, for workspaces and for windows without one."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: many files next to sessions are not sessions."""
+        """Return the session files below `path` in a fixed order, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         found = find_files(path, (".json", ".jsonl"))
         return (f for f in found if f.is_dir() or f.parent.name in _FOLDERS) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is a session of Copilot Chat: its object, or a log of changes to one."""
         if file.suffix == ".json":
             return b'"responderUsername"' in beginning and b'"requests"' in beginning
         values = first_values(beginning) if file.suffix == ".jsonl" else []
@@ -60,7 +63,11 @@ class CopilotChatImporter(ClientImporter):
         )
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the requests of a session, with the log of changes applied first.
+
+        Changes that do not fit are counted as skipped. Always read from its start; a session of our own summarizer gives
+        nothing.
+        """
         del offset
         state: dict[str, object] = {}
         for record in iter_records(file):
@@ -80,6 +87,7 @@ class ChatReading(Reading):
     """One session."""
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
+        """Begin the session; its directory is that of the workspace in whose storage the file lies, "" for none."""
         super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem)
         self._include_thinking = include_thinking
         beside = file.parent.parent / "workspace.json"
@@ -87,7 +95,10 @@ class ChatReading(Reading):
         self.cwd = path_of(place.get("folder")) or str(Path(path_of(place.get("workspace"))).parent).strip(".")
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return the words, answer and calls of one request."""
+        """Return the words, answer and calls of one request, with times.
+
+        An answer still being written, the last one without a result, is left out for now.
+        """
         self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
         self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
         key, time = as_text(record.get("requestId")), parse_time(record.get("timestamp"))
@@ -103,7 +114,10 @@ class ChatReading(Reading):
         return Given(_timed(told, time, as_mapping(outcome.get("timings")).get("totalElapsed")))
 
     def _rounds(self, metadata: Mapping[str, object]) -> Iterator[Told]:
-        """Return the model's words, calls and results, round by round."""
+        """Yield the model's thoughts, words, calls and results, round by round, without times.
+
+        Their ids are the round's ("#t" behind it for a thought) and the call's ("#result" behind it for a result).
+        """
         results = as_mapping(metadata.get("toolCallResults"))
         for one in as_mappings(metadata.get("toolCallRounds")):
             key = as_text(one.get("id"))
@@ -126,7 +140,10 @@ class ChatReading(Reading):
 
     @staticmethod
     def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
-        """Return the displayed answer of a request without rounds."""
+        """Yield the displayed answer of a request without rounds as one item without a time.
+
+        References are shown by their names.
+        """
         listed = request.get("response")
         texts = []
         for one in as_mappings(listed):
@@ -139,7 +156,10 @@ class ChatReading(Reading):
 
 
 def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
-    """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took."""
+    """Return the items with times: one millisecond apart from `time`, the last at the time that the whole answer took.
+
+    Unchanged where `time` is None.
+    """
     if time is None:
         return told
     timed = [Told(one.source_id, one.parts, time + number) for number, one in enumerate(told)]
@@ -149,7 +169,7 @@ def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
 
 
 def _text(value: object) -> str:
-    """Return the text of a result: as it is, or gathered from the tree of its layout."""
+    """Return the text of a result: as it is, or gathered in order from the tree of its layout; "" for none."""
     if not isinstance(value, Mapping):
         return as_plain(value)
     texts: list[str] = []
@@ -164,7 +184,10 @@ def _text(value: object) -> str:
 
 
 def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
-    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit."""
+    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit.
+
+    Kinds are 0 whole, 1 set, 2 cut at `i` and extend, 3 delete, at the path `k`.
+    """
     kind, path = change.get("kind"), change.get("k")
     whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None
     if isinstance(whole, dict):

@@ -35,21 +35,24 @@ class DeepseekImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $DSH_HOME, else in ~/.dsh; existing or not."""
         return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; of the generations of a session the newest."""
+        """Return the logs below a folder, of the generations of a session the newest, or `path` itself if it is a file.
+
+        Raises SourceUnreadable when there is no such path.
+        """
         if not path.is_dir():
             return find_files(path, ())
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or (_FILE.match(f.name) and f == _newest(f.parent)))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by a header with the delegation depth, or by numbered events."""
+        """Return whether a `.jsonl` file is this client's: by a header with the delegation depth, or by numbered events."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
@@ -60,7 +63,7 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is one of this client: a header with the delegation depth, or a numbered event."""
+    """Return whether a record is one of this client: a header with the delegation depth, or a numbered event with data."""
     if value.get("type") == "session":
         return "delegationDepth" in value
     return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
@@ -70,10 +73,11 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session, named after its folder, or after a file of another name."""
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn session, directory and version from the header; a delegated session is a thread of the one that began it."""
         super().learn(record)
         if record.get("type") != "session":
             return
@@ -86,7 +90,11 @@ class _Reading(ChatReading):
         self.version = f"session format {record.get('version')}"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one event gives: prompts, answers, calls, results, titles.
+
+        A prompt that no person typed is counted as left out, one that replaces others is their summary; chunks and
+        bookkeeping are skipped with the reason.
+        """
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         outcome = Outcome(time=parse_time(record.get("time")))
         message = as_mapping(data.get("message"))
@@ -119,7 +127,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
-        """Return the part of a tool's result."""
+        """Return a tool's result, from one block of it, as an error where the block or the event says so."""
         source = as_mapping(as_mapping(data.get("message")).get("source"))
         call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
         error = block.get("isError") is True or bool(data.get("error"))
@@ -127,7 +135,7 @@ class _Reading(ChatReading):
         return self.returned(content, call, error=error)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the words and thoughts of an answer; its calls follow as events of their own."""
+        """Yield the words or the thought of one block of an answer; none for a call, which follows as an event of its own."""
         if block.get("type") == "reasoning":
             yield self.thought(as_text(block.get("text")))
         elif block.get("type") != "tool-call":

@@ -49,7 +49,7 @@ class VariableRule:
     anchors: tuple[str, ...] = (r"~=[\"']?[a-z0-9_+/.~!#%*-]{8}",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the values of variables in capitals that look random or like passwords; names known as public are passed over."""
         for match in _VARIABLE.finditer(text):
             value, start = match["secret"], match.start()
             if _OPEN_NAME.search(match["name"]) or not _SETS.search(text[max(0, start - _BEHIND) : start]):
@@ -59,6 +59,10 @@ class VariableRule:
 
 
 def _may_be_password(value: str) -> bool:
+    """Return whether a value may be a chosen password.
+
+    At most 40 characters, no path or address; words with a number, or mixed signs.
+    """
     return (
         len(value) <= 40
         and "/" not in value
@@ -78,7 +82,10 @@ class DrawnRule:
     )
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield runs of at least 20 random characters that the text around hands over and does not call public.
+
+        It hands them over if it assigns, passes on or pipes them.
+        """
         for run in _RUN.finditer(text):
             value = run[0]
             if value.islower() or value.isupper() or value.isalpha() or value.startswith("eyJ"):
@@ -93,7 +100,7 @@ class DrawnRule:
 
 
 def _handed_over(before: str, behind: str) -> bool:
-    """Return whether the text around a value assigns it, passes it or pipes it."""
+    """Return whether the text around a value assigns it, passes it or pipes it. `before` is what stands before it on its line."""
     if entry := _ENTRY.search(before):
         return not _OPEN_NAME.search(entry["name"]) and (
             behind[:1] == entry["open"] or not (entry["open"] or behind[:1].strip(" \r\n\t,;}])"))

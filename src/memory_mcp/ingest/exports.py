@@ -43,7 +43,8 @@ def export_files(path: Path) -> Iterator[Path]:
 def iter_conversations(file: Path) -> Iterator[Record]:
     """Yield the conversations of an export; `reached` is in bytes of the file itself.
 
-    Raises OSError when the file cannot be read.
+    Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read, an
+    archive holds no conversations, or there is no room to unpack.
     """
     if not zipfile.is_zipfile(file):
         yield from iter_records(file)
@@ -71,7 +72,10 @@ def iter_conversations(file: Path) -> Iterator[Record]:
 
 
 def beginning_of(beginning: bytes) -> bytes:
-    """Return the unpacked first bytes of an export that starts with `beginning`; b"" for an archive of anything else."""
+    """Return the first bytes of an export's conversations, unpacked; `beginning` itself if it is of no archive.
+
+    b"" for an archive of anything else.
+    """
     at = 0
     while beginning[at : at + 4] == _HEADER and len(beginning) >= at + _HEADER_SIZE:
         flags, method = (int.from_bytes(beginning[at + n : at + n + 2], "little") for n in (6, 8))
@@ -92,7 +96,7 @@ def beginning_of(beginning: bytes) -> bytes:
 
 
 def _inflated(packed: bytes) -> tuple[bytes, bytes]:
-    """Return the decompressed part of a beginning, and the bytes after it."""
+    """Return the decompressed part of a beginning, and the bytes after it; two empty ones where it cannot be decompressed."""
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
     with suppress(zlib.error):
         # Not more than the beginning of a file has: an archive may claim to hold anything.
@@ -101,7 +105,7 @@ def _inflated(packed: bytes) -> tuple[bytes, bytes]:
 
 
 def _holds_export(file: Path) -> bool:
-    """Return whether an archive has conversations in it."""
+    """Return whether an archive has conversations in it; False where it cannot be read."""
     try:
         return bool(_members(file))
     except OSError:
@@ -109,7 +113,10 @@ def _holds_export(file: Path) -> bool:
 
 
 def _members(file: Path) -> list[str]:
-    """Return the names of the members with conversations, sorted. Raises OSError when there are none."""
+    """Return the names of an archive's members with conversations, sorted.
+
+    Raises OSError when there are none, or it cannot be read.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             names = [n for n in archive.namelist() if _NAME.match(PurePosixPath(n).name)]
@@ -130,13 +137,13 @@ class ExportImporter(WholeImporter):
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return `path` itself when it is a file, else the exports below it; raises SourceUnreadable without such a path."""
         return export_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a `.json` or `.zip` file begins as an export of this service does, once unpacked."""
         return file.suffix in (".json", ".zip") and self.own.match(beginning_of(beginning)) is not None
 
     def records(self, file: Path) -> Iterator[Record]:
-        """See `WholeImporter`; in bytes of the file itself."""
+        """Yield the conversations of an export; `offset` is in bytes of the file itself, also within an archive."""
         return (replace(record, offset=record.reached) for record in iter_conversations(file))

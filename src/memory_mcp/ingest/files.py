@@ -22,9 +22,14 @@ def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files below a folder with one of the endings, folder by folder in sorted order.
+
+    A folder that cannot be listed is yielded itself.
+    """
     closed: list[Path] = []
 
     def note(error: OSError) -> None:
+        """Note the folder that could not be listed."""
         closed.append(Path(error.filename))
 
     for folder, folders, names in os.walk(path, onerror=note):

@@ -42,7 +42,10 @@ class Lying:
 
 
 def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
-    """Return what is at a place; `marks` holds all importers' marks by name. Files that vanish meanwhile are left out."""
+    """Return what is at a place, and how much of it is not imported; `marks` holds all importers' marks by name.
+
+    Files that vanish meanwhile are left out. Raises SourceUnreadable when there is no such path.
+    """
     files = list(lying(importer, path, marks))
     written = [file.written for file in files]
     return Finding(
@@ -59,7 +62,10 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
 
 
 def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
-    """Return the files of one kind at a place; see `look`."""
+    """Yield the files of one kind at a place with what there is to read of each; see `look`.
+
+    Raises SourceUnreadable when there is no such path.
+    """
     elsewhere = read_by_others(marks)
     for file in importer.files(path):
         try:
@@ -70,18 +76,20 @@ def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[
 
 
 def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return all marks by file, whichever importer made them."""
+    """Return all marks by the hash of their file's path, whichever importer made them; of several for a file the last."""
     return {_file_in(name): text for name, text in marks.items()}
 
 
 def _file_in(name: str) -> str:
+    """Return the hash of a file's path from the name of its mark."""
     return name.rpartition(":")[2]
 
 
 def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
-    """Return the bytes of a file to read, at least 1 if it changed; raises OSError if it is missing.
+    """Return the bytes of a file to read: 0 if it is unchanged, else at least 1.
 
-    A session file of another client that lies in this one's folder was read by that one's importer: see `read_by_others`.
+    Raises OSError if it is missing. A session file of another client that lies in this one's folder was read by that
+    one's importer: see `read_by_others`.
     """
     size, stamp = stamp_of(file, importer.growth)
     name = mark_name(importer.name, file)
@@ -95,13 +103,16 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """Return what is in the usual places of these importers; places without a file are left out."""
+    """Return what is in the usual places of these importers, one finding for each place with files.
+
+    `marks` holds all importers' marks by name.
+    """
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]
 
 
 def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Yield each file with the name of the first importer that recognises it.
+    """Yield each file with the name of the first importer that recognises it by its beginning.
 
     The name is "" if none does, None if the file cannot be read.
     """
@@ -116,9 +127,10 @@ def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tup
 
 
 def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mapping[str, str]) -> dict[str, list[Path]]:
-    """Return the files at `path` by the importer that reads them, `named` first; raises SourceUnreadable when there is no path.
+    """Return the files at `path` by the name of the importer that reads them, `named` first.
 
-    `named` is whose files they are said to be; "" where nobody said it: then what none recognises is left out.
+    `named` is whose files they are said to be, and gets those that none recognises; "" where nobody said it: they are
+    left out then. Raises SourceUnreadable when there is no such path.
     """
     order = sorted(importers, key=lambda importer: importer.name != named)
     listed: dict[Path, None] = {}

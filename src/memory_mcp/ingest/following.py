@@ -38,25 +38,25 @@ class Marks(Protocol):
     """Stores marks, and which clients the user agreed to follow."""
 
     def mark(self, follower: str, value: str) -> None:
-        """See Outbox."""
+        """Store a position under a name; see Outbox."""
         ...
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox."""
+        """Store several positions by name, together; see Outbox."""
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox."""
+        """Return the positions whose names begin with `prefix`, by name; see Outbox."""
         ...
 
 
 def agreed(marks: Marks) -> set[str]:
-    """Names of the importers whose clients are followed."""
+    """Return the names of the importers whose clients the user agreed to follow."""
     return {name.removeprefix(AGREED) for name, value in marks.marks(AGREED).items() if value == "on"}
 
 
 def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
-    """Follow these clients from now on, or no longer."""
+    """Store that these clients are followed from now on, or no longer."""
     marks.mark_all({f"{AGREED}{name}": "on" if on else "off" for name in names})
 
 
@@ -66,6 +66,7 @@ class Follower:
     def __init__(
         self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
     ) -> None:
+        """Follow clients that `importers` read; parts are handed over in `spool`, and `capture` says what is never recorded."""
         self._importers = importers
         self._marks = marks
         self._spool = spool
@@ -76,7 +77,11 @@ class Follower:
         self._rest_until = 0.0
 
     def round(self, should_stop: Callable[[], bool]) -> int:
-        """Read what changed and return the number of new events; ends early, between two parts, if it should stop."""
+        """Read what changed in the files of followed clients, store it, and return the number of new events.
+
+        Ends early, between two parts, if it should stop. Does nothing, and returns 0, while it rests from a round that
+        found nothing, 200 times as long as that took.
+        """
         began = time.monotonic()
         if began < self._rest_until:
             return 0
@@ -89,7 +94,10 @@ class Follower:
         return new
 
     def _changed(self, importer: Importer, path: Path) -> list[Task]:
-        """Return the changed files below a place, as tasks."""
+        """Return the files below a place that changed since they were last read, as tasks.
+
+        A file that is rewritten as a whole waits until it has not changed for 20 s.
+        """
         known = self._marks.marks(prefix_of(importer))
         tasks = []
         for task in survey(importer, path, known, None, ImportReport()):
@@ -107,7 +115,10 @@ class Follower:
         return tasks
 
     def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
-        """Read tasks, store them part by part, and return the number of new events."""
+        """Read tasks in child processes or here, store them part by part, and return the number of new events.
+
+        Files read to their end are remembered by their stamps. Raises what reading and storing raise.
+        """
         if not tasks:
             return 0
         new = 0
@@ -126,7 +137,7 @@ class Follower:
         return new
 
     def _keep(self, name: str) -> int:
-        """Store a part that was read; return the number of new events."""
+        """Store the events of a part that was read, then its marks; return the number of new events."""
         source, each = handover.slices(self._spool, name)
         new = 0
         for piece in each:

@@ -78,7 +78,10 @@ class Gate:
         self._harmless_names: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
-        """Return the draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
+        """Return the draft as it may be stored; None when it may not, counted by reason under `report.dropped`.
+
+        Redactions are counted in `report.redacted`.
+        """
         outcome = self.check(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
@@ -86,7 +89,11 @@ class Gate:
         return outcome
 
     def check(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
-        """Do as `clean`, but return the reason of a refusal; redactions are counted in `report`."""
+        """Return the draft as it may be stored, or the reason why it may not.
+
+        In this order: capture rules, private spans and our own output, empty texts, what was forgotten, secrets, and only
+        then the bounds on lengths. Redactions are counted in `report`.
+        """
         if why := self.capture.refusal(draft):
             return why
         given = draft
@@ -115,7 +122,10 @@ class Gate:
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before without what was forgotten since; None if nothing is left."""
+        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else unchanged.
+
+        None if nothing of it may be stored now, for whatever reason.
+        """
         if self.tombstones.empty:
             return draft
         outcome = self.check(draft, ImportReport())
@@ -125,6 +135,7 @@ class Gate:
         """Return the draft with forgotten values removed from every field except its text."""
 
         def clean(text: str) -> str:
+            """Return a field's text without forgotten values and characters that cannot be stored."""
             return self.tombstones.clean(_storable(text))
 
         names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
@@ -135,15 +146,18 @@ class Gate:
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
-        """Return a name cleaned for storage."""
+        """Return a name cleaned for storage, at most 500 characters; with a hash behind it if something was taken out."""
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
-        """Return words about events cleaned for storage; "" if nothing may be stored."""
+        """Return words about events cleaned for storage: no private spans, output of ours, forgotten values or secrets.
+
+        "" if none are left.
+        """
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """Return the fields beside the text without secrets; two different values stay different."""
+        """Return the fields beside the text without secrets, cut to their bounds; two different values stay different."""
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
@@ -159,6 +173,7 @@ class Gate:
         return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
+        """Return one field without secrets; where something was taken out, a hash of the whole is added behind "~"."""
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
@@ -169,6 +184,7 @@ class Gate:
         return f"{clean.strip()}~{encode(digest('redacted', name, value), 16)}"
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
+        """Return metadata without secrets, at most 40 keys, the first ones, and values shortened to 4,096 bytes."""
         kept: dict[str, str] = {}
         for key, value in given.items():
             if len(kept) >= MAX_METADATA_KEYS:
@@ -186,7 +202,10 @@ class Gate:
         return kept
 
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
-        """Redact in place; all values are searched together first, because most hold nothing."""
+        """Redact the values in place, with their keys in view.
+
+        Short values found harmless are remembered and not searched again.
+        """
         unknown = [item for item in kept.items() if item not in self._harmless]
         if not unknown:
             return
@@ -200,6 +219,7 @@ class Gate:
         self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
 
     def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
+        """Return a value without secrets, also those that only its key gives away."""
         clean = self.redact(value, report)
         if clean != value or not value:
             return clean
@@ -209,7 +229,7 @@ class Gate:
 
 
 def _without_private(draft: EventDraft) -> EventDraft:
-    """Return the draft without private spans in its fields; the text comes first, before a tag could be cut in two."""
+    """Return the draft without private spans in its text and fields (not its metadata)."""
     told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
     # Search all of them at once: if no tag is in the joined text, none is in a field.
     if strip_private(row := "\n".join(told.values())) is row:
@@ -219,7 +239,10 @@ def _without_private(draft: EventDraft) -> EventDraft:
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:
-    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut."""
+    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut.
+
+    Between head and tail a line says how many bytes were left out; a text that was cut so before is not cut again.
+    """
     if len(text) * 4 <= bound:
         return text, 0
     raw = text.encode("utf-8")
@@ -232,7 +255,10 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
 
 
 def _storable(text: str) -> str:
-    """Return `text` without NUL bytes and lone surrogates, which no engine and no encoder accepts."""
+    """Return `text` with NUL bytes and lone surrogates, which no engine and no encoder accepts, replaced by U+FFFD.
+
+    Surrogates that belong together become their character.
+    """
     if "\0" in text:
         text = text.replace("\0", _UNSTORABLE)
     if text.isascii():

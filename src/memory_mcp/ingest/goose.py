@@ -46,7 +46,7 @@ class GooseImporter(ClientImporter):
     growth = Growth.DATABASE
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the client keeps its data on this platform."""
+        """Return the folders of Goose's data for this platform, or in $GOOSE_PATH_ROOT if it is set; existing or not."""
         if root := os.environ.get("GOOSE_PATH_ROOT"):
             return (Path(root) / "data" / "sessions",)
         home = Path.home()
@@ -59,17 +59,24 @@ class GooseImporter(ClientImporter):
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the database and the files of lines below `path`, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return find_files(path, (_DATABASE, ".jsonl"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the database by its name, a file of lines by its header or its messages."""
+        """Return whether a file is Goose's: the database by its name, a file of lines by its header or its messages."""
         if beginning.startswith(_SQLITE):
             return file.name == _DATABASE
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; the position in a database is the highest row read, in a file of lines the start."""
+        """Yield what is new, see `Importer`.
+
+        The position in a database is the highest row read; a file of lines is read from its start. Raises OSError when
+        the file cannot be read.
+        """
         with file.open("rb") as stream:
             database = stream.read(len(_SQLITE)) == _SQLITE
         if database:
@@ -82,7 +89,10 @@ class GooseImporter(ClientImporter):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Read the messages of a database after a row. Raises OSError when it cannot be read."""
+        """Yield the messages of a database after a row, each session's state taken up first.
+
+        Raises OSError when it cannot be read.
+        """
         readings: dict[str, _Reading] = {}
         try:
             with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
@@ -97,6 +107,7 @@ class GooseImporter(ClientImporter):
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is a session's header or a message of Goose."""
     if "working_dir" in value:
         return "description" in value or "message_count" in value
     listed = isinstance(value.get("content"), list)
@@ -104,7 +115,10 @@ def _is_own(value: Mapping[str, object]) -> bool:
 
 
 def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
-    """Yield row, session and message of the messages that the condition `which` selects, as a file of lines holds them."""
+    """Yield (row, session, message) of the messages that the condition `which` selects, each as a file of lines holds it.
+
+    `values` fill the condition's question marks.
+    """
     # Older databases lack the column.
     columns = {row[1] for row in base.execute("PRAGMA table_info(messages)")}
     extra = "m.metadata_json" if "metadata_json" in columns else "NULL"
@@ -122,12 +136,15 @@ def _json(text: object) -> object:
 
 
 def _record(row: int, record: dict[str, object]) -> Record:
-    """Return a message of a row as a record of the importers."""
+    """Return a message of a row as a record of the importers, its row as line and offset."""
     return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
 
 
 def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
-    """Return the reading state of a session of a database after its rows up to `offset`."""
+    """Return the reading state of a session of a database after its rows up to `offset`, of which the last 50 are read.
+
+    A subagent's session is a thread of its parent's.
+    """
     columns = {row[1] for row in base.execute("PRAGMA table_info(sessions)")}
     wanted = [name if name in columns else "NULL" for name in ("working_dir", "session_type", "parent_session_id")]
     found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()
@@ -149,13 +166,16 @@ class _Reading(ChatReading):
         super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `ChatReading`."""
+        """Learn directory and session id from the header."""
         if "working_dir" in record:
             self.cwd = as_text(record.get("working_dir"))
             self.session.session_id = as_text(record.get("id")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one message gives; a summary replaces the conversation, hidden messages are counted as left out.
+
+        Its id follows from its session, time, role and words.
+        """
         role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
         if role not in _ROLES:
             return skipped("session header" if "working_dir" in record else _FOREIGN)
@@ -173,6 +193,10 @@ class _Reading(ChatReading):
         return outcome
 
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
+        """Yield the part of one block: call, result, thought, error, or words of the user or model.
+
+        The client's own are counted.
+        """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":
             asked = as_mapping(block.get("toolCall"))
@@ -192,6 +216,7 @@ class _Reading(ChatReading):
             yield self.asked(text) if user else said(Role.ASSISTANT, text)
 
     def _returned(self, result: Mapping[str, object], call: str) -> Part:
+        """Return a tool's result; an error's exit status is read from its text."""
         value = result.get("value")
         error = result.get("status") == "error" or as_mapping(value).get("isError") is True
         content = as_mapping(value).get("content") if isinstance(value, Mapping) else value

@@ -39,27 +39,29 @@ class GrokImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $GROK_HOME, else in ~/.grok; existing or not."""
         return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the files `updates.jsonl` below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return find_files(path, ("updates.jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: every record is an update of a session."""
+        """Return whether a `.jsonl` file is a session of Grok: a record at its beginning is an update of a session."""
         return file.suffix == ".jsonl" and any("sessionUpdate" in _update(value) for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the update in a record; {} for none."""
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
 def _text(update: Mapping[str, object]) -> str:
+    """Return the words of an update."""
     return "".join(map(chat.text_of, as_blocks(update.get("content"))))
 
 
@@ -67,17 +69,21 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session, with id and directory from the summary beside it; without one it is named after its folder."""
         info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))
         super().__init__("grok", as_text(info.get("id")) or file.parent.name, thinking)
         self.cwd = as_text(info.get("cwd"))
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `ChatReading`."""
+        """Take over the session id that a record names."""
         told = as_text(as_mapping(record.get("params")).get("sessionId"))
         self.session.session_id = told or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one update gives: words, thoughts, calls, their outcome, recaps.
+
+        A call that already ended gives both; progress, bookkeeping and foreign records are skipped with the reason.
+        """
         params, update = as_mapping(record.get("params")), _update(record)
         self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
         kind = as_text(update.get("sessionUpdate"))
@@ -107,6 +113,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _said(self, kind: str, text: str, update: Mapping[str, object], outcome: Outcome) -> list[Part]:
+        """Return the thought or words of a chunk as a part; a user's words hidden from the screen are counted as left out."""
         if kind == "agent_thought_chunk":
             return [self.thought(text)]
         if kind == "agent_message_chunk":
@@ -117,6 +124,7 @@ class _Reading(ChatReading):
         return [said(Role.USER, text)]
 
     def _returned(self, update: Mapping[str, object]) -> Part:
+        """Return a tool's outcome, of its content or else its raw output."""
         texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))
@@ -125,7 +133,7 @@ class _Reading(ChatReading):
 
 
 def _outcome_text(block: Mapping[str, object]) -> str:
-    """Return a call's outcome: content, a change of a file, or a terminal."""
+    """Return one block of a call's outcome as text: content, or that a file changed."""
     if block.get("type") == "diff":
         return f"[changed {as_text(block.get('path'))}]"
     return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

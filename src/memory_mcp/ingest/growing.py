@@ -51,6 +51,7 @@ class Reading:
     """State of reading one session; each client's subclass converts its records."""
 
     def __init__(self, agent: str, session_id: str) -> None:
+        """Begin a session with nothing known of it but the client and an id."""
         self.session = Session(agent, session_id)
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: Names of tools by the id of their call.
@@ -62,28 +63,31 @@ class Reading:
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Read the session's identity from one of the file's first records."""
+        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them."""
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one record gives; keep what it says about later ones. Raises NotImplementedError unless overridden."""
+        """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
     def ordered(self, time: int | None) -> int | None:
-        """Return a record's time, moved to a millisecond after the record before it if it is not later."""
+        """Return a record's time, moved to a millisecond after the record before it if it is at most a second earlier.
+
+        A time that is earlier by more is believed; None stays None.
+        """
         if time is not None and self._last is not None and self._last - _TOGETHER < time <= self._last:
             time = self._last + 1
         self._last = time if time is not None else self._last
         return time
 
     def remember(self, call: str, tool: str) -> None:
-        """Note which tool a call is of."""
+        """Note which tool a call is of, for its result; the last 20,000 are kept."""
         if call and tool:
             self.tools[call] = tool
             if len(self.tools) > _REMEMBERED:
                 self.tools.popitem(last=False)
 
     def drafts(self, told: Told) -> list[EventDraft]:
-        """Return the drafts of one item."""
+        """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model."""
         # Its own time counts: what came before has been seen to by `ordered`.
         self.session.last = None
         self.session.project = project_of(self.cwd, self.remote)
@@ -96,7 +100,11 @@ class Reading:
 
 
 def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the records after an offset; see `Importer.read`."""
+    """Yield the records after an offset, see `Importer.read`; those of our own summarizer's sessions are skipped.
+
+    The first 50 records and the last 256 KB before the offset are read again, to learn from. Raises OSError when the file
+    cannot be read.
+    """
     reading.offset = offset
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
@@ -113,7 +121,7 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
 
 
 def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
-    """Return the drafts of what one record gave, and count it in the report."""
+    """Return the drafts of what one record gave, and count it in the report: used, or skipped with its reason."""
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
     report.lines += 1

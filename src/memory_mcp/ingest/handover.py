@@ -47,6 +47,7 @@ class Token:
     """One import's claim on its files, which begin with its `name`."""
 
     def __init__(self, spool: Path) -> None:
+        """Claim a new name in the spool's folder for imports, made where it is missing. Raises OSError when that fails."""
         self.folder = spool / FOLDER
         for folder in (spool, self.folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,11 +56,11 @@ class Token:
         self._lock.acquire()
 
     def remove(self, name: str) -> None:
-        """Remove a file whose content is stored."""
+        """Remove a file whose content is stored; one that is gone already is no error."""
         (self.folder / name).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """The import has ended: its files go."""
+        """Remove all files of this import and its lock; the claim has ended then."""
         for file in self.folder.glob(f"{self.name}-*"):
             with suppress(OSError):
                 file.unlink()
@@ -69,7 +70,7 @@ class Token:
 
 @contextmanager
 def claimed(spool: Path) -> Iterator[Token]:
-    """A claim for as long as the files are needed."""
+    """Claim files in the spool for as long as the block runs; they are removed at its end, whatever happens."""
     token = Token(spool)
     try:
         yield token
@@ -81,6 +82,7 @@ class Writer:
     """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
+        """Write files into `folder` whose names begin with the token and the task's number; `source` is that of the events."""
         self._folder = folder
         self._stem = f"{token}-{number:06d}"
         self._source = source
@@ -94,7 +96,10 @@ class Writer:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """See Log: only the process that stores them knows which are new."""
+        """Take drafts of one transaction; they are in no file until it is complete.
+
+        Return that none is new or known: only the process that stores them knows that.
+        """
         del source, trust, request
         self._end_slice({})
         self._rows = pack(drafts)
@@ -103,10 +108,11 @@ class Writer:
         return Appended((), ())
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox: true once everything appended before is stored."""
+        """End a slice with marks that are true once everything appended before is stored."""
         self._end_slice(values)
 
     def _end_slice(self, marks: Mapping[str, str]) -> None:
+        """End the slice that was begun, with its marks; complete the file if it is large enough."""
         if self._rows or marks:
             self._lines.append(json.dumps([self._rows, dict(marks)], ensure_ascii=False, separators=(",", ":")))
             self._rows = []
@@ -114,7 +120,10 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the current file, if it has content."""
+        """Complete the current file under its name, if it has content, and note it in `complete`.
+
+        The next file begins empty. Raises OSError when it cannot be written.
+        """
         if self._rows:
             self._end_slice({})
         if not self._lines:
@@ -129,9 +138,10 @@ class Writer:
 
 
 def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
-    """Return the source of a file's events, and its slices one by one; raises InvalidQuery for a name that was not made here.
+    """Return the source of a file's events, and an iterator over its slices, which closes the file at its end.
 
-    Raises OSError when it is not there, ValueError or IndexError while it is read when it is not as it was written.
+    Raises InvalidQuery for a name that was not made here, another user's file and another version's; OSError when it is
+    not there; ValueError or IndexError, also while iterating, when it is not as it was written.
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")
@@ -147,6 +157,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
         raise InvalidQuery("another version wrote this file", "Both sides must be of the same version.")
 
     def each() -> Iterator[Slice]:
+        """Yield the slices, and close the file."""
         with stream:
             for line in stream:
                 rows, marks = json.loads(line)
@@ -156,7 +167,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
 
 
 def sweep(spool: Path) -> int:
-    """Remove the files of ended imports; return how many."""
+    """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted."""
     folder = spool / FOLDER
     try:
         names = sorted(entry.name for entry in folder.iterdir())

@@ -50,15 +50,18 @@ class JsonlImporter:
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the `.jsonl` and `.ndjson` files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return find_files(path, (".jsonl", ".ndjson"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by the fields that every event must have."""
+        """Return whether a file at the beginning holds an object with the fields that every event must have."""
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the drafts of the lines after an offset.
+
+        A line that is no event is skipped, with the reason that `draft_of` gives.
+        """
         for record in iter_records(file, offset):
             report.lines += 1
             drafts: tuple[EventDraft, ...] = ()
@@ -74,7 +77,7 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """Return a stored event as a mapping for JSON, without empty fields."""
+    """Return a draft as a mapping for JSON, without empty fields (but session, time, role and text) and an implied type."""
     shape: dict[str, object] = {
         "session_id": draft.session_id,
         "timestamp": draft.timestamp,
@@ -94,9 +97,10 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
 
 
 def exported_of(mapping: Mapping[str, object]) -> EventDraft:
-    """Return the draft of an event that was exported to a file, with its own id and source.
+    """Return the draft of an event that was exported to a file, with its own id and source if it names them.
 
-    Raises InvalidQuery for a value that `draft_of` refuses.
+    Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, and for an id whose time
+    is not the event's.
     """
     named = _optional(mapping, "event_id")
     draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
@@ -112,14 +116,14 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _storable(source: str) -> str:
-    """Return a source as this program names it; anything else becomes a plain word."""
+    """Return a source as this program names it. Raises InvalidQuery for a text that cannot be one."""
     if _SOURCE.fullmatch(source):
         return source
     raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
 
 
 def draft_of(mapping: Mapping[str, object]) -> EventDraft:
-    """Return the draft of an event in this form; raises InvalidQuery with the name of a wrong field."""
+    """Return the draft of an event in this form. Raises InvalidQuery, naming the field, for an unknown, missing or wrong one."""
     for name in mapping:
         if name not in FIELDS:
             near = get_close_matches(str(name), FIELDS, n=1)
@@ -141,6 +145,7 @@ def draft_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _role(mapping: Mapping[str, object]) -> Role:
+    """Return the role, whatever its case. Raises InvalidQuery for a missing or unknown one."""
     name = _required(mapping, "role").strip().lower()
     try:
         return Role(name)
@@ -150,6 +155,7 @@ def _role(mapping: Mapping[str, object]) -> Role:
 
 
 def _type(mapping: Mapping[str, object], role: Role) -> EventType:
+    """Return the type, or the role's usual one where none is named. Raises InvalidQuery for an unknown one."""
     name = _optional(mapping, "type").strip().lower()
     if not name:
         return DEFAULT_TYPES[role]
@@ -160,6 +166,10 @@ def _type(mapping: Mapping[str, object], role: Role) -> EventType:
 
 
 def _time(mapping: Mapping[str, object]) -> int:
+    """Return the time, UTC milliseconds.
+
+    Raises InvalidQuery for a missing one, for no time, and for years before 1000 or after 9998.
+    """
     value = mapping.get("timestamp")
     if value is None:
         raise InvalidQuery("timestamp is missing", _FORM)
@@ -172,6 +182,7 @@ def _time(mapping: Mapping[str, object]) -> int:
 
 
 def _required(mapping: Mapping[str, object], name: str) -> str:
+    """Return a text field. Raises InvalidQuery for one that is missing, blank or no text."""
     value = _optional(mapping, name)
     if not value.strip():
         raise InvalidQuery(f"{name} is missing" if mapping.get(name) is None else f"{name} is empty", _FORM)
@@ -179,6 +190,7 @@ def _required(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _optional(mapping: Mapping[str, object], name: str) -> str:
+    """Return a text field, "" where it is missing; of ids a number too. Raises InvalidQuery for another value."""
     value = mapping.get(name)
     if value is None:
         return ""
@@ -190,6 +202,7 @@ def _optional(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
+    """Return metadata as texts; other values as JSON, null left out. Raises InvalidQuery for what is no object."""
     value = mapping.get("metadata")
     if value is None:
         return {}
@@ -199,8 +212,10 @@ def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
 
 
 def _plain(value: object) -> str:
+    """Return a value as compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _show(name: object) -> str:
+    """Return a name quoted for a message, cut to 40 characters."""
     return repr(str(name)[:_SHOWN])

@@ -53,26 +53,31 @@ class KimiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $KIMI_CODE_HOME, else in ~/.kimi-code; existing or not."""
         return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; the older client's wires are elsewhere and add nothing to its context files."""
+        """Return the wires below a folder (.../agents/<agent>/wire.jsonl), or `path` itself if it is a file.
+
+        The older client's wires are elsewhere and add nothing to its context files. Raises SourceUnreadable without such
+        a path.
+        """
         if not path.is_dir():
             return find_files(path, ())
         found = find_files(path, ("wire.jsonl",))
         return (f for f in found if f.is_dir() or f.parent.parent.name == "agents")
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: every record is of one of the wire's families."""
+        """Return whether a `.jsonl` file is a wire: a record at its beginning is of one of the wire's families."""
         return file.suffix == ".jsonl" and any(_is_own(value) for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is a wire's header or one of its families with a time."""
     kind = as_text(value.get("type"))
     if kind == "metadata":
         return "protocol_version" in value
@@ -83,6 +88,7 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session, with id and directory from the state beside it; an agent other than main is a thread."""
         nested = file.parent.parent.name == "agents"
         folder = file.parent.parent.parent if nested else file.parent
         state = as_mapping(chat.beside(folder / "state.json"))
@@ -91,13 +97,13 @@ class _Reading(ChatReading):
         self.session.thread = file.parent.name if nested and file.parent.name != "main" else ""
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn the version from the header, and in an agent's file what `ChatReading` learns."""
         super().learn(record)
         if record.get("type") == "metadata":
             self.version = f"wire {record.get('protocol_version')}"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one record gives: messages, steps of an answer, summaries; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
         if kind in ("config.update", "profile.bind", "llm.request"):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
@@ -127,12 +133,16 @@ class _Reading(ChatReading):
         return outcome
 
     def _clean(self, text: str, outcome: Outcome) -> str:
+        """Return a text without the client's reminders, which are counted as left out."""
         clean, reminders = _REMINDER.subn("", text)
         outcome.left_out[chat.INJECTED] += reminders
         return clean.strip()
 
     def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
-        """Return a user message: typed by the user, or by the author that its origin names."""
+        """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.
+
+        A slash command is the user's, without the text of its skill; what neither is, is counted as left out.
+        """
         kind = as_text(origin.get("kind")) or "user"
         if kind == "compaction_summary":
             outcome.parts = [chat.retold(text, "compaction")]
@@ -150,10 +160,12 @@ class _Reading(ChatReading):
             outcome.parts = [self.asked(text)]
 
     def _called(self, call: Mapping[str, object]) -> Part:
+        """Return a call of a message."""
         inner = as_mapping(call.get("function")) or call
         return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
 
     def _step(self, event: Mapping[str, object], outcome: Outcome) -> None:
+        """Give `outcome` what one step of an answer is: thought, words, call or result; or the reason why it gives nothing."""
         kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
         if kind == "content.part":
             part = as_mapping(event.get("part"))

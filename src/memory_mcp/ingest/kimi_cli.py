@@ -37,24 +37,27 @@ class KimiCliImporter(ClientImporter):
     growth = Growth.REWRITTEN
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `sessions` in $KIMI_SHARE_DIR, else in ~/.kimi; existing or not."""
         return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the context files below a folder, also those set aside, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         if not path.is_dir():
             return find_files(path, ())
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or _FILE.match(f.name))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the client's own records, or messages in a file of its name."""
+        """Return whether a `.jsonl` file is a context: it has the client's own records, or a user's message under its name."""
         if file.suffix != ".jsonl":
             return False
         roles = [as_text(value.get("role")) for value in first_values(beginning)]
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a rewritten file is always read from its start."""
+        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
         del offset
         return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 
@@ -63,6 +66,10 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session named after its folder, with directory and turns from the files around it; a subagent is a thread.
+
+        Without words, turns are only used in a session that was never shortened.
+        """
         folder = file.parent
         helps = folder.parent.name == "subagents"
         main = folder.parent.parent if helps else folder
@@ -79,7 +86,11 @@ class _Reading(ChatReading):
         self._turn: int | None = None
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one message gives, at the time its turn began.
+
+        Its id follows from its session, what it says and how often that was said before; the client's own records are
+        skipped.
+        """
         role = as_text(record.get("role"))
         if role not in ("user", "assistant", "tool"):
             return skipped(role if role in _OWN else _FOREIGN)
@@ -103,6 +114,7 @@ class _Reading(ChatReading):
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+        """Give `outcome` a prompt's words, or the summary that replaced the conversation; the client's additions are left out."""
         texts = []
         for block in blocks:
             text = chat.text_of(block)
@@ -121,7 +133,11 @@ class _Reading(ChatReading):
         outcome.parts = [self.asked(words)]
 
     def _begin_turn(self, words: str) -> None:
-        """Find when the turn of a prompt began: the next one with its words, or the next one where none has any."""
+        """Find when the turn of a prompt began, and use up the turns before it.
+
+        It is the next one with the prompt's words, or the next one where none has any; the last time stays if none is
+        found.
+        """
         for number, (time_ms, told) in enumerate(self._turns):
             if not self._by_words or told == words:
                 self._turn = time_ms
@@ -129,6 +145,7 @@ class _Reading(ChatReading):
                 return
 
     def _assistant(self, record: Mapping[str, object], blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+        """Give `outcome` the thoughts, words and calls of an answer."""
         for block in blocks:
             if block.get("type") == "think":
                 outcome.parts.append(self.thought(as_text(block.get("think"))))
@@ -141,7 +158,7 @@ class _Reading(ChatReading):
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
-    """Return the start time and first words of each turn, from the wire."""
+    """Return (start time or None, first words) of each turn, in order, from the wire; [] where there is none."""
     if not wire.is_file():
         return []
     found = []
@@ -155,7 +172,7 @@ def _turns(wire: Path) -> list[tuple[int | None, str]]:
 
 
 def _directory(folder: str, index: Path) -> str:
-    """Return the directory whose hash names a folder of sessions, from the client's index."""
+    """Return the directory whose hash names a folder of sessions, from the client's index; "" for none."""
     for item in as_mappings(as_mapping(chat.beside(index)).get("work_dirs")):
         path = as_text(item.get("path"))
         if hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest() == folder:

@@ -57,7 +57,10 @@ class LabelledRule:
     anchors: tuple[str, ...] = ("token", "secret", "credential", "key", *_FOREIGN)
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield random values behind a label such as "api key:", "token is" or "secret ".
+
+        At least 16 characters behind a sign or verb, 20 directly behind the label, 24 behind a bare "key".
+        """
         searches = _VALUES if lowered.isascii() else _VALUES + _FOREIGN_VALUES
         if not any(search(lowered) for search in searches):
             return
@@ -81,6 +84,7 @@ class LabelledRule:
 
 
 def _drawn(match: re.Match[str], shortest: int) -> bool:
+    """Return whether a labelled value looks random, is at least so long, and is no placeholder, path or call."""
     value = match["secret"].rstrip(".")
     if value.startswith("//") or is_called(match.string, *match.span("secret")):
         return False
@@ -107,7 +111,11 @@ class TableRule:
     )
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the cells under a heading such as `password` that look like secrets, in up to 50 rows.
+
+        A heading is a line of at most 400 characters with at least two names and no digit, parted by |, tabs, semicolons
+        or commas.
+        """
         done = 0
         for place in _HEADING.finditer(lowered):
             if place.start() < done:
@@ -125,6 +133,10 @@ class TableRule:
                     break
 
     def _rows(self, text: str, at: int, sign: str, width: int, columns: list[int]) -> Iterator[Span]:
+        """Yield the secrets in `columns` of the rows from `at` on, whose cells `sign` parts.
+
+        It ends at a row of another width than `width`, and after 50 rows.
+        """
         for _ in range(_MOST_ROWS):
             end = text.find("\n", at, at + 2000)
             line = text[at : end if end >= 0 else at + 2000]

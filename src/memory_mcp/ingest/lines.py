@@ -59,19 +59,28 @@ class Record:
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
-    """Yield the records of `file` behind a byte offset; raises OSError when it cannot be read."""
+    """Yield the records of `file` behind a byte offset, those that cannot be read with their error.
+
+    Raises OSError when the file cannot be read.
+    """
     with file.open("rb") as stream:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
 
 
 def first_values(beginning: bytes) -> list[dict[str, object]]:
-    """Return the first `FIRST` objects that the beginning of a file holds whole: lines, spread over lines, or of an array."""
+    """Return the first `FIRST` objects that the beginning of a file holds whole.
+
+    They may be lines, be spread over lines, or be items of an array; what is broken or cut is left out.
+    """
     records = _Reader(BytesIO(beginning), 0, 0).records()
     return [record.value for record in islice(records, FIRST) if not record.error]
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
-    """Return the whole records in the `width` bytes before an offset, and all after it; without line numbers."""
+    """Yield the whole records in the `width` bytes before an offset, and all after it, without true line numbers.
+
+    Raises OSError when the file cannot be read.
+    """
     with file.open("rb") as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
@@ -92,13 +101,16 @@ class _Line:
 
     @property
     def complete(self) -> bool:
+        """Whether the line is finished: it ends in a line feed, or is too long to be read."""
         return self.too_long or self.raw.endswith(b"\n")
 
     def text(self) -> str:
+        """Return the line as text, without a byte order mark at the file's beginning and blanks around it."""
         raw = self.raw.removeprefix(_BOM) if self.start == 0 else self.raw
         return raw.decode("utf-8", "replace").strip()
 
     def bad(self, reason: str, offset: int | None = None) -> Record:
+        """Return a record for a line that is none, with the reason; reading goes on at `offset`, by default behind the line."""
         quote = self.raw[:_QUOTED].decode("utf-8", "replace")
         return Record({}, self.number, self.end if offset is None else offset, quote, reason)
 
@@ -107,6 +119,7 @@ class _Reader:
     """Reads lines, and further lines until brackets that a line opens are closed."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
+        """Read from a byte offset on; `number` lines come before it."""
         self._stream = stream
         self._number = number
         self._at = offset
@@ -114,6 +127,10 @@ class _Reader:
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
+        """Yield the records from the offset on; those that cannot be read with their error, blank lines not at all.
+
+        It ends with the file, or where a record is not finished yet.
+        """
         while line := self._next_line():
             text = line.text()
             if line.too_long:
@@ -128,6 +145,10 @@ class _Reader:
                 yield record
 
     def _next_line(self) -> _Line | None:
+        """Return the next line, of an array's line and of a too long one only the beginning; None at the end of the file.
+
+        Reading goes on behind the line.
+        """
         start = self._at
         raw = self._stream.readline(_PEEK)
         if not raw:
@@ -145,7 +166,7 @@ class _Reader:
         return _Line(raw, start, end, self._number, too_long, array)
 
     def _object(self, line: _Line, text: str) -> Record | None:
-        """Return the object that begins on `line`, or an error; None while it is incomplete."""
+        """Return the object that begins on `line`, which may go on in further lines, or an error. None while it is incomplete."""
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
@@ -161,6 +182,10 @@ class _Reader:
         return line.bad(NOT_AN_OBJECT) if line.complete else None
 
     def _spread(self, line: _Line) -> Record | None:
+        """Return the object that begins on `line` and goes on in further lines, or an error; None while it is incomplete.
+
+        After an error reading goes on with the line after this one.
+        """
         window = _Window(self._stream, line.start)
         outcome = window.value(window.skip_to("{"))
         if outcome is None:
@@ -176,7 +201,10 @@ class _Reader:
         return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
-        """Yield the objects of an array that begins on `line`; returns whether reading goes on behind it."""
+        """Yield the objects of an array that begins on `line`; return whether reading goes on behind it.
+
+        It does not while the array is still open. Broken or empty arrays, and items that are no objects, give one error.
+        """
         window = _Window(self._stream, line.start)
         good = at = window.skip_to("[") + 1
         objects, others, error = 0, 0, ""
@@ -210,10 +238,12 @@ class _Reader:
         return True
 
     def _go_to(self, offset: int, number: int) -> None:
+        """Go on reading at a byte offset, with that number of lines before it."""
         self._at, self._number = offset, number
         self._stream.seek(offset)
 
     def _next_feed(self, offset: int) -> int:
+        """Return the offset behind the next line feed, or the end of the file."""
         self._stream.seek(offset)
         while rest := self._stream.readline(_CHUNK):
             offset += len(rest)
@@ -226,6 +256,7 @@ class _Window:
     """Text of a file from a byte offset on, read further as values ask for it."""
 
     def __init__(self, stream: BinaryIO, start: int) -> None:
+        """Begin at a byte offset, and read the first part."""
         # Invalid bytes survive as lone surrogates, so that text can be measured in bytes again.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._stream = stream
@@ -244,7 +275,7 @@ class _Window:
         return self._start + at
 
     def drop(self, at: int) -> int:
-        """Discard the bytes before `at` once there are many; return the new `at`."""
+        """Discard the text before `at` once it is a megabyte long; return the new place of `at`."""
         if at < _CHUNK:
             return at
         self._start = self.offset(at)
@@ -252,13 +283,13 @@ class _Window:
         return 0
 
     def skip_to(self, opening: str) -> int:
-        """Return the place of the first `opening`, which is known to be near."""
+        """Return the place of the first `opening`, reading further as needed; 0 if there is none."""
         while (at := self.text.find(opening)) < 0 and self._more():
             pass
         return max(at, 0)
 
     def skip_space(self, at: int) -> int:
-        """Return the next place without white space, or the end of the text."""
+        """Return the next place without white space, reading further as needed, or the end of the text."""
         while True:
             match = _SPACE.match(self.text, at)
             at = match.end() if match else at
@@ -266,7 +297,10 @@ class _Window:
                 return at
 
     def value(self, at: int) -> tuple[object, int] | str | None:
-        """Return the value at a place and its end, or an error; None if the file ends before it is complete."""
+        """Return (value, its end) of the JSON at a place, or an error's reason; None if the file ends before it is complete.
+
+        Reads further as needed, up to `MAX_RECORD` characters.
+        """
         while True:
             try:
                 value, end = _decode(self.text, at)
@@ -287,6 +321,7 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
+        """Read more of the file, as much again as there is; return False at its end."""
         raw = self._stream.read(max(_WINDOW, len(self.text)))
         self._ended = not raw
         self.text += self._decoder.decode(raw, final=not raw)

@@ -21,7 +21,7 @@ _TEST_CARDS = re.compile(
 
 
 def luhn(digits: str) -> bool:
-    """Return whether the last digit checks the others."""
+    """Return whether the last digit of a number checks the others (Luhn)."""
     double = sum(sum(divmod(2 * int(d), 10)) for d in digits[-2::-2])
     return (double + sum(map(int, digits[::-2]))) % 10 == 0
 
@@ -34,7 +34,10 @@ class CardRule:
     anchors: tuple[str, ...] = (r"~[2-6][0-9]{3}[ -]?[0-9]{4}[0-9 -]{5,7}[0-9]",)
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield card numbers of the large schemes with a valid check digit.
+
+        Numbers published for tests are none, nor bare numbers that begin with 2 without a word for a card before them.
+        """
         for match in _CARD.finditer(text):
             digits = re.sub(r"\D", "", match[0])
             # Numbers of that range that are only numbers are frequent: seeds, sums, times in microseconds.
@@ -57,7 +60,7 @@ _DISTINCT = 0.8
 
 @cache
 def seed_words() -> frozenset[str]:
-    """Return the English words of BIP-39."""
+    """Return the English words of BIP-39, from which wallets draw their phrases; read once."""
     return frozenset((files("memory_mcp.ingest") / "seed_words.txt").read_text(encoding="utf-8").split())
 
 
@@ -69,7 +72,7 @@ class SeedRule:
     anchors: tuple[str, ...] = ("~" + " [a-z]{3,8}+" * 10 + " [a-z]{3}",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield runs of at least 12 words in a row of the wallets' list, of which four in five are different."""
         for run in _SEED_RUN.finditer(text):
             known: list[re.Match[str]] = []
             for word in [*_SEED_WORD.finditer(text, *run.span()), None]:
@@ -108,7 +111,10 @@ class CodesRule:
     )
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the codes within 600 characters behind words such as "recovery codes", if there are at least 4.
+
+        Codes without a digit count if they have the form of the others.
+        """
         for told in _CODES.finditer(lowered):
             if told[0] == "codes" and not _CODES_OF.search(lowered, max(0, told.start() - 20), told.start()):
                 continue
@@ -122,6 +128,7 @@ class CodesRule:
 
 
 def _shape(code: str) -> tuple[int, int]:
+    """Return a code's length and where its first hyphen is (-1 for none)."""
     return len(code), code.find("-")
 
 

@@ -24,7 +24,7 @@ class Mark:
 
     @classmethod
     def parse(cls, text: str) -> "Mark | None":
-        """Return the mark of a stored text; None if it is not one."""
+        """Return the mark of a stored text; None if it is not one, such as ""."""
         try:
             told = json.loads(text)
             return cls(int(told["offset"]), int(told["size"]), str(told["head"]), int(told["head_bytes"]))
@@ -37,16 +37,16 @@ class Mark:
         return json.dumps(told, separators=(",", ":"))
 
     def at(self, offset: int) -> "Mark":
-        """Return the same file, read up to `offset`."""
+        """Return the mark of the same file, read up to `offset` and not to its end."""
         return replace(self, offset=offset, size=offset)
 
     def ended(self, offset: int, stamp: int) -> "Mark":
-        """Return the same file, read to its end."""
+        """Return the mark of the same file, read to its end, which had that stamp."""
         return replace(self, offset=offset, size=stamp)
 
 
 def mark_name(importer: str, path: Path) -> str:
-    """Return the name a file's mark is stored under."""
+    """Return the name a file's mark is stored under: the importer's name and a hash of the file's absolute path."""
     return f"import:{importer}:{_hash(str(path.absolute()).encode('utf-8', 'surrogateescape'))}"
 
 
@@ -67,10 +67,10 @@ def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
 
 
 def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Growth.APPENDED) -> Mark | None:
-    """Return the offset at which reading of a file begins; None when nothing changed.
+    """Return the mark with the offset at which reading of a file begins; None when nothing changed since `known`.
 
-    A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole. Raises
-    Raises OSError when the file cannot be read.
+    A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole;
+    a database goes on. Raises OSError when the file cannot be read.
     """
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)
@@ -87,4 +87,5 @@ def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Grow
 
 
 def _hash(data: bytes) -> str:
+    """Return the hash of bytes, 32 characters."""
     return hashlib.sha256(data).hexdigest()[:32]

@@ -55,7 +55,7 @@ class NamedRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield values that stand behind the name of a secret and look like one, as arguments, pairs, cells or lines."""
         for hint in _HINTS:
             for place in every(hint, lowered):
                 start = place.start()

@@ -4,14 +4,10 @@ import re
 
 
 def end_of_object(text: str, start: int, quote: str) -> int:
-    """Return the end of the object that begins at `start`; 0 where it does not end.
+    """Return the end of the object that begins at `start`, or with the member there; 0 where it does not end.
 
-    Args:
-        text: What it stands in.
-        start: Its opening brace, or a member of it, where the brace is missing.
-        quote: How its names are quoted there: a quotation mark or its entity, with as many backslashes before it as the object
-            was escaped with.
-
+    `quote` is how names are quoted in `text`: a quotation mark or its entity, with as many backslashes before it as the
+    object was escaped with.
     """
     level = len(quote) - len(quote.lstrip("\\"))
     sign = quote[level:]

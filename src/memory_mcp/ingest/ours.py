@@ -88,7 +88,10 @@ def is_answer(value: object) -> bool:
 
 
 def without_ours(text: str) -> str:
-    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all."""
+    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all.
+
+    A text without our mark is returned as it is, and so is one that only tells of the mark.
+    """
     if MARK not in text:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
@@ -111,6 +114,7 @@ def _without(text: str, spans: Iterator[Span]) -> str:
 
 
 def _marks(text: str) -> Iterator[int]:
+    """Yield the places of our mark in a text."""
     at = text.find(MARK)
     while at >= 0:
         yield at
@@ -118,12 +122,12 @@ def _marks(text: str) -> Iterator[int]:
 
 
 def _near(text: str, at: int, many: int = _NEAR) -> str:
-    """Return the text before a place, after any line end at its beginning."""
+    """Return up to `many` characters before a place; with a line feed in front where the text begins there."""
     return text[at - many : at] if at > many else f"\n{text[:at]}"
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    """Yield the tags of ours that a text spells, escaped or not."""
+    """Yield the tags of ours that a text spells, escaped or not, in order, with how each stands on its line."""
     for at in _marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
         near = _near(text, at, _BRACKET)
@@ -137,7 +141,11 @@ def _tags(text: str) -> Iterator[_Tag]:
 
 
 def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
-    """Yield the spans of the text that are fenced by us; of a fence without one of its ends, the lines that are ours."""
+    """Yield the spans of the text that are fenced by us, in order.
+
+    A fence needs a sign of an answer inside, unless it is all of the text; of a fence without one of its ends, the lines
+    that are ours.
+    """
     if len(tags) == 2 and _is_one(text, *tags):
         yield 0, len(text)
         return
@@ -157,7 +165,7 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
-    """Return whether a text is one fence and nothing else."""
+    """Return whether a text is one fence and nothing else: `first` opens, `last` closes, no letter or digit stands outside."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
@@ -171,14 +179,14 @@ def _pair(first: _Tag, last: _Tag) -> bool:
 
 
 def _margin(text: str, start: int) -> int:
-    """Return where the text added before every line begins, on the line before `start`."""
+    """Return where the margin before `start` begins, such as "> " or a line number; `start` itself without one."""
     near = _near(text, start, _BRACKET)
     found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
     return start - len(found[0]) if found else start
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the lines of a stretch that are not blank, line ends that are escaped among them."""
+    """Yield start and end of the lines of a stretch that are not blank; escaped line ends count as well."""
     for found in _LINE_ENDS.finditer(text, start, end):
         if text[start : found.start()].strip():
             yield start, found.start()
@@ -188,12 +196,16 @@ def _lines(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _is_own(text: str, line: Span) -> bool:
+    """Return whether a line begins as one of an answer of ours does."""
     # Whether a line goes on does not matter, how it begins does.
     return _OWN_LINE.match(text, line[0], min(line[1], line[0] + _NEAR)) is not None
 
 
 def _headless(text: str, at: int, tag: _Tag) -> Span | None:
-    """Return the lines before a closing tag without its opening one, and the rest of a cut line."""
+    """Return the span from our lines before a closing tag, whose opening one is missing, to the tag's end.
+
+    None unless there are two such lines or a sign of ours. A first line that was cut goes too.
+    """
     start = own = count = 0
     for number, line in enumerate(_lines(text, at, tag.start) if tag.begins_line else ()):
         count = count + 1 if _is_own(text, line) else 0
@@ -205,7 +217,10 @@ def _headless(text: str, at: int, tag: _Tag) -> Span | None:
 
 
 def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
-    """Return an opening tag without its closing one, and this program's lines after it, up to `limit`."""
+    """Return the span of an opening tag without its closing one and of our lines after it, up to `limit`.
+
+    None without a sign of ours among them.
+    """
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None
@@ -218,7 +233,10 @@ def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
 
 
 def _answers(text: str) -> Iterator[Span]:
-    """Return the spans of structured answers: as JSON, inside other JSON, as Python or YAML."""
+    """Yield the spans of structured answers: as JSON, inside other JSON, as Python or YAML.
+
+    One without an end reaches to the text's.
+    """
     done = 0
     for at in _marks(text):
         behind, near = at + len(MARK), _near(text, at)

@@ -40,18 +40,18 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with words of the user or of the model; for any other role a note."""
+    """Return a part with words of the user or of the model, without blanks around; for any other role a note."""
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
     return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
 
 
 def note(text: str, **metadata: str) -> Part:
-    """Return a note without a speaker."""
+    """Return a note of the system, without a speaker."""
     return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
 
 
 def thought(text: str, keep: bool) -> Part:
-    """Return the model's thinking, or a dropped part unless it is included."""
+    """Return the model's thinking as a note, marked as left out unless it is to be kept."""
     return Part(Role.ASSISTANT, EventType.NOTE, text, {"record": "thinking"}, "" if keep else THINKING)
 
 
@@ -61,21 +61,21 @@ def dropped(reason: str) -> Part:
 
 
 def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
-    """Return a call of a tool; `arguments` an object, or its JSON as text."""
+    """Return a call of a tool; `arguments` an object, or its JSON as text. Without a name it is called "tool"."""
     name, given = name or "tool", parsed(arguments)
     text = call_text(name, given) if isinstance(given, Mapping) else f"{name}: {given}" if given else name
     return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, call_metadata(name, given) | {"tool_use_id": call_id} | metadata)
 
 
 def result(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
-    """Return a tool's result."""
+    """Return a tool's result; "(no output)" for an empty one. `metadata` overrides what is found in the text."""
     told = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
     told |= {key: value for key, value in metadata.items() if value}
     return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", told)
 
 
 def parsed(value: object) -> object:
-    """Return the value that a text holds as JSON, else `value` itself: clients store objects inside texts."""
+    """Return the value that a text holds as JSON object or list, else `value` itself: clients store objects inside texts."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
@@ -92,12 +92,12 @@ def as_plain(value: object) -> str:
 
 
 def content_id(*parts: object) -> str:
-    """Return an id made from content, for records without one."""
+    """Return an id of 16 characters made from content, the same for the same parts, for records without one."""
     return encode(digest("content", *(p if isinstance(p, str) else as_plain(p) for p in parts)), 16)
 
 
 def path_of(uri: object) -> str:
-    """Return the path that an address of a folder names, on this machine or another; a plain path as it is."""
+    """Return the path that an address of a folder names, on this machine or another; a plain path as it is; "" for no text."""
     text = as_text(uri)
     if "://" not in text:
         return text
@@ -118,7 +118,10 @@ def file_time(file: Path) -> str:
 
 
 def after(own: int | None, last: int | None) -> int | None:
-    """Return the time after `last`: its own, or a millisecond later if that is not later."""
+    """Return the time after `last`: its own, or a millisecond later if that is not later.
+
+    An own time more than a day earlier is believed. None where neither is known.
+    """
     if own is None or own <= 0:
         return None if last is None else last + 1
     return own if last is None or own > last or last - own > _DAY else last + 1
@@ -141,7 +144,11 @@ class Session:
     def put(
         self, parts: Sequence[Part], source_id: str, own: int | None, metadata: Mapping[str, str] | None = None
     ) -> list[EventDraft]:
-        """Return the drafts of one message at its own time; parts without text give none."""
+        """Return the drafts of one message at its own time, each part a millisecond after the other.
+
+        Parts left out or without text give none, but take their millisecond and number. A time that follows from earlier
+        parts is marked as inferred.
+        """
         drafts = []
         for number, part in enumerate(parts):
             self.last = after(own if not number else None, self.last)
@@ -151,6 +158,11 @@ class Session:
         return drafts
 
     def _draft(self, part: Part, source_id: str, own: int | None, metadata: Mapping[str, str]) -> EventDraft:
+        """Return one part as a draft at the time of the last one.
+
+        The part's metadata overrides the message's, which overrides the session's; empty values are left out. Where the
+        message stated no time, the metadata says that it is inferred or, without any, when the file was written.
+        """
         told = {**self.metadata, **metadata, **part.metadata}
         if own is None:
             told |= {FILE_TIME: self.file_time} if self.last is None else {"time": "inferred"}
@@ -172,10 +184,11 @@ class Tally:
     """Counts of what the records of one file gave."""
 
     def __init__(self, report: ImportReport, file: Path) -> None:
+        """Count in `report`, for one file."""
         self._report, self._file = report, file
 
     def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:
-        """Count one record: its drafts, what was left out, or why there are none."""
+        """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts."""
         left_out = Counter(part.left_out for part in parts if part.left_out)
         if drafts:
             self._report.lines += 1
@@ -186,12 +199,12 @@ class Tally:
         return tuple(drafts)
 
     def skip(self, reason: str, line: int, quote: object) -> None:
-        """Count one record that gave nothing."""
+        """Count one record that gave nothing, and quote it."""
         self._report.lines += 1
         self._report.skip(reason, self._file, line, as_plain(quote)[:_QUOTED])
 
     def whole(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records that are JSON objects; the others are counted."""
+        """Yield the records that are JSON objects; the others are counted as skipped."""
         for record in records:
             if record.error:
                 self.skip(record.error, record.line, record.quote)

@@ -69,7 +69,10 @@ class Payloads:
         self._redactor = redactor()
 
     def clean(self, payload: bytes) -> bytes:
-        """Return the payload without secrets and private spans."""
+        """Return the payload without secrets and private spans; the same bytes if it holds none.
+
+        What is no JSON is cleaned as text. Never raises.
+        """
         try:
             values, twice = _values(payload.decode("utf-8-sig", "replace"))
             changed = self._clean_values(values)
@@ -84,14 +87,14 @@ class Payloads:
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
-        """Clean the fields beside a payload, by name."""
+        """Return the fields beside a payload cleaned, by name."""
         values: list[Any] = [dict(told)]
         self._clean_values(values)
         found: dict[str, str] = values[0]
         return found
 
     def _clean_values(self, values: list[Any]) -> bool:
-        """Clean JSON values in place; whether anything was taken out."""
+        """Clean JSON values in place; return whether anything was taken out. Names of things get a hash behind what is left."""
         view, keys = _read(values)
         leaves = [part for part in view if isinstance(part, _Leaf)]
         _strip(leaves)
@@ -125,7 +128,7 @@ class Payloads:
         return changed or bool(renamed)
 
     def _look_at_each(self, leaves: list[_Leaf]) -> None:
-        """Search each string by itself; most batches have nothing that any rule must examine."""
+        """Search each string by itself, and note what is found with it. Most batches have nothing that any rule must examine."""
         batch: list[_Leaf] = []
         chars = 0
         for number, leaf in enumerate(leaves, 1):
@@ -139,7 +142,10 @@ class Payloads:
             batch, chars = [], 0
 
     def _look_around(self, view: "list[str | _Leaf]") -> None:
-        """Search short strings together with their keys and neighbours."""
+        """Search strings of at most 2,000 characters together with their keys and neighbours.
+
+        What is found is noted with each.
+        """
         shown: list[_Leaf] = []
         starts: list[int] = []
         parts: list[str] = []
@@ -162,7 +168,10 @@ class Payloads:
 
 
 def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
-    """Note a place in the view with the strings that it covers: one, or several of the same list, as lines of a key are."""
+    """Note a place in the view with the strings that it covers.
+
+    That is one, or several of the same list, as lines of a key are; a number is covered as a whole.
+    """
     first: _Leaf | None = None
     for number in range(max(0, bisect_right(starts, span.start) - 1), len(shown)):
         leaf, start = shown[number], starts[number]
@@ -182,6 +191,7 @@ def _values(text: str) -> tuple[list[Any], bool]:
     twice = False
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object's pairs as a mapping, and note a repeated key."""
         nonlocal twice
         found = dict(pairs)
         twice = twice or len(found) < len(pairs)
@@ -196,7 +206,11 @@ def _values(text: str) -> tuple[list[Any], bool]:
 
 
 def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
-    """Return the values as text with their strings and numbers in it as leaves, in their order; and the keys of all objects."""
+    """Return the values as a list of texts and leaves, and the keys of all objects.
+
+    Leaves are the strings and numbers, in their order; the texts between them are keys, brackets and commas, so that the
+    whole reads like JSON.
+    """
     view: list[str | _Leaf] = []
     keys: set[str] = set()
     groups = 0
@@ -232,7 +246,7 @@ def _reversed(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
 
 
 def _ends(text: str) -> str:
-    """Return `text`, or the head and tail of a long one."""
+    """Return `text`, or of one over 1,500,000 characters head and tail, cut at blanks, with a note between them."""
     if len(text) <= _LONGEST:
         return text
     head, tail = text[:_END], text[-_END:]
@@ -244,7 +258,11 @@ def _ends(text: str) -> str:
 
 
 def _strip(leaves: list[_Leaf]) -> None:
-    """Remove private spans. A tag stays if its span continues in text that the gate reads together with it."""
+    """Remove private spans from the strings, in place.
+
+    Strings of one list are one text, through which a span may go on. A tag stays if its span continues in text that the
+    gate reads together with it.
+    """
     inside, group, first = False, 0, 0
     for number, leaf in enumerate(leaves):
         if leaf.group != group or not group:

@@ -60,7 +60,10 @@ class PiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which pi, and then its forks, keep their sessions."""
+        """Return the folders of pi's sessions (by its environment variables, else ~/.pi/agent/sessions), then of its forks.
+
+        Existing or not.
+        """
         home = Path.home()
         folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
         own = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
@@ -68,28 +71,33 @@ class PiImporter(ClientImporter):
         return (own, home / ".omp" / "agent" / "sessions", openclaw / "agents")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`; copies of a session at a point in time are not read a second time."""
+        """Return the sessions below a folder, also ended and deleted ones of OpenClaw, or `path` itself if it is a file.
+
+        Copies of a session at a point in time are left out. Raises SourceUnreadable without such a path.
+        """
         if not path.is_dir():
             return find_files(path, (".jsonl",))
         found = find_files(path, ("",))
         return (f for f in found if (f.suffix == ".jsonl" and not _is_copy(f)) or _ARCHIVE.search(f.name) or f.is_dir())
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: by a session header of this form, or by messages with a time of their own."""
+        """Return whether a file is a session of pi or a fork: by its header, or by messages with a time of their own."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
         return any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _is_copy(file: Path) -> bool:
+    """Return whether a file is OpenClaw's copy of a session or a trace of it."""
     return any(mark in file.name for mark in _COPIES)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is a session's header of this form, or a message with a role and time of this form."""
     if value.get("type") == "session":
         return isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str) and "delegationDepth" not in value
     message = value.get("message")
@@ -102,6 +110,10 @@ class _Reading(ChatReading):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
+        """Begin a session named after its own file; a subagent's file is a thread of its caller's.
+
+        Its agent is pi, or omp or openclaw by the place of the file.
+        """
         archived = _ARCHIVE.sub("", file.name)
         own = file.stem if archived == file.name else archived
         main = _main_of(file)
@@ -115,7 +127,10 @@ class _Reading(ChatReading):
         self._entry = ""
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn session, directory and format from the header, and which of the clients wrote the file.
+
+        A subagent's file keeps the session of the file beside it.
+        """
         entry = self._entry
         super().learn(record)
         self._entry = entry
@@ -133,7 +148,7 @@ class _Reading(ChatReading):
             self.session.agent = "omp"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `ChatReading`."""
+        """Return what one entry gives: messages, summaries, extensions' words, titles; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
         outcome = Outcome()
@@ -153,7 +168,10 @@ class _Reading(ChatReading):
         return outcome
 
     def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
-        """Return time, id and branch of an entry with content."""
+        """Give `outcome` time and id of an entry with content, and the entry it goes on from, if that is not the last one.
+
+        The id follows from content and times alone, so that copies in other files have the same.
+        """
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
         outcome.source_id = content_id(
@@ -167,6 +185,10 @@ class _Reading(ChatReading):
             outcome.metadata["branches_from"] = parent or "the beginning"
 
     def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        """Give `outcome` the parts of a message, by its role: user, model, tool, command run by the user, extension, summary.
+
+        Copies of an answer, system prompts and unknown roles give only the reason.
+        """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "user":
@@ -193,7 +215,10 @@ class _Reading(ChatReading):
             outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
     def _user(self, message: Mapping[str, object], text: str, outcome: Outcome) -> None:
-        """Return what the human typed, without the skills and files that pi substitutes."""
+        """Give `outcome` what the human typed, without the skills and files that pi substitutes.
+
+        Written by the client or, in a subagent's file, by the caller, it is not the human's.
+        """
         if match := _SKILL.match(text):
             outcome.left_out["skill text"] += 1
             text = f"/skill:{match[1]} {match[2] or ''}"
@@ -209,6 +234,7 @@ class _Reading(ChatReading):
             outcome.parts = [self.asked(text)]
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        """Yield the part of one block of an answer: thought, call or words; none for a block without text."""
         kind = block.get("type")
         if kind in ("thinking", "redactedThinking"):
             yield self.thought(as_text(block.get("thinking")))
@@ -218,7 +244,7 @@ class _Reading(ChatReading):
             yield said(Role.ASSISTANT, text)
 
     def _ended(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Add to the outcome how an answer ended that was not completed."""
+        """Add to the outcome how an answer ended that was not completed: an error as a note, an abort as a mark."""
         reason = as_text(message.get("stopReason"))
         if reason == "error":
             outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
@@ -227,7 +253,7 @@ class _Reading(ChatReading):
             outcome.reason = "aborted before a word"
 
     def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
-        """Return what an extension added to the conversation, if the human saw it."""
+        """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""
         if told.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return
@@ -236,7 +262,7 @@ class _Reading(ChatReading):
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
-    """Return a command that the human ran from the prompt, and its output."""
+    """Return a command that the human ran from the prompt, and its output as a tool's."""
     code = message.get("exitCode")
     command = as_text(message.get("command")) or as_text(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
@@ -246,7 +272,7 @@ def _executed(message: Mapping[str, object]) -> list[Part]:
 
 
 def _main_of(file: Path) -> Path:
-    """Return the session's own file: a subagent's is in a folder named after its caller's file."""
+    """Return the session's own file; a subagent's is in a folder named after its caller's file. Any other file is its own."""
     main, above = file, file.parent
     while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
         main, above = caller, caller.parent

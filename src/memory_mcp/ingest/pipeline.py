@@ -46,7 +46,7 @@ class Log(Protocol):
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """See EventLog."""
+        """Store drafts, see EventLog; return which are new and which were known."""
         ...
 
 
@@ -54,7 +54,7 @@ class Marks(Protocol):
     """Stores high-water marks."""
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox."""
+        """Store marks by name, together; see Outbox."""
         ...
 
 
@@ -62,7 +62,7 @@ class KeptMarks(Marks, Protocol):
     """Stores and returns high-water marks."""
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox."""
+        """Return the marks whose names begin with `prefix`, by name; see Outbox."""
         ...
 
 
@@ -100,6 +100,7 @@ class Pipeline:
     """The write path of importers and tools."""
 
     def __init__(self, log: Log, marks: KeptMarks, gate: Gate) -> None:
+        """Store clean drafts in `log`, positions in `marks`."""
         self._log = log
         self._marks = marks
         self._gate = gate
@@ -107,10 +108,11 @@ class Pipeline:
     def run(
         self, importer: Importer, source: Source, progress: Progress | None = None, newest: int | None = None
     ) -> ImportReport:
-        """Import what is not stored yet from `source`; raises SourceUnreadable if there is nothing there.
+        """Import what is not stored yet from `source`, and return the report.
 
-        `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are
-        left, and a later run without it reads them. `progress` hears of the report, the file and the fraction done.
+        `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are left,
+        and a later run without it reads them. `progress` hears of the report, the file and the fraction done. Raises
+        SourceUnreadable if there is nothing there, and what storing raises; files that cannot be read are counted.
         """
         report = ImportReport()
         tasks = survey(importer, source, self._marks.marks(prefix_of(importer)), newest, report)
@@ -119,6 +121,7 @@ class Pipeline:
             before = done
 
             def tell(now: ImportReport, file: Path, part: float, task: Task = task, before: int = before) -> None:
+                """Call `progress` with the fraction of all tasks that is done."""
                 if progress is not None:
                     progress(now, file, (before + part * task.size) / total if total else 1.0)
 
@@ -131,7 +134,11 @@ class Pipeline:
     def accept(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Store drafts of a tool, all or nothing; raises InvalidQuery with the first refused one."""
+        """Store drafts of a tool, all or nothing; return which are new.
+
+        Raises InvalidQuery with the first draft that the gate refuses, or whose project is paused now, and what storing
+        raises.
+        """
         report = ImportReport()
         clean: list[EventDraft] = []
         for number, draft in enumerate(drafts, 1):
@@ -150,14 +157,15 @@ class Pipeline:
 
 
 def prefix_of(importer: Importer) -> str:
-    """Return the beginning of the names of an importer's marks."""
+    """Return the beginning of the names of an importer's marks: `import:<name>:`."""
     return f"import:{importer.name}:"
 
 
 def survey(importer: Importer, source: Source, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
-    """List the files in groups; counts those that vanish meanwhile. Raises SourceUnreadable if the path is missing.
+    """Return the files of a source in groups, with those of `known`, the importer's marks by name, that are theirs.
 
-    `known` holds the marks of the importer by name.
+    One group if only the newest are wanted. Counts files in `report`; those that vanish meanwhile as failed. Raises
+    SourceUnreadable if the path is missing.
     """
     files: list[SourceFile] = []
     for found in importer.files(source) if isinstance(source, Path) else source:
@@ -174,7 +182,7 @@ def survey(importer: Importer, source: Source, known: Mapping[str, str], newest:
 
 
 def _groups(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
-    """Files in their order, as few groups as there can be of at most `GROUP_FILES` that end once they are large enough."""
+    """Return the files in their order, in groups that end at 4 MB or 256 files."""
     groups: list[list[SourceFile]] = [[]]
     size = 0
     for file in files:
@@ -189,9 +197,9 @@ def _groups(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
 def reading(
     task: Task, importer: Importer, log: Log, marks: Marks, gate: Gate, report: ImportReport, progress: Progress | None = None
 ) -> Iterator[None]:
-    """Read, clean and pass on the new content of a task's files; yields regularly.
+    """Read, clean and store the new content of a task's files; yields regularly, so that the caller may stop.
 
-    What it did is added to `report`; `progress` hears which fraction of the task is done.
+    What it did is added to `report`; `progress` hears which fraction of the task is done. Raises what storing raises.
     """
     run = _Run(task, importer, log, marks, gate, report, progress)
     yield from run.read_all() if task.newest is None else run.read_newest(task.newest)
@@ -200,7 +208,7 @@ def reading(
 
 
 def finish(report: ImportReport, gate: Gate) -> None:
-    """Redact the quotes of a complete report, and count what was redacted."""
+    """Redact the quotes of a complete report, and count in the metrics what was redacted."""
     hidden = ImportReport()
     report.quotes = {
         reason: [Quote(q.file, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()
@@ -209,6 +217,7 @@ def finish(report: ImportReport, gate: Gate) -> None:
 
 
 def _tell(report: ImportReport) -> None:
+    """Count in the metrics what was redacted, by rule."""
     for rule, times in report.redacted.items():
         metrics.count("redactions_total", times, rule=rule)
 
@@ -235,6 +244,7 @@ class _Run:
         report: ImportReport,
         progress: Progress | None,
     ) -> None:
+        """Take on a task; nothing is read yet."""
         self.report = report
         self._importer, self._log, self._marks, self._gate = importer, log, marks, gate
         self._progress = progress
@@ -244,15 +254,19 @@ class _Run:
         self._done, self._total = 0, task.size
 
     def read_all(self) -> Iterator[None]:
-        """Read every file from where its last run ended."""
+        """Read every file from where its last run ended, in order; yields regularly."""
         for file in self._files:
             yield from self._guarded(file, self._read_whole)
 
     def read_newest(self, wanted: int) -> Iterator[None]:
-        """Read files, latest change first, until `wanted` events are read; of the last file only its end."""
+        """Read files, latest change first, until `wanted` events are read; of the last file only its end.
+
+        Sets `report.cut` if files are left.
+        """
         left = wanted
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:
+            """Read a file, at most as many events as are left."""
             nonlocal left
             left -= yield from self._read_end(file, start, left)
 
@@ -263,7 +277,10 @@ class _Run:
             yield from self._guarded(file, read)
 
     def flush(self, count: int | None = None) -> None:
-        """Store the first `count` steps, by default all, then the marks of the files they came from."""
+        """Store the events of the first `count` steps, by default all, in one transaction, then the marks of their files.
+
+        Raises what storing raises; the steps stay then.
+        """
         clock = perf_counter()
         steps = self._steps[:count]
         drafts = [draft for step in steps for draft in step.drafts]
@@ -283,6 +300,7 @@ class _Run:
         self.report.seconds["store"] += perf_counter() - clock
 
     def _guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
+        """Read a file from where its last run ended with `read`; an unchanged one is counted, one that cannot be read too."""
         try:
             known = Mark.parse(self._known.get(file.name, ""))
             start = find_start(file.path, file.stamp, known, self._importer.growth)
@@ -296,10 +314,14 @@ class _Run:
         self._done += file.size
 
     def _read_whole(self, file: SourceFile, start: Mark) -> Iterator[None]:
+        """Read a file from `start` to its end."""
         return self._store(file, start, self._steps_from(file, start))
 
     def _read_end(self, file: SourceFile, start: Mark, wanted: int) -> Generator[None, None, int]:
-        """Read the last `wanted` events of a file and return their number. A cut file gets no mark."""
+        """Read the last `wanted` events of a file and return how many were read, fewer if it has fewer.
+
+        A file of which earlier events are left out gets no mark.
+        """
         # Counting first costs a second reading and saves holding the events.
         count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
         if count <= wanted:
@@ -314,7 +336,7 @@ class _Run:
         return wanted
 
     def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
-        """Yield the importer's steps, the time they take counted."""
+        """Yield the importer's steps from `start` on; the time they take is counted."""
         steps = self._importer.read(file.path, start.offset, self.report)
         while True:
             clock = perf_counter()
@@ -325,6 +347,7 @@ class _Run:
             yield step
 
     def _store(self, file: SourceFile, start: Mark, steps: Iterable[Read]) -> Iterator[None]:
+        """Add the steps of a file to what waits to be stored, count its bytes, and mark its end."""
         offset = start.offset
         in_bytes = self._importer.growth is Growth.APPENDED
         for step in steps:
@@ -336,6 +359,10 @@ class _Run:
         self._end(file, start.ended(offset, file.stamp))
 
     def _add(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
+        """Clean drafts and let them wait, with the mark that is true once they are stored; store when enough wait.
+
+        Before drafts without a time, steps of other files are stored.
+        """
         clock = perf_counter()
         clean = [kept for draft in drafts if (kept := self._gate.clean(draft, self.report)) is not None]
         self.report.seconds["redact"] += perf_counter() - clock
@@ -353,7 +380,10 @@ class _Run:
             self._tell(file, mark.offset if mark else 0)
 
     def _end(self, file: SourceFile, mark: Mark | None) -> None:
-        """The file is read; its steps may wait for those of the next file, unless their times depend on each other."""
+        """Note that a file was read to its end; store what waits if its times depend on each other or there is much of it.
+
+        Otherwise its steps may wait for those of the next file.
+        """
         if self._steps and self._steps[-1].file is file:
             self._steps[-1].mark = mark
         else:
@@ -362,6 +392,7 @@ class _Run:
             self.flush()
 
     def _tell(self, file: SourceFile, offset: int) -> None:
+        """Tell the progress, as a fraction of the task's bytes."""
         if self._progress is not None:
             done = min(1.0, (self._done + min(offset, file.size)) / self._total) if self._total else 1.0
             self._progress(self.report, file.path, done)

@@ -39,22 +39,22 @@ class QwenImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which newer and older versions keep their sessions."""
+        """Return the folders projects and tmp in $QWEN_RUNTIME_DIR, $QWEN_HOME or ~/.qwen; existing or not."""
         home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
         return (home / "projects", home / "tmp")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the session files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return session_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is Qwen Code's: by its records, or in its folder by the older form."""
         if file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning))):
             return True
         return _HOME in file.parts and is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset; an older session, in Gemini CLI's form, see `read_session`."""
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
@@ -65,6 +65,7 @@ class QwenReading(Reading):
     """One read of one session of the newer form."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
+        """Begin a session named `session_id`, until a record names it."""
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
         self._readers: dict[str, Callable[[Mapping[str, object]], tuple[list[Part], str]]] = {
@@ -75,13 +76,16 @@ class QwenReading(Reading):
         }
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn directory and first prompt."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
             self.prompt = self.prompt or _text(record)
 
     def give(self, record: dict[str, object]) -> Given:
-        """See `Reading`."""
+        """Return what one record gives, and take over its session, directory, branch, version and model.
+
+        An unknown kind gives nothing.
+        """
         reader = self._readers.get(as_text(record.get("type")))
         if reader is None:
             return Given(reason=UNKNOWN)
@@ -94,7 +98,11 @@ class QwenReading(Reading):
         return Given(list(self._told(parts, source_id, parse_time(record.get("timestamp")))), reason)
 
     def _told(self, parts: list[Part], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield parts under their ids; thoughts are numbered separately, so that ids do not depend on whether they are kept."""
+        """Yield parts under their ids, in order of time.
+
+        A call and its result are named by the call's id; thoughts are numbered separately, so that ids do not depend on
+        whether they are kept.
+        """
         numbers = {"": 0, "#t": 0}
         for part in parts:
             when = self.ordered(time)
@@ -107,6 +115,10 @@ class QwenReading(Reading):
             yield Told(f"{source_id}{kind or '#'}{number}" if kind or number else source_id, (part,), when)
 
     def _user(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the parts of a record in the user's role and the reason where there are none.
+
+        A subagent's is its task; what the client wrote is left out or a note.
+        """
         text = _text(record)
         if subtype := as_text(record.get("subtype")):
             shown = as_text(as_mapping(record.get("systemPayload")).get("displayText"))
@@ -119,6 +131,7 @@ class QwenReading(Reading):
         return [Part(words.role, words.type, words.text)], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the parts of an answer (calls, thoughts, words), and the reason to give if nothing of them can be kept."""
         parts = []
         for block in _blocks(record):
             if "functionCall" in block:
@@ -133,6 +146,7 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the results of tools in a record, as errors if they failed or were cancelled; and the reason if none."""
         told = as_mapping(record.get("toolCallResult"))
         failed = told.get("status") in ("error", "cancelled")
         parts = []
@@ -145,6 +159,7 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _system(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return what the client recorded: a summary, a title, a typed command; none of other kinds, with the reason."""
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
         if subtype == "chat_compression":
             return [note(_summary(payload.get("compressedHistory")), record="compacted", **{RECAP: "true"})], subtype
@@ -156,7 +171,7 @@ class QwenReading(Reading):
 
 
 def _summary(history: object) -> str:
-    """Return a compression's summary of the conversation, without the model's polite answer to it."""
+    """Return a compression's summary of the conversation, without the model's polite answer to it; "" for none."""
     texts: list[str] = []
     for content in as_mappings(history):
         text = parts_text(content.get("parts")).strip()
@@ -167,15 +182,18 @@ def _summary(history: object) -> str:
 
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return the blocks of a message."""
     parts = as_list(as_mapping(record.get("message")).get("parts"))
     return [block for block in parts if isinstance(block, Mapping)]
 
 
 def _text(record: Mapping[str, object]) -> str:
+    """Return the words of a message."""
     return parts_text(as_mapping(record.get("message")).get("parts"))
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
+    """Return whether a record is of Qwen Code's newer form."""
     if "sessionId" not in value:
         return False
     return "parts" in as_mapping(value.get("message")) or "systemPayload" in value

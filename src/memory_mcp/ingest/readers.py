@@ -60,13 +60,17 @@ class Numbered:
 
 
 def parts(hello: Hello, numbered: Numbered, gate: Gate) -> Iterator[Part]:
-    """Read a task; the last part, and no other, has the report."""
+    """Yield the parts of a task as it is read: complete files, then the report with the last part, and no other.
+
+    Raises what reading raises.
+    """
     task = numbered.task
     writer = Writer(hello.folder, hello.token, numbered.number, hello.importer.name)
     report = ImportReport()
     at, done = task.files[0].path, 0.0
 
     def tell(_: ImportReport, file: Path, fraction: float) -> None:
+        """Note which file is read and how much of the task is done."""
         nonlocal at, done
         at, done = file, fraction
 
@@ -80,11 +84,12 @@ def parts(hello: Hello, numbered: Numbered, gate: Gate) -> Iterator[Part]:
 
 
 def begin(hello: Hello) -> Callable[[Numbered | None], Part]:
-    """What a child does: it answers a task with its first part, and None with the next part."""
+    """Return what a child process does: it answers a task with its first part, and None with the next part."""
     gate = Gate(hello.capture)
     under_way: Iterator[Part] = iter(())
 
     def answer(numbered: Numbered | None) -> Part:
+        """Return the next part of the task under way, or the first one of a new task."""
         nonlocal under_way
         if numbered is not None:
             under_way = parts(hello, numbered, gate)
@@ -97,6 +102,7 @@ class Readers:
     """Reads tasks ahead of the thread that stores them. Use as a context manager, which ends the children."""
 
     def __init__(self, hello: Hello, tasks: Sequence[Task]) -> None:
+        """Take on the tasks of an import; children are started on entering."""
         self._hello = hello
         self._tasks = [Numbered(n, t) for n, t in enumerate(tasks)]
         self._made: list[deque[Part]] = [deque() for _ in tasks]
@@ -107,7 +113,7 @@ class Readers:
         self._children: list[Child] = []
 
     def __enter__(self) -> "Readers":
-        """Start as many children as there is work for."""
+        """Start as many children as there is work for, one per core at most; none below 8 MB, which is read here."""
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
@@ -123,10 +129,11 @@ class Readers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the children; drops what they are reading if the import failed or was stopped."""
+        """End the children; what they are reading is dropped if the import failed or was stopped."""
         self._end(at_once=kind is not None)
 
     def _end(self, *, at_once: bool) -> None:
+        """End the children, at once or when their task is read, and wake who waits for them."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -134,7 +141,10 @@ class Readers:
             child.end(at_once=at_once)
 
     def parts(self) -> Iterator[tuple[Task, Part]]:
-        """Every part, in order; SourceUnreadable when a child has died."""
+        """Yield every part with its task, in the order of the tasks.
+
+        Raises SourceUnreadable when a child has died, and what reading raised in one.
+        """
         if not self._children:
             gate = Gate(self._hello.capture)
             for numbered in self._tasks:
@@ -148,7 +158,7 @@ class Readers:
                     break
 
     def _take(self, number: int) -> Part:
-        """Return the next part of a task; the previous one is stored by now."""
+        """Return the next part of a task, waited for; the previous one is stored by now. Raises what made the reading fail."""
         with self._changed:
             self._current = number
             self._changed.notify_all()
@@ -161,6 +171,10 @@ class Readers:
             return part
 
     def _feed(self, child: Child) -> None:
+        """Have a child read task after task until none is left.
+
+        An error of the child, or its end, becomes the error of the whole reading.
+        """
         try:
             child.begun.result()
             while (numbered := self._claim()) is not None:
@@ -174,6 +188,7 @@ class Readers:
             self._fail(error)
 
     def _claim(self) -> Numbered | None:
+        """Return the next task that no child has; None when there is none, or reading has ended or failed."""
         with self._changed:
             if self._ended or self._failed is not None or self._next == len(self._tasks):
                 return None
@@ -181,7 +196,7 @@ class Readers:
             return self._tasks[self._next - 1]
 
     def _give(self, number: int, part: Part) -> bool:
-        """Add a part, and wait until there is room for another; whether to go on."""
+        """Add a part, and wait until there is room for another; return whether to go on."""
         with self._changed:
             self._made[number].append(part)
             self._waiting += bool(part.name)
@@ -190,11 +205,13 @@ class Readers:
             return not self._ended
 
     def _has_room(self, number: int) -> bool:
+        """Return whether another part of a task may wait. The task that is being stored has room of its own."""
         # The task that is being stored goes on while others fill the room: they wait for it.
         own = number == self._current and len(self._made[number]) < _MOST_WAITING
         return self._waiting < _MOST_WAITING or own
 
     def _fail(self, error: BaseException) -> None:
+        """Note the first error, and wake who waits for parts."""
         with self._changed:
             self._failed = self._failed or error
             self._changed.notify_all()

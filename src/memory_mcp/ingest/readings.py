@@ -42,12 +42,12 @@ class Reading:
 
 
 def unwrapped(text: str) -> str:
-    """Return the text with one layer taken away."""
+    """Return the text with one layer of encoding taken away; the same text if there is none."""
     return _WRAPPED.sub(lambda match: _plain(str(match.lastgroup), match[0]), text)
 
 
 def reading(text: str, layers: int) -> Reading:
-    """Return the text with so many layers of encoding removed, and the original place of each character."""
+    """Return the text with `layers` layers of encoding removed, and the original place of each character."""
     begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
     for _ in range(layers):
         inner = _placed(text)
@@ -57,6 +57,7 @@ def reading(text: str, layers: int) -> Reading:
 
 
 def _placed(text: str) -> Reading:
+    """Return the text with one layer of encoding taken away, and for each character where its encoding begins and ends."""
     parts: list[str] = []
     begins: list[int] = []
     ends: list[int] = []
@@ -75,7 +76,7 @@ def _placed(text: str) -> Reading:
 
 
 def _plain(kind: str, wrapped: str) -> str:
-    """Return the content of one encoded piece."""
+    """Return the content of one encoded piece, by the `kind` of its encoding; "" for what only a terminal or a page reads."""
     if kind == "entity":
         return html.unescape(wrapped)
     if kind in ("percent", "equals"):
@@ -91,7 +92,10 @@ def _plain(kind: str, wrapped: str) -> str:
 
 
 def coded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and content of each stretch that may be base64 or hexadecimal of a text."""
+    """Yield start, end and content of each stretch that may be base64 or hexadecimal of a text.
+
+    At least 16 characters that decode to UTF-8.
+    """
     for match in _CODED.finditer(text):
         given = match[0]
         with suppress(ValueError):

@@ -34,7 +34,10 @@ _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)"
 
 
 def _sign(plain: str, name: str, more: str = "") -> str:
-    """Return the pattern of one sign of a tag, plain or escaped."""
+    """Return the pattern of one sign of a tag: plain, as one of `more`, or escaped for HTML, strings and addresses.
+
+    `name` is its entity in HTML.
+    """
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
     return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
@@ -74,7 +77,7 @@ _Words = dict[str, list[tuple[_Match, list[int]]]]
 def strip_private(text: str) -> str:
     """Return `text` without its `<private>` spans, also nested ones; an open one reaches to the end.
 
-    One that is not opened reaches back to the beginning: clients cut a message into parts.
+    A tag that closes and was not opened removes all from the beginning: clients cut a message into parts.
     """
     return text if text.isascii() and "private" not in text.lower() else Private(text).kept
 
@@ -109,21 +112,22 @@ class Redactor:
     """All rules, compiled for searching."""
 
     def __init__(self) -> None:
+        """Compile all rules, which takes some milliseconds; see `redactor`."""
         self._told = _Told((*RULES, *NAMED_RULES, *CONTEXT_RULES, *LABEL_RULES, *LIST_RULES, *DRAWN_RULES))
         self._vendor = _Vendors(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:
-        """Return whether any rule has to look at `text` at all."""
+        """Return whether any rule has to look at `text` at all; False means that it holds no secret that a rule knows."""
         lowered = text.lower()
         return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
-        """Return `text` with every secret replaced by its rule's name; replacements are added to `counts`."""
+        """Return `text` with every secret replaced by its rule's name in brackets; replacements are added to `counts`."""
         spans = self.find(text)
         return replaced(text, spans, counts) if spans else text
 
     def find(self, text: str) -> list[Span]:
-        """Return the secrets in `text`, by rule; some may overlap."""
+        """Return the secrets in `text`, rule by rule, not in the order of their places; some may overlap."""
         lowered = text.lower()
         runs = _long_runs(lowered)
         # The vendors' rules first: a token that both find is named after its vendor.
@@ -137,11 +141,12 @@ class Redactor:
 
 @cache
 def redactor() -> Redactor:
-    """Return the one redactor of this process: making it takes 5 ms, and one who serves many memories opens them often."""
+    """Return the one redactor of this process: making it takes 5 ms, and a server opens many memories."""
     return Redactor()
 
 
 def _long_runs(lowered: str) -> str:
+    """Return the long runs of a text, each behind a blank; "" for none."""
     runs = _LONG_RUN(lowered)
     return f" {' '.join(runs)}" if runs else ""
 
@@ -150,6 +155,7 @@ class _Told:
     """Rules with anchors anywhere: each is searched by its plain text first, then by its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
+        """Sort the anchors by their plain texts, and these by parts that they share."""
         self._rules = rules
         callers: dict[str, list[int]] = {}
         for number, rule in enumerate(rules):
@@ -171,7 +177,7 @@ class _Told:
         self._foreign = foreign
 
     def called(self, lowered: str) -> list[Rule]:
-        """Return the rules that have to look, in their order."""
+        """Return the rules with an anchor in a text in lower case, in their order; no other rule can find anything in it."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
         stands = lowered.__contains__
         hits: set[int] = set()
@@ -193,6 +199,7 @@ class _Told:
 
 
 def _always(_: str) -> object:
+    """Return that a plain anchor is met where its text is."""
     return True
 
 
@@ -200,6 +207,7 @@ class _Vendors:
     """Rules with anchors at the start of a token or with a sign; most letters of long runs are skipped."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
+        """Sort the anchors by their first letter, and compile what finds the places to look at."""
         self._rules = rules
         self._callers: dict[str, list[tuple[_MatchAt, int]]] = {}
         for number, rule in enumerate(rules):
@@ -216,7 +224,7 @@ class _Vendors:
         self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
 
     def called(self, runs: str) -> list[Rule]:
-        """Return the rules that have to look, in their order."""
+        """Return the rules with an anchor in the long runs of a text, in their order; no other rule can find anything in it."""
         numbers: set[int] = set()
         seen: set[str] = set()
         for begins in self._begins:
@@ -229,7 +237,7 @@ class _Vendors:
         return [self._rules[number] for number in sorted(numbers)]
 
     def _note(self, runs: str, at: int, numbers: set[int], seen: set[str]) -> None:
-        """Add the rules with an anchor at a place; each surrounding text is examined once."""
+        """Add to `numbers` the rules with an anchor at a place; each surrounding text is examined once (`seen`)."""
         if at >= _BACK:
             around = runs[at - _BACK : at + _AHEAD]
             if around in seen:
@@ -242,7 +250,10 @@ class _Vendors:
 
 
 def _by_letter(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors, branching once per first letter."""
+    """Return a pattern that matches any of the anchors, branching once per first letter.
+
+    "~" marks an anchor that is a pattern.
+    """
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
@@ -252,7 +263,7 @@ def _by_letter(anchors: Iterable[str]) -> str:
 
 
 def _joined(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors."""
+    """Return a pattern that matches any of the anchors, of which those with "~" are patterns."""
     plain: list[str] = []
     patterns: list[str] = []
     for anchor in anchors:
@@ -287,6 +298,7 @@ def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and rule of the spans in order, overlapping ones as one, named after the first."""
     start = end = -1
     rule = ""
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

@@ -35,7 +35,10 @@ class Fate:
 
 
 def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[Fate]:
-    """Return when every client's files on this machine will be deleted; `marks` holds importers' marks by name."""
+    """Return when every client's files on this machine will be deleted; `marks` holds importers' marks by name.
+
+    One per client that has files at its usual places, `now_ms` in UTC milliseconds; 0 days for a client that keeps them.
+    """
     found = []
     for importer in importers:
         for path in importer.default_paths():
@@ -47,7 +50,10 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
 
 
 def _together(fates: Sequence[Fate]) -> Fate:
-    """Return one fate for a client that keeps its files at several places."""
+    """Return one fate for a client that keeps its files at several places.
+
+    Counts are added; of days and first moment the least counts.
+    """
     first = fates[0]
     return replace(
         first,
@@ -61,7 +67,10 @@ def _together(fates: Sequence[Fate]) -> Fate:
 
 
 def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) -> Fate:
-    """Return the fate of the files of one place; its client keeps them that many days, 0 for ever."""
+    """Return the fate of the files of one place; its client keeps them that many days, 0 for ever.
+
+    Those that go within `SOON_DAYS` of `now_ms` are counted, all and not imported ones.
+    """
     kept_ms, soon = days * _DAY_MS, now_ms + SOON_DAYS * _DAY_MS
     going = [file for file in files if days and file.written + kept_ms <= soon]
     return Fate(
@@ -77,7 +86,7 @@ def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) ->
 
 
 def _claude_days(sessions: Path) -> int:
-    """Return the days after which Claude Code deletes `sessions`; its default if the settings have none."""
+    """Return the days after which Claude Code deletes `sessions`, by the settings beside them; 30 if they state none above 0."""
     try:
         told = jsonc.parse((sessions.parent / "settings.json").read_text(encoding="utf-8-sig")).value.get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):

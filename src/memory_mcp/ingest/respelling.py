@@ -31,7 +31,7 @@ class Spelled:
 
 
 def key_of(text: str) -> str:
-    """Return the letters and digits of `text` as they look."""
+    """Return the letters and digits of `text` as they look, folded in case, without anything between them."""
     if text.isascii():
         # A tenth of the time, and most text is.
         return text.encode("ascii").translate(*_ascii()).decode("ascii")
@@ -39,7 +39,10 @@ def key_of(text: str) -> str:
 
 
 def spelled(text: str) -> Spelled:
-    """Return what `key_of` does, with the places and words in the text."""
+    """Return what `key_of` does, and for each of its characters the place in the text and the number of its word.
+
+    White space and punctuation end a word, invisible characters and marks do not.
+    """
     table = _table()
     parts: list[str] = []
     places: list[int] = []
@@ -61,24 +64,27 @@ class _Table(dict[int, str]):
     """Maps each character to its normalized form; computed on first use."""
 
     def __missing__(self, code: int) -> str:
+        """Return the form of a character not met before, and keep it."""
         found = self[code] = _form(chr(code))
         return found
 
 
 @cache
 def _table() -> _Table:
+    """Return the one table of this process."""
     return _Table()
 
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """Map each byte of ASCII text to its normalized form, and list the bytes left out."""
+    """Return the table from each byte of ASCII text to its normalized form, and the bytes that are left out."""
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
 
 
 def _form(character: str) -> str:
+    """Return what a character looks like: small letters and digits, alike ones as one; "" for what is neither."""
     if character in _BLANK:
         return ""
     if character in _SIGNS:
@@ -92,6 +98,7 @@ def _form(character: str) -> str:
 
 
 def _seen(part: str) -> str:
+    """Return a letter or digit, alike ones as one; "" for anything else."""
     return part.translate(_ALIKE) if part.isalnum() and part not in _BLANK else ""
 
 
@@ -103,7 +110,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _latin() -> dict[str, str]:
-    """Return the ASCII letter or digit that another script's character looks like; loading the list takes 50 ms."""
+    """Return by another script's character the ASCII letter or digit, in lower case, that it looks like; read once, in 50 ms."""
     from confusable_homoglyphs.confusables import confusables_data
 
     found: dict[str, str] = {}
@@ -116,6 +123,7 @@ def _latin() -> dict[str, str]:
 
 
 def _looks_like(character: str) -> str:
+    """Return the ASCII letter or digit that a character looks like; itself if none is known."""
     if character.isascii():
         return character
     latin = _latin()
@@ -124,6 +132,6 @@ def _looks_like(character: str) -> str:
 
 
 def runs(text: str) -> int:
-    """Runs of letters and digits, in the text as it is."""
+    """Return the number of runs of letters and digits in the text as it is."""
     words = spelled(text).words
     return words[-1] + 1 if words else 0

@@ -44,7 +44,10 @@ class Rule(Protocol):
         ...
 
     def find(self, text: str, lowered: str, /) -> Iterator[Span]:
-        """Return the secrets in `text`, of which `lowered` is the lower case, place by place; time linear in its length."""
+        """Yield the secrets in `text`, of which `lowered` is the lower case of equal length, place by place.
+
+        Time linear in its length.
+        """
         ...
 
 
@@ -70,7 +73,7 @@ class PatternRule:
     check: Callable[[re.Match[str]], bool] | None = None
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the matches of the pattern, or their group `secret`, that pass the check."""
         group = "secret" if "secret" in self.pattern.groupindex else 0
         for match in self.pattern.finditer(text):
             if self.check is None or self.check(match):
@@ -85,7 +88,10 @@ class AssignmentRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the values assigned to names of secrets, if they look like secrets.
+
+        `pass` alone counts as a name only with a value that looks like a secret by itself.
+        """
         for hint in _HINTS:
             done = 0
             for place in every(hint, lowered):
@@ -112,7 +118,7 @@ class FlagRule:
     anchors: tuple[str, ...]
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the values behind options such as --password or --api-key, if they look like secrets."""
         for match in _FLAG.finditer(text):
             name = match["key"].lower()
             if name.startswith(("key", "token")) and not names_secret(name, text[match.start() : match.start("key")]):
@@ -128,7 +134,7 @@ class KeyBlockRule:
     anchors: tuple[str, ...] = ("private key", "private-lines:")
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield private key blocks with a line of key, also those whose first line is missing."""
         for match in _KEY_BLOCK.finditer(text):
             if _KEY_LINE.search(match[0]):
                 yield Span(match.start(), match.end(), self.name)
@@ -139,7 +145,7 @@ class KeyBlockRule:
 
 
 def every(hint: re.Pattern[str], lowered: str) -> Iterator[re.Match[str]]:
-    """Yield the places of a name, also one that begins inside another: `keycloak_api_key` holds two."""
+    """Yield the matches of a name in a text in lower case, also one that begins inside another: `keycloak_api_key` holds two."""
     place = hint.search(lowered)
     while place:
         yield place
@@ -154,7 +160,7 @@ _LONGEST_KEY = 16_384
 
 
 def _key_start(text: str, end: int) -> int:
-    """Return where a key's body begins if only its end line is there."""
+    """Return where a key's body begins if only its end line, at `end`, is there; at most 16,384 characters before it."""
     at = end
     while at > 0 and end - at < _LONGEST_KEY:
         start = text.rfind("\n", 0, at - 1) + 1
@@ -232,7 +238,7 @@ _TYPE_OR_RESOURCE = re.compile(r"::[A-Za-z]{0,15}\Z|\d:\Z")
 
 
 def names_secret(name: str, before: str) -> bool:
-    """Return whether a lower-case name is a secret's: a key has to be of something, a bare `pass` part of a name."""
+    """Return whether a lower-case name behind `before` is a secret's: a key must be of something, `pass` part of a name."""
     if _TYPE_OR_RESOURCE.search(before) or (name.startswith("token") and _OTHER_TOKEN.search(before)):
         return False
     if name.startswith("key"):
@@ -249,6 +255,7 @@ def names_secret(name: str, before: str) -> bool:
 
 
 def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
+    """Yield the span of an assigned value, if it looks like a secret; a password in its whole run of signs."""
     group = next(g for g in _VALUE_GROUPS if match[g] is not None)
     called = group == "bare" and (
         text[match.end() : match.end() + 1] in ("(", "[", "{")
@@ -267,7 +274,10 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
 
 
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
-    """Return whether the value assigned to a secret's name looks like the secret itself."""
+    """Return whether a value assigned to a secret's name is one.
+
+    Not if the name describes one (`token_url`) or the value is a name.
+    """
     key, value = match["key"], value.strip()
     if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
         return not _HARMLESS_END.search(key)
@@ -289,8 +299,8 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
 def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
     """Return whether a value is a secret by its key, where the two belong together less surely than in an assignment.
 
-    The value has to look like a secret by itself. With `paired` the link is beyond doubt, so that any value with letters and
-    digits may be a password.
+    The value has to look like a secret by itself. With `paired` the link is beyond doubt, so that a value with letters
+    and digits and a digit at its end may be a password.
     """
     if is_placeholder(value) or _HARMLESS_END.search(key) or is_dotted(value) or is_location(value):
         return False
@@ -302,6 +312,7 @@ def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
 
 
 def _is_credential(match: re.Match[str]) -> bool:
+    """Return whether the value of a header is a credential: random, chosen, worded, or ending in =; no placeholder."""
     value = match["secret"]
     if is_placeholder(value) or (login_in(value) and not is_login(value)):
         return False
@@ -309,6 +320,7 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 
 def _is_login(match: re.Match[str]) -> bool:
+    """Return whether the password in an address may be real: no placeholder, number or user's name, no word for a local host."""
     user, value = match["user"], match["secret"]
     if is_placeholder(value) or value.rstrip("]").lower() in ("pass", "pwd", "port", "user", user.lower()) or value.isdigit():
         return False
@@ -320,6 +332,7 @@ _OWN_HOST = re.compile(r"@(?:localhost|127\.|\[::1\]|(?:[\w-]+\.)*example\.|%s|[
 
 
 def _is_long_user(match: re.Match[str]) -> bool:
+    """Return whether a user name in an address is a random token of at least 20 characters."""
     return not is_placeholder(match["secret"]) and is_random(match["secret"], 20)
 
 

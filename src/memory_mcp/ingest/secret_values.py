@@ -77,24 +77,30 @@ _BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-
 
 
 def is_dotted(value: str) -> bool:
-    """Return whether a value is a name of something in code; drawn passwords may hold a dot too."""
+    """Return whether a value is a dotted name in code, such as `config.token`; random values with a dot are none."""
     return _DOTTED.match(value) is not None and not is_random(value.replace(".", ""))
 
 
 def is_location(value: str) -> bool:
-    """Return whether a value is a path or an address; random base64 may begin with the sign of a path."""
+    """Return whether a value is a path or an address. Random base64 of 32 characters or more that begins with a slash is none."""
     if not _LOCATION.match(value):
         return False
     return not (value[0] == "/" and len(value) >= _LONG and _BASE64.match(value) and is_random(value))
 
 
 def is_chosen(value: str) -> bool:
-    """Return whether a value looks like a password that a person made up: letters, digits and a sign that names do not have."""
+    """Return whether a value looks like a password that a person made up.
+
+    8 to 64 characters with letters, digits and a sign that names do not have, and no code.
+    """
     return 8 <= len(value) <= 64 and is_mixed(value) and _SIGN.search(value) is not None and not _CALL.search(value)
 
 
 def is_drawn(value: str) -> bool:
-    """Return whether a short value has the letters and digits a password manager draws, or letters no word has in a row."""
+    """Return whether a value of at least 10 ASCII characters looks drawn by chance.
+
+    By its changes between letters, capitals and digits, or by five consonants in a row.
+    """
     if len(value) < 10 or not value.isascii():
         return False
     pieces = _PIECES.findall(value)
@@ -106,12 +112,15 @@ def is_drawn(value: str) -> bool:
 
 
 def is_worded(value: str) -> bool:
-    """Return whether a value is a password made of words: `copper-indigo-juniper80`, `Sommer2041!`."""
+    """Return whether a value is a password made of words and a number: `copper-indigo-juniper80`, `Sommer2041!`."""
     return _WORDED.fullmatch(value) is not None
 
 
 def is_hard(value: str) -> bool:
-    """Return whether an unquoted value with brackets, commas or equals signs is a password and no code."""
+    """Return whether an unquoted value with brackets, commas or equals signs is a password and no code.
+
+    10 to 40 characters of both cases with a digit that change often, begin with a letter or digit and list no names.
+    """
     if (
         not (10 <= len(value) <= 40 and value[:1].isalnum() and any(map(str.isdigit, value)))
         or value.islower()
@@ -125,7 +134,10 @@ def is_hard(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Return whether a random value of twenty characters or more has capitals, small letters and several digits."""
+    """Return whether a value of 20 characters or more looks random, with capitals, small letters and at least two digits.
+
+    Hexadecimal values, ids, placeholders and paths are none.
+    """
     pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG
@@ -140,18 +152,21 @@ def is_strong(value: str) -> bool:
 
 
 def is_mixed(value: str) -> bool:
-    """Return whether a value has letters and digits."""
+    """Return whether a value has both letters and digits."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
 def is_phrase(value: str) -> bool:
-    """Return whether quoted words are a passphrase and no message about one."""
+    """Return whether quoted words are a passphrase: 3 to 10 words in small letters, none of which a message about one has."""
     words = value.split(" ")
     return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only represents a secret: a name, a template's variable, a row of stars."""
+    """Return whether a value only represents a secret.
+
+    That is a name, a variable of a template, a row of stars, a common guess or a value of code.
+    """
     if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
     if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
@@ -171,7 +186,11 @@ def is_common(value: str) -> bool:
 
 
 def is_word(value: str) -> bool:
-    """Return whether a value is a word of a language, as in a translation; drawn values have digits, signs or capitals inside."""
+    """Return whether a value is one or two words of a language, as in a translation.
+
+    Digits, other signs or capitals inside make it none. Each word has at most 12 letters (24 with a capital first). Text
+    with other than ASCII letters is one if its ASCII characters are letters or signs between words.
+    """
     if "\\u" in value:
         value = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
     if not value.isascii():
@@ -190,7 +209,7 @@ def is_foreign(value: str) -> bool:
 
 
 def login_in(value: str) -> str:
-    """Return the password of base64 that decodes to user:password; "" for any other."""
+    """Return the password of base64 that decodes to user:password; "" for any other value."""
     try:
         told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -200,13 +219,13 @@ def login_in(value: str) -> str:
 
 
 def is_login(value: str) -> bool:
-    """Return whether base64 decodes to user:password with a password that may be real."""
+    """Return whether base64 decodes to user:password with a password that may be real: 5 characters or more, no placeholder."""
     word = login_in(value)
     return len(word) >= _SHORTEST_LOGIN and " " not in word and not is_placeholder(word) and not is_foreign(word)
 
 
 def says_text(value: str) -> bool:
-    """Return whether base64 decodes to ASCII words or lines, as in examples of manuals."""
+    """Return whether base64 of 20 characters or more decodes to ASCII words or lines, as in examples of manuals."""
     if len(value) < _SHORTEST_TEXT or not _BASE64.match(value):
         return False
     try:
@@ -217,12 +236,15 @@ def says_text(value: str) -> bool:
 
 
 def is_called(text: str, start: int, end: int) -> bool:
-    """Return whether the name at a place of a text is a function that is called there."""
+    """Return whether the name at a place of a text is a function that is called there: an opening bracket follows."""
     return text[end : end + 1] == "(" and _CALLED.match(text, start, end) is not None
 
 
 def is_sequence(value: str) -> bool:
-    """Return whether letters or digits follow each other as in the alphabet, as in values that manuals make up: `a1b2c3d4`."""
+    """Return whether at least 60 % of the letters or digits follow each other as in the alphabet: `a1b2c3d4`.
+
+    Fewer than 6 pairs are no sequence.
+    """
     letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
     digits = [int(c) for c in value if "0" <= c <= "9"]
     up = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
@@ -232,7 +254,10 @@ def is_sequence(value: str) -> bool:
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
-    """Return whether a value looks drawn by a machine rather than named by a person."""
+    """Return whether a value of at least `shortest` characters looks drawn by a machine rather than named by a person.
+
+    By how often it changes between small letters, capitals and digits, and by its entropy.
+    """
     pieces = _PIECES.findall(value)
     if len(value) < shortest or not pieces:
         return False
@@ -252,6 +277,6 @@ def is_random(value: str, shortest: int = 12) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Return the bits per character of a text by its own frequencies."""
+    """Return the bits per character of a text by its own frequencies, of its first 512 characters."""
     head = value[:512]
     return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def importer_named(name: str, settings: "IngestSettings") -> "Importer":
-    """Return an importer by its registered name; raises InvalidQuery for an unknown one."""
+    """Return a new importer by its registered name. Raises InvalidQuery for an unknown one."""
     from memory_mcp.ingest.registry import IMPORTERS
 
     if name not in IMPORTERS:
@@ -37,9 +37,9 @@ def follower(
     store: "Store",
     capture: "Callable[[], Capture]",
 ) -> Callable[[Callable[[], bool]], int]:
-    """Return what follows the sources of a store in `directory`; for a store in memory one that follows nothing.
+    """Return a function that reads what followed clients wrote in one round and returns the number of new events.
 
-    `capture` returns what is never recorded.
+    For a store in memory (no directory) it does nothing and returns 0. `capture` returns what is never recorded.
     """
     if directory is None:
         return lambda _: 0
@@ -56,16 +56,18 @@ def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
 
 
 def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "Store") -> "Exchange":
-    """Return the exchange of a store in `data_dir` with others through a folder; what comes in passes the gate."""
+    """Return the exchange of a store in `data_dir` with others through a folder; what comes in and goes out passes the gate."""
     from memory_mcp.archive.exchange import Exchange
     from memory_mcp.ingest.base import ImportReport
 
     report = ImportReport()
 
     def take(drafts: "Sequence[EventDraft]") -> "Appended":
+        """Store the drafts that pass the gate, as of source "sync"."""
         return store([clean for draft in drafts if (clean := gate.clean(draft, report)) is not None], "sync")
 
     def clean(draft: "EventDraft") -> "EventDraft | None":
+        """Return a draft as it may be stored, or None."""
         return gate.clean(draft, ImportReport())
 
     return Exchange(storage, data_dir, folder, take, clean)
@@ -74,9 +76,13 @@ def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", sto
 def syncing(
     settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "Store"
 ) -> "Callable[[Callable[[], bool]], Synced | None]":
-    """Return a round of exchange through the folder of the settings; None where there is none."""
+    """Return a function that exchanges once through the folder of the settings; it returns None where there is none.
+
+    It ends early when its argument says so, and raises what the exchange raises.
+    """
 
     def work(should_stop: Callable[[], bool]) -> "Synced | None":
+        """Exchange once, unless no folder is set or the store is in memory."""
         if not settings.directory or data_dir is None:
             return None
         return exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
@@ -85,7 +91,7 @@ def syncing(
 
 
 def hooks() -> "Mapping[str, Hooks]":
-    """Return what reads the payloads of each client's hooks, by the client's name."""
+    """Return what reads the payloads of each client's hooks, by the client's name; "json" reads the plain form."""
     from memory_mcp.ingest.hooks.registry import HOOKS
 
     return HOOKS

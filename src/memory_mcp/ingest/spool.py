@@ -73,6 +73,7 @@ class _Payload:
 
     @property
     def chars(self) -> int:
+        """The characters of all its texts."""
         return sum(len(d.text) for d in self.drafts)
 
 
@@ -84,7 +85,7 @@ class _Lately:
         self._seen: dict[tuple[str, int], tuple[str, int]] = {}
 
     def twice(self, client: str, envelope: Envelope, payload: str) -> bool:
-        """Return whether another file brought the same from the same client a moment ago; it is remembered from now on."""
+        """Return whether another file brought the same from the same client within 10 s. If not, it is remembered from now on."""
         key = (client, digest(payload))
         name, at_ms = self._seen.get(key, ("", 0))
         # A file that could not be stored comes again under its own name.
@@ -117,11 +118,16 @@ class Spool:
         self._lately = _Lately()
 
     def waiting(self) -> int:
-        """Return the number of payloads that are not stored yet."""
+        """Return the number of payloads that are not stored yet; 0 where the spool cannot be listed."""
         return len(self._names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
-        """Store what is there now, at most `limit` files; later files wait for the next drain."""
+        """Store what is there now, at most `limit` files, oldest first, and remove the files.
+
+        Later ones wait for the next drain. One thread drains at a time, others wait. Payloads that cannot be understood
+        go to `bad/`; old files there and of killed hooks are removed. Raises what storing raises; what was not stored
+        stays.
+        """
         report = DrainReport()
         with self._draining:
             names = self._names()
@@ -142,6 +148,7 @@ class Spool:
         return report
 
     def _names(self) -> list[str]:
+        """Return the names of the files in `new/`, in the order of time; none where it is a link or cannot be listed."""
         try:
             new = self._directory / "new"
             return [] if new.is_symlink() else sorted(entry.name for entry in new.iterdir())
@@ -149,6 +156,7 @@ class Spool:
             return []
 
     def _batches(self, names: Sequence[str], report: DrainReport) -> Iterator[list[_Payload]]:
+        """Yield the payloads that were understood, in batches that end at 100 files or 4 MB of text; others are passed over."""
         batch: list[_Payload] = []
         chars = 0
         for name in names:
@@ -164,7 +172,10 @@ class Spool:
             yield batch
 
     def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
-        """Parse one file; None if it was moved aside or cannot be opened, which the report counts."""
+        """Return one file understood; None if it was moved to `bad/` or cannot be opened, which the report counts.
+
+        A payload told twice, or without content, is understood and has no drafts. Drafts have passed the gate.
+        """
         try:
             mode = file.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -199,6 +210,10 @@ class Spool:
         return _Payload(file, client, tuple(kept), heard.ends, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
+        """Move a file to `bad/` with the reason and its text without secrets, shortened; count and quote it.
+
+        Where that fails, the file stays.
+        """
         report.bad += 1
         # Cut after redaction, so that no half of a secret is left.
         clean = self._gate.redact(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
@@ -222,7 +237,10 @@ class Spool:
         failpoint("drain.set_aside")
 
     def _store(self, batch: Sequence[_Payload], report: DrainReport) -> None:
-        """Store a batch, one transaction for each run of files of one client, and remove the files."""
+        """Store a batch, one transaction for each run of files of one client; then remove its files.
+
+        In between tell `on_end` of the sessions that ended. Raises what storing raises.
+        """
         for client, several in groupby(batch, key=lambda p: p.client):
             run = list(several)
             drafts = [draft for payload in run for draft in payload.drafts]
@@ -242,7 +260,10 @@ class Spool:
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
-    """Return client, envelope and payload of a file, which is a line of JSON followed by the client's payload."""
+    """Return client, envelope and payload of a file, which is a line of JSON followed by the client's payload.
+
+    Raises Malformed for another form, and for a payload that the hook cut.
+    """
     line, feed, payload = raw.partition(b"\n")
     try:
         head = json.loads(line) if feed and len(line) <= _HEADER else None

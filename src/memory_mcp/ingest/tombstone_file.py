@@ -20,7 +20,7 @@ class TombstoneFile:
         self._key_file = directory / paths.TOMBSTONES_KEY
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """See TombstoneLog; costs a look for the file."""
+        """Return what changes with every addition, None without a file; costs a look for the file."""
         try:
             found = self._file.stat()
         except FileNotFoundError:
@@ -28,14 +28,17 @@ class TombstoneFile:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def lines(self) -> list[str]:
-        """See TombstoneLog."""
+        """Return all lines, in the order they were added; [] without a file."""
         try:
             return self._file.read_text("ascii", "replace").splitlines()
         except FileNotFoundError:
             return []
 
     def key(self) -> bytes:
-        """See TombstoneLog; of two processes that make one, the first is believed."""
+        """Return the key of the hashes, made at random where there is none.
+
+        Of two processes that make one, the first's counts.
+        """
         with suppress(FileExistsError):
             descriptor = os.open(self._key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
             try:
@@ -46,11 +49,14 @@ class TombstoneFile:
         return self._key_file.read_bytes()
 
     def add(self, lines: Sequence[str]) -> None:
-        """See TombstoneLog."""
+        """Add lines; they are on disk when this returns."""
         append(self._file, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """See TombstoneLog. Raises StorageError when what was forgotten here has another key than the copy."""
+        """Add the lines of a copy that are not here, and return them; where nothing was forgotten, its key is taken over.
+
+        Raises StorageError when what was forgotten here has another key than the copy.
+        """
         here = self.lines()
         if here and self.key() != key:
             raise StorageError("what was forgotten here has another key than the copy", "Forget it here, too.")
@@ -63,7 +69,10 @@ class TombstoneFile:
 
 
 def append(file: Path, lines: Sequence[str]) -> None:
-    """Add lines of ASCII to a private file; on disk when this returns."""
+    """Add lines of ASCII to a private file, made where there is none; on disk when this returns.
+
+    A last line that a crash cut is ended first.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:
         size = os.fstat(descriptor).st_size

@@ -116,7 +116,10 @@ class Tombstones:
 
     @classmethod
     def tried(cls, wanted: Wanted) -> Self:
-        """Return the tombstones of a dry run; nothing is written."""
+        """Return the tombstones of a dry run, with a key of their own; nothing is written.
+
+        Raises InvalidQuery for a value that is too short.
+        """
         made = cls(None)
         made._key = secrets.token_bytes(KEY_BYTES)
         for line in made._lines(wanted):
@@ -125,22 +128,26 @@ class Tombstones:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was ever forgotten here."""
+        """Whether nothing was ever forgotten here, by any process."""
         self._reread()
         return not (self._known.marks or self._known.ranges or self._known.has_values)
 
     def add(self, wanted: Wanted) -> None:
-        """Remember what to forget, on disk when this returns; raises InvalidQuery for a value that is too short."""
+        """Remember what to forget, on disk when this returns; raises InvalidQuery, and adds nothing, for too short a value."""
         assert self._log is not None
         self._reread()
         self._key = self._key or self._log.key()
         self._log.add([json.dumps(line) for line in self._lines(wanted)])
 
     def covers(self, what: EventDraft | Event) -> bool:
-        """Return whether an event was forgotten as a whole, under its id or another."""
+        """Return whether an event was forgotten as a whole: by its id, its source's id, its words in its session, or its time.
+
+        Also if parts of its text were forgotten which cannot be found in this form of it.
+        """
         return not self.empty and self._covers(what)
 
     def _covers(self, what: EventDraft | Event) -> bool:
+        """Do as `covers`, with the file as last read."""
         known = self._known
         if (known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what):
             return True
@@ -148,7 +155,7 @@ class Tombstones:
         return bool(known.partly) and self._source(what) in known.partly and MARK not in self._clean(what.text)
 
     def clean(self, text: str) -> str:
-        """Return `text` with a mark in place of every forgotten value."""
+        """Return `text` with `MARK` in place of every forgotten value and part; also where it is written otherwise or encoded."""
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
@@ -163,6 +170,7 @@ class Tombstones:
         return found
 
     def _marked(self, text: str) -> str:
+        """Return a text without forgotten parts and values; what is marked already stays."""
         cuts = self._known.cuts
         for start, end in reversed(cuts.get(self._hash("cut", text), ()) if cuts else ()):
             text = text[:start] + MARK + text[end:]
@@ -170,6 +178,7 @@ class Tombstones:
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
     def _cleaned(self, text: str) -> str:
+        """Return a text without forgotten values, plain, encoded, or inside base64 or hexadecimal."""
         if found := self._spans(key_of(text)):
             text = _replaced(text, spelled(text), found)
         text = self._unwrapped(text)
@@ -179,7 +188,7 @@ class Tombstones:
         return text
 
     def _unwrapped(self, text: str) -> str:
-        """Return a text without forgotten values that are written in entities, escapes and the like."""
+        """Return a text without forgotten values that are written in entities, escapes and the like, up to 3 layers deep."""
         plain = text
         for layers in range(1, LAYERS + 1):
             before, plain = plain, unwrapped(plain)
@@ -196,10 +205,14 @@ class Tombstones:
         return text
 
     def _spans(self, key: str) -> list[tuple[int, int, int]]:
+        """Return start, end and number of words of each forgotten value in a normalized text."""
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
-        """Return a stored event without forgotten text: itself if unchanged, None if nothing is left."""
+        """Return a stored event without forgotten text in any field.
+
+        Itself if unchanged; None if it was forgotten as a whole or no letter of its text is left.
+        """
         if self.empty:
             return event
         if self._covers(event):
@@ -215,7 +228,7 @@ class Tombstones:
         return event if told == event else told
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:
-        """Return start, end and tokens of each forgotten value in `key`."""
+        """Return start, end and number of words of each forgotten value in `key` whose windows have `gram` characters."""
         values = self._known.values[gram]
         if not values or len(key) < gram:
             return
@@ -233,7 +246,7 @@ class Tombstones:
                     yield start, start + length, tokens
 
     def _grams(self, key: str, gram: int) -> "np.ndarray":
-        """Return the kept bits of the hash of each window of `gram` characters: `(n,)`."""
+        """Return the kept bits of the keyed hash of each window of `gram` characters: `(len(key) - gram + 1,) int64`."""
         import numpy as np
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -252,12 +265,13 @@ class Tombstones:
             power *= 2
 
     def _hash(self, *parts: str) -> str:
+        """Return the keyed hash of several texts, 32 characters; how they are split counts."""
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
         data = b"".join(len(part).to_bytes(4, "big") + part for part in raw)
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return everything that identifies an event: its id, its source's id, its place in a session."""
+        """Return the keyed hashes that identify an event: of its id, of its source's id, of its words in its session."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))
@@ -269,9 +283,14 @@ class Tombstones:
         return marks
 
     def _source(self, what: EventDraft | Event) -> str:
+        """Return the hash of an event's own id at its source; "" where it has none."""
         return self._hash("source", what.session_id, what.source_id) if what.source_id else ""
 
     def _in_range(self, what: EventDraft | Event) -> bool:
+        """Return whether an event is in a forgotten span of time of its session, its project or all.
+
+        One without a time is in every span of its session or project.
+        """
         if not self._known.ranges:
             return False
         recorded = what.recorded_project if isinstance(what, Event) and what.recorded_project is not None else what.project
@@ -284,6 +303,7 @@ class Tombstones:
         return False
 
     def _scope(self, session: str | None, project: str | None) -> str:
+        """Return the hash of a session and a project; None stands for all."""
         scopes = self._known.scopes
         if (found := scopes.get((session, project))) is None:
             if len(scopes) >= _REMEMBERED:
@@ -293,6 +313,10 @@ class Tombstones:
         return found
 
     def _lines(self, wanted: Wanted) -> Iterable[dict[str, Any]]:
+        """Yield the lines to write for what is to be forgotten.
+
+        Raises InvalidQuery for a value of fewer than 4 letters or digits (2 if all are Chinese).
+        """
         for value in wanted.values:
             key, length = key_of(value), len(key_of(value))
             if length < (_SHORTEST_HAN if _is_han(key) else SHORTEST):
@@ -310,6 +334,7 @@ class Tombstones:
             yield {"scope": self._scope(span.session, span.project), "since": span.since, "until": span.until}
 
     def _reread(self) -> None:
+        """Read the lines anew if they have changed since they were last read; those that cannot be understood are passed over."""
         if self._log is None:
             return
         stamp = self._log.stamp()
@@ -327,6 +352,7 @@ class Tombstones:
 
 
 def _take(known: _Known, line: dict[str, Any]) -> None:
+    """Add a line to what is known. Raises KeyError, ValueError or TypeError for one of another form."""
     if "value" in line:
         gram, start = line["gram"]
         known.values[gram].setdefault(int(start), set()).add((int(line["length"]), int(line["tokens"]), str(line["value"])))
@@ -340,13 +366,15 @@ def _take(known: _Known, line: dict[str, Any]) -> None:
 
 
 def _is_han(key: str) -> bool:
+    """Return whether a text is of Chinese characters alone."""
     return all("\u3400" <= character <= "\u9fff" for character in key)
 
 
 def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:
-    """Return the spans of a text's key replaced; a short one that joins parts of words is no mention of the value.
+    """Return a text with its forgotten values replaced by `MARK`.
 
-    `whole`: the key with its places in the text; `ends_at`: where each character ends there, unless behind itself.
+    A short one that joins parts of words is no mention of the value. `whole` is the text's key with its places, `found`
+    start, end and words in the key; `ends_at`: where each character ends in the text, unless behind itself.
     """
     places, words = whole.places, whole.words
     spans: list[tuple[int, int]] = []

@@ -249,7 +249,7 @@ class TokenRule:
     heads: tuple[re.Pattern[str], ...]
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield tokens that begin at the vendor's prefix; examples filled with x are none."""
         done = 0
         for start in sorted({place.start() for head in self.heads for place in head.finditer(lowered)}):
             if start >= done and (match := self.pattern.match(text, start)):
@@ -270,7 +270,7 @@ class DetectorRule:
     grows: bool
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
+        """Yield the matches of a detector, either grown over their run of characters or only where they stand alone."""
         for pattern in _patterns(self.module, self.detector):
             done = 0
             for match in pattern.finditer(text):
@@ -285,6 +285,7 @@ class DetectorRule:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Return whether a place is no part of a longer word."""
     if end < len(text) and text[end].isalnum():
         return False
     return start == 0 or not text[start - 1].isalnum() or text[max(0, start - 2) : start] in _ESCAPED
@@ -292,12 +293,14 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 @cache
 def _patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of a detector of detect-secrets, which is imported on the first hit."""
     # Imported on the first hit only: it brings an HTTP client with it and takes a third of a second.
     found = getattr(import_module(f"detect_secrets.plugins.{module}"), detector)
     return tuple(found.denylist)
 
 
 def _token_rule(name: str, anchors: tuple[str, ...], pattern: re.Pattern[str]) -> Rule:
+    """Return the rule for a vendor's token: by its prefix, or by its pattern where an anchor stands inside the token."""
     heads = {plain_start(anchor) for anchor in anchors}
     # An anchor that begins with a sign, or with a choice, stands inside the token.
     if not all(head[:1].isalnum() for head in heads):

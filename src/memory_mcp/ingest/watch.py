@@ -26,18 +26,25 @@ class Watch:
     """Calls `act` in a thread of its own after `start`, until it is closed or the directory is deleted."""
 
     def __init__(self, inotify: int) -> None:
+        """Wait for notices of the open inotify descriptor; `start` begins it."""
         self._inotify = inotify
         self._end_read, self._end_write = os.pipe()
         self._thread: threading.Thread | None = None
 
     def start(self, act: Callable[[], None]) -> None:
-        """Begin to call `act`, also for files put there since the watch was made."""
+        """Begin to call `act`, in a thread of its own, also for files put there since the watch was made.
+
+        Several may share a call.
+        """
         self._thread = threading.Thread(target=self._listen, args=(act,), name="watch", daemon=True)
         self._thread.start()
 
     @classmethod
     def on(cls, directory: Path) -> "Watch | None":
-        """Watch a directory, creating it and its parent if missing; None, without an OSError, if it cannot be watched."""
+        """Watch a directory, made with its parent where it is missing.
+
+        None, and no OSError, if it cannot be watched, as anywhere but on Linux.
+        """
         if not sys.platform.startswith("linux"):
             return None
         try:
@@ -54,6 +61,7 @@ class Watch:
         return cls(inotify)
 
     def _listen(self, act: Callable[[], None]) -> None:
+        """Call `act` for every notice, until the end or until the directory is gone; then close the descriptors."""
         ready = select.poll()
         for descriptor in (self._inotify, self._end_read):
             ready.register(descriptor, select.POLLIN)
@@ -65,7 +73,7 @@ class Watch:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Stop calling."""
+        """Stop calling; waits a second at most for a call under way."""
         os.close(self._end_write)
         if self._thread is not None:
             self._thread.join(timeout=1)

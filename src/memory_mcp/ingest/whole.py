@@ -28,7 +28,10 @@ class WholeImporter(ABC, ClientImporter):
         return iter_records(file)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; counts messages."""
+        """Yield the events of each conversation in one step, always from the file's start; a record that is none is skipped.
+
+        Raises OSError when the file cannot be read.
+        """
         del offset  # what is written anew as a whole is read from its start
         tally = Tally(report, file)
         for record in tally.whole(self.records(file)):

@@ -38,7 +38,7 @@ class Rarity:
     segments: int
 
     def weight(self, term: str) -> float:
-        """Return a number that is high for a rare term; a term that no segment holds is the rarest."""
+        """Return a number that is high for a rare term; a term that no segment of any project holds is the rarest."""
         return math.log(1 + self.segments / (self.of(term, None) or 0.5))
 
 
@@ -54,14 +54,16 @@ class Written:
 
     @property
     def kind(self) -> MemoryKind:
-        """The most durable of its statements."""
+        """The kind of its statements with the highest salience; there is at least one statement."""
         return max((b.kind for b in self.bullets), key=lambda k: KIND_SALIENCE[k])
 
 
 def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[str], str]) -> Written:
-    """Return the text that an answer gives a node; raises Unusable when it has no title or no bullet holds.
+    """Return the text that an answer gives a node: title, summary and the bullets that hold, at most `material.most`.
 
-    `clean` gives a text as it may be stored, "" when it may not.
+    A bullet holds if the quotations that it cites bear it out; other bullets are dropped and counted, a summary with a
+    number that was not shown becomes "". Raises Unusable without JSON, a title, or a bullet that holds, and for a number
+    in the title that was not shown. `clean` gives a text as it may be stored, "" when it may not.
     """
     told = _object(answer)
     title = _line(told.get("title"), clean, MAX_TITLE)
@@ -85,7 +87,8 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
 def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: Callable[[str], str]) -> str:
     """Return the label that an answer gives a topic; `clean` as for `believed`.
 
-    Raises Unusable unless the label is made of what was shown, without words that the topic does not contain.
+    Raises Unusable unless it is one line of plain words, at most 50 characters, whose numbers and most of whose words are
+    in what was shown; its other words must occur in the topic's project.
     """
     lines = [line for line in _THOUGHTS.sub("", answer).splitlines() if line.strip()]
     if len(lines) != 1:
@@ -106,7 +109,10 @@ def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: 
 
 
 def _object(answer: str) -> Mapping[str, Any]:
-    """Return the JSON object in an answer, whatever surrounds it. Raises Unusable when there is none."""
+    """Return the first JSON object in an answer, without the model's thoughts, whatever surrounds it.
+
+    Raises Unusable when there is none or it is broken.
+    """
     text = _THOUGHTS.sub("", answer)
     start = text.find("{")
     if start < 0:
@@ -120,13 +126,20 @@ def _object(answer: str) -> Mapping[str, Any]:
 
 
 def _line(value: object, clean: Callable[[str], str], width: int) -> str:
-    """Return a value as one line of text that may be stored, with a comma for the separator of a title's date."""
+    """Return a value as one line that may be stored, cut to `width` characters; "" for what is no text.
+
+    " · ", which separates a title from its date, becomes a comma.
+    """
     text = " ".join(value.split()) if isinstance(value, str) else ""
     return snippet(clean(text).replace(" · ", ", "), (), width) if text else ""
 
 
 def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean: Callable[[str], str]) -> TocBullet | None:
-    """Return a bullet that holds; None for another."""
+    """Return a bullet from an answer; None unless its text is borne out by the quotations that it cites.
+
+    None also if it cites none, one that does not exist, or those of several projects. At most 3 grips are kept; an
+    unknown kind becomes observation.
+    """
     text, named = _line(given.get("text"), clean, MAX_BULLET), given.get("grip_ids")
     labels = [str(label).strip("[] ") for label in named] if isinstance(named, list) else []
     by_id = {q.grip_id: q for q in material.quotations.values()}
@@ -143,9 +156,9 @@ def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean:
 
 
 def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
-    """Return whether a statement's numbers and most of the rarity of its words stand in what it rests on.
+    """Return whether the quotations hold a statement's numbers and at least half of the rarity of its words.
 
-    A word that its own project never said, and another did, would tell one project of the other.
+    False if it has a word that its own project never said and another did: that would tell one project of the other.
     """
     said = "\n".join(q.words for q in quoted)
     terms, there = term_set(text), term_set(said)
@@ -157,10 +170,11 @@ def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
 
 
 def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:
-    """Return whether most of the rarity of some terms is that of those which stand there."""
+    """Return whether the terms that are in `there` have at least half of the weight (rarity) of all `terms`."""
     weights = {term: rarity.weight(term) for term in sorted(terms)}
     return math.fsum(weights[t] for t in sorted(terms & there)) >= _SHARED * math.fsum(weights.values())
 
 
 def _numbers(text: str) -> set[str]:
+    """Return the numbers in a text as written, without commas."""
     return {found.replace(",", "") for found in _NUMBER.findall(text)}

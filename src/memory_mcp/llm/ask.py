@@ -12,7 +12,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 
 
 def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
-    """Return what is asked under these settings, an endpoint or a command; a command runs in `directory`."""
+    """Return what answers prompts under these settings: a command, run in `directory`, or else an endpoint.
+
+    The provider must not be extractive.
+    """
     if settings.provider == COMMAND:
         from memory_mcp.llm.command import Command
 
@@ -23,9 +26,10 @@ def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
 
 
 def patiently(ask: Ask, prompt: Prompt, retries: int, stopped: threading.Event) -> Reply:
-    """Ask until there is an answer, at most `retries` times more; what failed tries cost is counted.
+    """Ask until there is an answer, at most `retries` times more, with growing waits; what failed tries cost is counted in.
 
-    Raises Refused, and Unavailable when no further try is worth it or the time is over.
+    Waits 1 s, doubled each time, or as long as the endpoint asks for. Raises Refused, and Unavailable when no further try
+    may help, tries are used up, more than 60 s would be waited, or `stopped` is set; their `tokens_in` is the cost.
     """
     lost = 0
     for attempt in range(retries + 1):

@@ -26,13 +26,18 @@ class Command:
     """See `ask.Ask`. The command and all processes it starts end with the question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
+        """Run the words of `line`, split as a shell does; `timeout` is in seconds, `directory` where it runs (None: here)."""
         self._words = shlex.split(line)
         self._timeout = timeout
         #: A folder of our own, so that a client which reads its instructions from where it runs finds none.
         self._directory = directory
 
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
-        """Ask once; see `ask.Ask`."""
+        """Run the command once with the prompt on its input; return what it printed, with estimated tokens.
+
+        The command and what it started are killed at the end. Raises Unavailable if it cannot be started, fails, is
+        stopped, or is too slow or prints more than 1 MB; Refused if it prints nothing.
+        """
         with tempfile.TemporaryFile() as out:
             process = self._start(out)
             try:
@@ -55,6 +60,10 @@ class Command:
         return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
 
     def _start(self, out: IO[bytes]) -> "subprocess.Popen[bytes]":
+        """Start the command in a process group of its own, its output to `out`.
+
+        Raises Unavailable, with no further try, if it cannot be started.
+        """
         try:
             return subprocess.Popen(
                 self._words,
@@ -69,7 +78,10 @@ class Command:
             raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
 
     def _wait(self, process: "subprocess.Popen[bytes]", given: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
-        """Write the input and return the exit status; None when the command is stopped or its time is up."""
+        """Write the input and return the exit status.
+
+        None when the command is no longer wanted, its time is up or it has printed more than 1 MB; it still runs then.
+        """
         until = time.monotonic() + self._timeout
         while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MOST:
             try:

@@ -32,6 +32,7 @@ class Endpoint:
     """See `ask.Ask`."""
 
     def __init__(self, settings: SummarizerSettings) -> None:
+        """Ask the endpoint that the settings name; nothing is sent yet."""
         self._settings = settings
         self._is_anthropic = settings.provider == ANTHROPIC
         tail = "/v1/messages" if self._is_anthropic else "/chat/completions"
@@ -39,7 +40,11 @@ class Endpoint:
         self._path = base if base.endswith(tail) else base + tail
 
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
-        """Ask once; see `ask.Ask`."""
+        """Ask once; `stopped` is not looked at.
+
+        Raises Unavailable when the endpoint is not reached, is too slow, or says that it cannot answer now, Refused when
+        it refuses this prompt or answers in another form.
+        """
         del stopped
         headers = self._headers()
         body = json.dumps(self._body(prompt)).encode("ascii")
@@ -54,7 +59,10 @@ class Endpoint:
         return self._reply(raw, prompt)
 
     def _headers(self) -> dict[str, str]:
-        """Return the headers of a request. Raises Unavailable when the variable with the key is not set."""
+        """Return the headers of a request, with the key from the environment variable that the settings name, if any.
+
+        Raises Unavailable when that variable is not set.
+        """
         headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
         if self._is_anthropic:
             headers["anthropic-version"] = _ANTHROPIC_VERSION
@@ -66,7 +74,7 @@ class Endpoint:
         return headers
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request in the form of the endpoint's kind."""
+        """Return the body of a request as the endpoint's kind, OpenAI's or Anthropic's, wants it."""
         asked = {"role": "user", "content": prompt.data}
         common = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
@@ -74,9 +82,10 @@ class Endpoint:
         return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
-        """Send a request; return status, Retry-After and body.
+        """Send a request; return status, Retry-After ("" without one) and body, cut off after 4 MB.
 
-        Raises TimeoutError when all of it takes longer than the settings allow.
+        Raises TimeoutError when all of it takes longer than the settings allow, OSError, HTTPException or ValueError when
+        it fails.
         """
         address, timeout = self._settings.address, self._settings.timeout_secs
         until = time.monotonic() + timeout
@@ -101,7 +110,10 @@ class Endpoint:
             connection.close()
 
     def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
-        """Return the reply in an endpoint's answer. Raises Refused when the answer has another form."""
+        """Return the reply in an endpoint's answer; tokens are estimated where it does not state them.
+
+        Raises Refused when the answer has another form.
+        """
         try:
             told = json.loads(raw)
             if self._is_anthropic:
@@ -119,7 +131,10 @@ class Endpoint:
 
 
 def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the tokens in and out as either kind of endpoint states them; None if it does not."""
+    """Return the tokens in and out as either kind of endpoint states them; None unless both are stated and more than 0 came in.
+
+    What a cache held counts as in.
+    """
     read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
     asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")
     if asked is None:
@@ -130,7 +145,11 @@ def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _failure(status: int, after: str) -> Refused | Unavailable:
-    """Return the error for a status other than 200; the body is not repeated, since it may quote the prompt."""
+    """Return, not raise, the error for a status other than 200; the body is not repeated, since it may quote the prompt.
+
+    Unavailable with another try for 408, 429, 500, 502, 503, 504 and 529; Refused for 400, 413 and 422; Unavailable
+    without another try for the rest.
+    """
     told = f"HTTP {status}"
     if status in _AGAIN:
         return Unavailable(told, again=True, after=_seconds(after))
@@ -144,7 +163,7 @@ def _failure(status: int, after: str) -> Refused | Unavailable:
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds that a Retry-After header asks for, as a number or a date; None if it is neither."""
+    """Return the seconds that a Retry-After header asks for, as a number or a date (0 for a past one); None if it is neither."""
     if _SECONDS.fullmatch(text.strip()):
         return float(text)
     from email.utils import parsedate_to_datetime

@@ -67,7 +67,7 @@ class TopicMaterial:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What the model is shown."""
+        """The lines that the model is shown: label, keywords, and titles cut to 120 characters."""
         titles = (f"- {_cut(title, _BARE)}" for title in self.titles)
         return (f"Found words: {self.label}", f"Keywords: {', '.join(self.keywords)}", "Titles:", *titles)
 
@@ -75,9 +75,11 @@ class TopicMaterial:
 def of_segment(
     cut: Segment, events: Sequence[Event], grips: Mapping[EventId, Sequence[Grip]], words: Mapping[GripId, str], source: str
 ) -> Material:
-    """Return what a segment's events say.
+    """Return what a model is shown of a segment: its events in order, quotations with labels g1, g2, ...
 
-    `grips` are the stored grips that quote each event, `words` the quoted words by grip.
+    `grips` are the stored grips that quote each event, `words` the quoted words by grip; grips without words are left
+    out. A message or note without a quotation is shown by its first 120 characters, other events not at all. At most 8
+    bullets may be written of it.
     """
     labels: dict[GripId, str] = {}
     for event in events:
@@ -86,6 +88,7 @@ def of_segment(
                 labels.setdefault(grip.grip_id, f"g{len(labels) + 1}")
 
     def lines(width: int) -> list[str]:
+        """Return the lines with quotations cut to `width` characters; each quotation once, at the first event that it quotes."""
         shown: set[GripId] = set()
         made: list[str] = []
         for event in events:
@@ -104,7 +107,11 @@ def of_segment(
 def of_period(
     node_id: NodeId, children: Sequence[TocNode], words: Mapping[GripId, str], cuts: Mapping[GripId, Segment], source: str
 ) -> Material:
-    """Return what a period's children say; `words` and `cuts` are those of the grips that their bullets cite."""
+    """Return what a model is shown of a period: its children's titles and bullets, with labels of the grips they cite.
+
+    `words` and `cuts` are the quoted words and segments of those grips; grips without both are left out. At most 10
+    bullets may be written of it.
+    """
     labels: dict[GripId, str] = {}
     for child in children:
         for grip_id in (g for b in child.bullets for g in b.grip_ids):
@@ -112,6 +119,7 @@ def of_period(
                 labels.setdefault(grip_id, f"g{len(labels) + 1}")
 
     def lines(most: int) -> list[str]:
+        """Return the lines with the first `most` bullets of each child."""
         made = []
         for child in children:
             made.append(f"## {child.title} ({child.event_count} events)")
@@ -126,7 +134,10 @@ def of_period(
 
 
 def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """Return the fullest lines within the bound; where even the barest are too many, an even sample of them."""
+    """Return the lines of the first of the steps that fits into `MAX_TOKENS`.
+
+    If none does, an even sample of the last step's lines.
+    """
     made: list[str] = []
     for step in steps:
         made = lines(step)
@@ -137,5 +148,6 @@ def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[s
 
 
 def _cut(text: str, width: int) -> str:
+    """Return a text on one line, cut to `width` characters with an ellipsis."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else f"{flat[: width - 1].rstrip()}…"

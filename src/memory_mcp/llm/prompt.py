@@ -40,7 +40,7 @@ class Prompt:
 
     @property
     def whole(self) -> str:
-        """System and user text in one, marked so that a session that opens with it is not recorded."""
+        """Instruction and material in one text; it begins with `SUMMARIZER`, so that a session opened with it is not recorded."""
         return f"{SUMMARIZER}\n{self.task}\n\n{self.data}"
 
     @property
@@ -50,7 +50,7 @@ class Prompt:
 
 
 def prompt_of(material: Material) -> Prompt:
-    """Return the prompt that asks for the text of one node."""
+    """Return the prompt that asks for title, summary and bullets of one node, with its lines fenced as data."""
     what = (
         "You are given the titles and bullets of the parts of one period of time, and say what the period was about."
         if material.is_period
@@ -62,5 +62,5 @@ def prompt_of(material: Material) -> Prompt:
 
 
 def label_prompt_of(material: TopicMaterial) -> Prompt:
-    """Return the prompt that asks for the label of one topic."""
+    """Return the prompt that asks for the label of one topic, with its lines fenced as data."""
     return Prompt(_LABEL, fence("\n".join(material.lines)))

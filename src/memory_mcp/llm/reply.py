@@ -25,6 +25,7 @@ class Refused(Exception):
     """A request cannot be answered, while others may be; the text says why, without a word of request or answer."""
 
     def __init__(self, reason: str, tokens_in: int = 0) -> None:
+        """Give the reason, and the tokens that were spent for nothing."""
         super().__init__(reason)
         self.tokens_in = tokens_in
 
@@ -33,6 +34,7 @@ class Unavailable(Exception):
     """No model answers now. `again` is whether another try may help, `after` the seconds to wait if the endpoint states them."""
 
     def __init__(self, reason: str, again: bool, after: float | None = None, tokens_in: int = 0) -> None:
+        """Give the reason, whether another try may help, the seconds to wait, and the tokens probably spent for nothing."""
         super().__init__(reason)
         self.again = again
         self.after = after

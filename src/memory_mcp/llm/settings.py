@@ -52,7 +52,10 @@ class SummarizerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values that cannot work, with what would."""
+        """Raise ConfigError for values that cannot work, with what would.
+
+        For an endpoint also if url or model is missing, or plain http would leave this machine without `allow_http`.
+        """
         if self.provider not in _PROVIDERS:
             raise ConfigError(f"summarizer.provider must be one of {', '.join(_PROVIDERS)}, not {self.provider!r}")
         for name, least, most in (("concurrency", 1, 8), ("timeout_secs", 1, 3600), ("retries", 0, 10)):
@@ -75,20 +78,21 @@ class SummarizerSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody is asked."""
+        """Whether a model is used at all."""
         return self.provider != OFF
 
     @property
     def name(self) -> str:
-        """The name of the model as shown to readers."""
+        """The name of the model as shown to readers: the setting, else the command's first word without its folder, else ""."""
         return self.model or (self.command.split()[0].rpartition("/")[2] if self.command else "")
 
     @property
     def address(self) -> SplitResult:
-        """The endpoint's base address, taken apart."""
+        """The endpoint's base address, split into its parts; ValueError may come from its port."""
         return urlsplit(self.url)
 
     def _check_command(self) -> None:
+        """Raise ConfigError unless there is a command line that can be split, and neither url nor api_key_env."""
         import shlex
 
         try:
@@ -107,6 +111,11 @@ class SummarizerSettings:
                 )
 
     def _check_endpoint(self) -> None:
+        """Raise ConfigError unless url and model are set, without a command, and the url may be used.
+
+        It must be http(s) with a host and no name, password, query or fragment; https, unless it is this machine's or
+        `allow_http` is set.
+        """
         if self.command:
             raise ConfigError(
                 f'summarizer.command means nothing to provider "{self.provider}"',

@@ -55,14 +55,20 @@ class TimeWindow:
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
     def meet(self, other: "TimeWindow | None") -> "TimeWindow":
-        """Return the intersection of two windows; this one if the other is None."""
+        """Return the intersection of two windows; this one if the other is None.
+
+        Of windows that share no moment the result's end is not after its start.
+        """
         if other is None:
             return self
         return TimeWindow(max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms))
 
 
 def parse_level(text: str) -> TocLevel:
-    """Return a level from its name; raises InvalidQuery when there is none of that name."""
+    """Return a level from its name, whatever its case.
+
+    Raises InvalidQuery for any other text, and for the root, which is no level to ask for.
+    """
     try:
         level = TocLevel(text.strip().lower())
     except ValueError:
@@ -73,7 +79,7 @@ def parse_level(text: str) -> TocLevel:
 
 
 def level_of(node_id: NodeId) -> TocLevel:
-    """Return the level a (canonical) node id names."""
+    """Return the level a canonical node id names; its value is not checked. Raises ValueError or IndexError for other texts."""
     return TocLevel.ROOT if node_id == ROOT else TocLevel(node_id.split(":", 2)[1])
 
 
@@ -85,7 +91,7 @@ class Calendar:
 
     @property
     def zone(self) -> dt.tzinfo:
-        """The zone's rules; raises InvalidQuery when the name is unknown."""
+        """The zone's rules. Raises InvalidQuery when the name is unknown."""
         return _zone(self.zone_name)
 
     def local(self, ms: int) -> dt.datetime:
@@ -97,7 +103,7 @@ class Calendar:
         return self.local(ms).isoformat(timespec="seconds")
 
     def day_of(self, ms: int) -> str:
-        """Return the local ISO date of a moment, UTC milliseconds."""
+        """Return the local ISO date (YYYY-MM-DD) of a moment, UTC milliseconds."""
         return self.local(ms).date().isoformat()
 
     def midnight(self, day: dt.date) -> int:
@@ -113,7 +119,10 @@ class Calendar:
         return TimeWindow(self.midnight(first), self.midnight(after_last))
 
     def window(self, node_id: NodeId) -> TimeWindow:
-        """Return the window of a period node; raises InvalidQuery for an impossible date, or a segment (it has stored times)."""
+        """Return the window of a period node, UTC milliseconds.
+
+        Raises InvalidQuery for a segment, which has stored times, and for a date that does not exist.
+        """
         first, after = span_of(node_id)
         return self.days(first, after)
 
@@ -123,6 +132,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> dt.tzinfo:
+    """Return the rules of a zone by its IANA name.
+
+    Raises InvalidQuery for an unknown one, with the most similar name as a hint.
+    """
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -135,7 +148,10 @@ def _zone(name: str) -> dt.tzinfo:
 
 @lru_cache(maxsize=4096)
 def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
-    """Return the first date of a period node and the date after its last. Raises InvalidQuery for any other id."""
+    """Return the first date of a period node and the date after its last.
+
+    Raises InvalidQuery for a segment's id and for a date that does not exist.
+    """
     level, value = node_id.split(":", 2)[1:]
     try:
         if level == TocLevel.YEAR:
@@ -163,7 +179,7 @@ def period_of(window: TimeWindow, calendar: Calendar) -> NodeId | None:
 
 
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
-    """Return the parents of a day in the tree: its ISO week."""
+    """Return the parents of a day (ISO date) in the tree: its ISO week alone."""
     iso = dt.date.fromisoformat(day).isocalendar()
     return (week_id(iso.year, iso.week),)
 
@@ -179,7 +195,11 @@ def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
 
 
 def parents(node_id: NodeId) -> tuple[NodeId, ...]:
-    """Return the parents of a node in the tree; a week may have two, a year has the root, the root none."""
+    """Return the ids of a node's parents in the tree.
+
+    A segment has its day, a day its ISO week, a week the one or two months that it intersects, a month its year, a year
+    the root; the root has none.
+    """
     if node_id == ROOT:
         return ()
     level = level_of(node_id)
@@ -202,7 +222,10 @@ def rollup_targets(day: str) -> tuple[NodeId, ...]:
 
 
 def sources_of(node_id: NodeId) -> TocLevel:
-    """Return the level a period's summary is computed from: a week and a month from days, a year from its months."""
+    """Return the level whose nodes a period's summary is computed from.
+
+    A day's from segments, a week's and a month's from days, a year's from months.
+    """
     level = level_of(node_id)
     if level is TocLevel.DAY:
         return TocLevel.SEGMENT

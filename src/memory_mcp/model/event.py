@@ -127,17 +127,20 @@ class Event:
 
     @property
     def stream(self) -> int:
-        """The stream this event belongs to (see `stream_key`)."""
+        """The stream this event belongs to (see `stream_key`), by the project it was recorded with."""
         recorded = self.project if self.recorded_project is None else self.recorded_project
         return stream_key(self.session_id, recorded, self.thread)
 
     def shown_as(self, project: str) -> "Event":
-        """Return the event with a project's display name; the stream it belongs to stays the same."""
+        """Return the event with a project's display name; the stream it belongs to stays that of the recorded name."""
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
 def carried(event: Event) -> EventDraft:
-    """Return a stored event on its way to another store, under the project it was recorded with."""
+    """Return a stored event as a draft for another store, under the project it was recorded with.
+
+    The draft carries its id, source and trust.
+    """
     return EventDraft(
         session_id=event.session_id,
         role=event.role,
@@ -161,7 +164,7 @@ def is_recap(event: Event) -> bool:
 
 @lru_cache(maxsize=4096)
 def stream_key(session_id: str, project: str, thread: str) -> int:
-    """Return a 60-bit name for one session's thread within one project.
+    """Return the 60-bit hash of one session's thread within one project, by which its stream is known.
 
     Segments are cut per stream, so none ever mixes two projects, two sessions or a subagent with its caller.
     """
@@ -169,5 +172,5 @@ def stream_key(session_id: str, project: str, thread: str) -> int:
 
 
 def content_hash(text: str) -> int:
-    """Return a 60-bit hash of a text, to distinguish a repeated message from another message under the same id."""
+    """Return a 60-bit hash of a text, which tells a repeated message from another message under the same id."""
     return digest("content", text, bits=60)

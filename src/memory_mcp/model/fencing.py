@@ -30,23 +30,27 @@ _CITED = re.compile(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".repl
 
 
 def fence(text: str) -> str:
-    """Return `text` fenced as recalled data, with its origin on the fence."""
+    """Return `text` made neutral (see `neutral`) between the lines `OPEN` and `CLOSE`, which mark it as recalled data."""
     return f"{OPEN}\n{neutral(text)}\n{CLOSE}"
 
 
 def refenced(text: str) -> str:
-    """Return a text that was fenced elsewhere or long ago, fenced anew; another one is only made neutral."""
+    """Return a text that begins with our fence fenced anew; any other text only made neutral, without a fence."""
     return fence(inside(text)) if text.strip().startswith(OPEN) else neutral(text)
 
 
 def inside(text: str) -> str:
-    """Return a text without the fence around it, if it has one."""
+    """Return a text without the fence around it, if it begins with one; otherwise the text unchanged."""
     whole = text.strip()
     return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
 
 
 def neutral(text: str) -> str:
-    """Return `text` without anything that could be read as our tag: in another case, with look-alikes, gaps, entities, markup."""
+    """Return `text` with every spelling of our fence's tag replaced by "[our mark]".
+
+    Also one in another case, with look-alikes, gaps, entities or markup. After 8 rounds that still leave one, all
+    characters a tag or citation could begin with are replaced.
+    """
     for _ in range(_ROUNDS):
         spelled = _tags_in(text)
         if not spelled:
@@ -56,7 +60,10 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(value: Any) -> Any:
-    """Return a JSON value with every text and name of a field in it `neutral`, also if several are read as one."""
+    """Return a JSON value with every text and every name of a field in it `neutral`.
+
+    Also where several texts, a line apart, together spell a tag. Tuples become lists; numbers, booleans and null stay.
+    """
     clean = _each(neutral, value)
     for _ in range(_ROUNDS):
         texts = list(_texts(clean))
@@ -69,7 +76,10 @@ def neutral_json(value: Any) -> Any:
 
 
 def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
-    """Yield the texts, each without its part of what they spell together, a line apart."""
+    """Yield the texts, each with its part of what they spell together replaced by "[our mark]".
+
+    `spelled` are spans (start, end) of the texts joined by line feeds.
+    """
     start = 0
     for text in texts:
         end = start + len(text)
@@ -79,6 +89,7 @@ def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
 
 
 def _each(made: Callable[[str], str], value: Any) -> Any:
+    """Return a JSON value with `made` applied to every text and every name of a field; tuples become lists."""
     if isinstance(value, str):
         return made(value)
     if isinstance(value, Mapping):
@@ -87,7 +98,7 @@ def _each(made: Callable[[str], str], value: Any) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a value in their order; names of fields part them, as they do for a reader."""
+    """Yield the texts of a value, names of fields included, in their order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -100,7 +111,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def uncited(text: str) -> str:
-    """Recorded words without anything that could pass for a citation of ours."""
+    """Return recorded words with the bracket of whatever reads as a citation of ours ("[grip:") replaced by "(".
+
+    Found through look-alikes and disguise; after 8 rounds that still leave one, all characters a tag or citation could
+    begin with are replaced.
+    """
     for _ in range(_ROUNDS):
         cited = _found(text, lambda shown: [m.span() for m in _CITED.finditer(shown)])
         if not cited:
@@ -110,12 +125,15 @@ def uncited(text: str) -> str:
 
 
 def _tags_in(text: str) -> list[tuple[int, int]]:
-    """Start and end of what spells the mark behind an opening bracket or a slash."""
+    """Return start and end of each spelling of the mark behind an opening bracket or a slash, in the text as it is."""
     return _found(text, _spelled)
 
 
 def _spelled(shown: str) -> list[tuple[int, int]]:
-    """Return the spans at which a tag's mark is spelled in a text."""
+    """Return the spans of `shown` at which the mark is spelled behind a bracket or slash.
+
+    `shown` is a text in lower case, with look-alikes as what they look like.
+    """
     found: list[tuple[int, int]] = []
     at = 0
     while (one := _SPELLED.search(shown, at)) is not None:
@@ -128,17 +146,25 @@ def _spelled(shown: str) -> list[tuple[int, int]]:
 
 
 def _found(text: str, sought: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """Return the spans in a text of what `sought` finds in the first of its readings that has any."""
+    """Return the spans, in the text itself, of what `sought` finds in the first of its readings that has any; [] if none has.
+
+    Readings are the text with more and more layers of disguise removed (see `readings`).
+    """
     return next((reading.places(spans) for reading in readings(text) if (spans := sought(reading.shown))), [])
 
 
 def _with(text: str, spans: list[tuple[int, int]], instead: str) -> str:
+    """Return the text with each of the spans, in order and not overlapping, replaced by `instead`."""
     for start, end in reversed(spans):
         text = f"{text[:start]}{instead}{text[end:]}"
     return text
 
 
 def _opens(shown: str, start: int) -> bool:
+    """Return whether a mark at `start` opens a tag.
+
+    The last bracket or slash before it must have no letter or digit between, except a namespace's name before a colon.
+    """
     before = start
     while before and not shown[before - 1].isalnum():
         before -= 1

@@ -49,7 +49,10 @@ class Said:
 
 
 def quote_of(first: str, last: str | None, span_start: int, span_end: int) -> str:
-    """Return the quoted words, from the text of the first event and, for a pair, of the last (None for one event)."""
+    """Return the quoted words: of one event (`last` is None) its span, of a pair what the grip quotes of each.
+
+    Of a pair: `first` from `span_start` on, `JOINT`, and `last` up to `span_end`.
+    """
     if last is None:
         return first[span_start:span_end]
     return first[span_start:] + JOINT + last[:span_end]
@@ -61,6 +64,9 @@ def quote_hash(quote: str) -> int:
 
 
 def make_grip_id(timestamp: int, first: EventId, last: EventId, start: int, end: int) -> GripId:
-    """Return the id that follows from what is quoted and by which rules."""
+    """Return the id of a grip: its time, and a hash of the events, the span and the version of the rules that chose it.
+
+    The same arguments always give the same id.
+    """
     span = f"{start}-{end}"
     return grip_id_from(key_of(timestamp, digest("grip", first, last, span, str(GRIP_CUTTER_VERSION))))

@@ -66,7 +66,10 @@ def digest(*parts: str, bits: int = _HASH_BITS) -> int:
 
 
 def encode(value: int, length: int) -> str:
-    """Return `value` in Crockford base 32, in `length` characters."""
+    """Return `value` in Crockford base 32, upper case, in exactly `length` characters.
+
+    Raises OverflowError for a value that does not fit.
+    """
     # The standard library's base 32 wants whole groups of 40 bits: fill up on the right, translate, cut.
     bits = length * 5
     whole = -(-bits // 40) * 40
@@ -74,7 +77,10 @@ def encode(value: int, length: int) -> str:
 
 
 def decode(text: str) -> int:
-    """Return the integer behind a Crockford base 32 text; raises ValueError when it is not one."""
+    """Return the integer behind a Crockford base 32 text, in either case.
+
+    Raises ValueError for a text with other characters; the letters I, L, O and U are not read as digits.
+    """
     if not text.isalnum() or not text.isascii():
         raise ValueError(f"not a base 32 id: {text!r}")
     # Python's own base 32 digits are 0-9a-v: one table turns the alphabets into each other, and int() does the rest.
@@ -82,12 +88,18 @@ def decode(text: str) -> int:
 
 
 def key_of(time_ms: int, tail: int) -> int:
-    """Return a 128-bit key: 48 bits of time (clamped to 1970 and later) before 80 bits of hash."""
+    """Return a 128-bit key: 48 bits of time in milliseconds before the lowest 80 bits of `tail`.
+
+    Times before 1970 count as 0, those after the year 6429 as that.
+    """
     return (min(max(time_ms, 0), _MAX_TIME) << _HASH_BITS) | (tail & HASH_MASK)
 
 
 def event_id(time_ms: int, *origin: str) -> EventId:
-    """Return the id of an event with this source time and origin (source kind and its own id)."""
+    """Return the id of an event from its source time (UTC milliseconds) and origin (source kind and its own id).
+
+    The same arguments always give the same id.
+    """
     return EventId(encode(key_of(time_ms, digest(*origin)), 26))
 
 
@@ -98,7 +110,10 @@ def event_id_from(key: int) -> EventId:
 
 
 def event_key(value: str) -> int:
-    """Return the 128-bit key of an event id in any accepted form; raises InvalidQuery when it is none."""
+    """Return the 128-bit key of an event id: a ULID in either case, alone or as `evt:<ms>:<ULID>`.
+
+    Raises InvalidQuery for anything else.
+    """
     bare = value.rsplit(":", 1)[-1] if value.startswith("evt:") else value
     if not _ULID.match(bare):
         raise InvalidQuery(f"not an event id: {value!r}", "An event id is a 26-character ULID, with or without evt:<ms>:.")
@@ -112,9 +127,9 @@ def grip_id_from(key: int) -> GripId:
 
 
 def grip_key(value: str) -> tuple[int, bool]:
-    """Return the key of a grip id and whether it is whole; a bare id gives only its lower 80 bits (False).
+    """Return the key of a grip id and whether it is whole; an id without a time gives only the lower 80 bits (False).
 
-    Raises InvalidQuery for anything that is no grip id.
+    Raises InvalidQuery for anything that is no grip id, and for one that names event and span itself.
     """
     parts = value.split(":")
     tail = parts[-1]
@@ -127,18 +142,24 @@ def grip_key(value: str) -> tuple[int, bool]:
 
 
 def time_of(grip: GripId) -> int:
-    """Return when the quoted words were said, UTC milliseconds, from the grip's id."""
+    """Return when the quoted words were said, UTC milliseconds, from the grip's id.
+
+    Raises InvalidQuery for anything that is no grip id; 0 for an id without a time.
+    """
     return grip_key(grip)[0] >> _HASH_BITS
 
 
 def span_grip_id(event: EventId, start: int, end: int) -> GripId:
-    """Return a grip that stores nothing: the id itself names event and span, for words that no stored grip covers."""
+    """Return the id of a grip that is not stored: the id itself names event and span (offsets in characters).
+
+    Raises InvalidQuery for anything that is no event id.
+    """
     key = event_key(event)
     return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}-{start}-{end}")
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
-    """Return event, start and end of a grip id that names them itself; None for any other id."""
+    """Return event id, start and end of a grip id that names them itself; None for any other text."""
     match = _SPAN_GRIP.match(value)
     if match is None:
         return None
@@ -146,7 +167,7 @@ def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
 
 
 def segment_key(*origin: str) -> int:
-    """Return the 60-bit hash that names a segment: its stream and cut number."""
+    """Return the 60-bit hash that names a segment, from its origin: its stream and cut number as texts."""
     return digest(*origin, bits=_SEGMENT_BITS)
 
 
@@ -176,7 +197,7 @@ def day_id(iso: str) -> NodeId:
 
 
 def segment_key_of(value: str) -> int | None:
-    """Return the segment key inside a segment id, None for any other id."""
+    """Return the 60-bit segment key inside a segment id; None for any other text."""
     match = _SEGMENT.match(value)
     if match and _SEGMENT_TAIL.match(match[2].lower()):
         return decode(match[2])
@@ -184,13 +205,16 @@ def segment_key_of(value: str) -> int | None:
 
 
 def node_key(node_id: NodeId) -> int:
-    """Return the 60-bit key a node is stored under: a segment's own hash, a hash of the id for a period."""
+    """Return the 60-bit key a node is stored under: of a segment the one in its id, of any other node a hash of the id."""
     key = segment_key_of(node_id)
     return digest("node", node_id, bits=_SEGMENT_BITS) if key is None else key
 
 
 def find_period(value: str) -> NodeId | None:
-    """Return the id of a period written in its short form: 2026, 2026-01, 2026-W05 or 2026-01-30; None for anything else."""
+    """Return the id of a period written in its short form: 2026, 2026-01, 2026-W05 (also 2026W05) or 2026-01-30.
+
+    None for anything else; whether the date exists is not checked.
+    """
     text = value.strip()
     level = next((level for level, form in _SHORT if form.fullmatch(text)), None)
     if level is None:
@@ -199,7 +223,11 @@ def find_period(value: str) -> NodeId | None:
 
 
 def parse_node_id(value: str) -> NodeId:
-    """Return the canonical form of a node id; "" is the root; raises InvalidQuery when it is none."""
+    """Return the canonical form of a node id; "" and "root" are the root.
+
+    Older forms with colons for dashes are read; whether a date exists is not checked. Raises InvalidQuery for anything
+    else.
+    """
     text = value.strip()
     if text in ("", "root", ROOT):
         return ROOT
@@ -219,17 +247,20 @@ def parse_node_id(value: str) -> NodeId:
 
 
 def topic_id(kind: str, members: Iterable[int]) -> TopicId:
-    """Return the id of a topic first found with these segments, by their keys: `topic:<12 characters>`."""
+    """Return the id of a topic first found with these segments: `topic:<12 characters>`.
+
+    It is a hash of `kind` and the segments' keys, in whatever order they come.
+    """
     return TopicId(f"topic:{encode(digest(kind, *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
 
 
 def is_topic_id(value: str) -> bool:
-    """Return whether it is the id of a topic, in its canonical form or another."""
+    """Return whether a text is the id of a topic, in small or capital letters."""
     return _TOPIC.match(value) is not None
 
 
 def parse_topic_id(value: str) -> TopicId:
-    """Return the canonical form of a topic id; raises InvalidQuery when it is none."""
+    """Return the canonical (lower-case) form of a topic id; raises InvalidQuery for anything else."""
     match = _TOPIC.match(value.strip())
     if match is None:
         hint = "Topic ids look like topic:0123456789ab, as topics_by_query and `memory-mcp topics top` give them."

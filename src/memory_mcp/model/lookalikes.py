@@ -86,13 +86,17 @@ class Reading:
     """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
+        """Take a text and what it became with each layer removed; the last is what is read."""
         self._layers = layers
         self.text = layers[-1]
         #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
         self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
 
     def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the spans of the text itself for spans of `shown`, in order, none of them empty or overlapping."""
+        """Return the spans of the original text for spans of `shown`.
+
+        They are in order and do not overlap: those that would are merged.
+        """
         steps = [_origins(self._layers[-1], _FOREIGN, looks)]
         steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
         for origins in steps:
@@ -107,7 +111,7 @@ class Reading:
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """Return the readings of a text: as it is, then with more and more layers of disguise removed."""
+    """Yield the readings of a text: as it is, then with more and more layers of disguise removed, at most 13."""
     layers = [text]
     while True:
         yield Reading(tuple(layers))
@@ -118,13 +122,19 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def bare(text: str) -> str:
-    """Return a text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
+    """Return a text with its layers of disguise removed and every sign that may begin a tag or citation made "(".
+
+    Those are characters that look like < / [ & % = or a backslash, and the escape character.
+    """
     *_, last = readings(text)
     return "".join("(" if looks(c) in "</[&%\\=\x1b" else c for c in last.text)
 
 
 def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> list[tuple[int, int]]:
-    """Return for each character, after `made` has replaced what is `sought`, the start and end of what it was made of."""
+    """Return for each character of the text with its matches replaced by `made(match)` the span it came from.
+
+    Spans are (start, end) in `text`; each character of a replacement has the whole match's.
+    """
     found: list[tuple[int, int]] = []
     end = 0
     for one in sought.finditer(text):
@@ -135,7 +145,10 @@ def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> 
 
 
 def _decoded(written: str) -> str:
-    """Return what a match of `_WRITTEN` stands for; "" for what is invisible to readers."""
+    """Return what a match of `_WRITTEN` stands for: a decoded entity, escape or address, reversed text.
+
+    "" for what readers do not see.
+    """
     first = written[0]
     if first == "&":
         # Loads a table of names, which few texts need.
@@ -152,7 +165,10 @@ def _decoded(written: str) -> str:
 
 
 def _escaped(written: str) -> str:
-    """Return the character that an escape in a program's string stands for."""
+    """Return the characters that escapes of a program's string stand for.
+
+    A blank for those of control characters and invalid codes.
+    """
     parts = [part for part in written.split("\\") if part]
     if not parts:
         return written
@@ -170,6 +186,7 @@ def _escaped(written: str) -> str:
 
 
 def _bytes(raw: bytes) -> str:
+    """Return bytes as UTF-8 text; as Latin-1 where they are none."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -178,7 +195,10 @@ def _bytes(raw: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def looks(char: str) -> str:
-    """Return what one character looks like, in lower case."""
+    """Return what one character looks like, in lower case: a letter of `LETTERS`, ASCII, "z" for any other letter, or a blank.
+
+    One character may give several, such as a ligature.
+    """
     code = ord(char)
     if code in _TAGS:
         return chr(code - _TAGS.start).lower()
@@ -192,6 +212,10 @@ def looks(char: str) -> str:
 
 
 def _letter(char: str) -> str:
+    """Return what one decomposed character looks like.
+
+    Its look-alike, itself if ASCII, "z" for another letter or digit, else a blank.
+    """
     if (known := _AS.get(ord(char))) is not None:
         return known
     if char.isascii():

@@ -55,7 +55,11 @@ _TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))
 
 
 def gives_orders(text: str) -> bool:
-    """Return whether a text says to its reader that other rules hold from now on."""
+    """Return whether a text tells its reader to drop earlier rules, in one of the known phrases, whatever the case.
+
+    Text with other than ASCII characters is also read with look-alikes, invisible characters and layers of disguise
+    removed; ASCII text is only read as it is.
+    """
     if text.isascii():
         return _LATIN.search(text.lower().replace("i", "l")) is not None
     shown = (reading.shown.replace("i", "l") for reading in readings(_bare(text)))
@@ -63,7 +67,10 @@ def gives_orders(text: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Return `text` without accents and invisible characters, except those that spell ASCII by themselves."""
+    """Return `text` decomposed (NFKD), without accents and invisible characters.
+
+    The tag characters, which spell ASCII by themselves, stay.
+    """
     parts = unicodedata.normalize("NFKD", text)
     return "".join(c for c in parts if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
 

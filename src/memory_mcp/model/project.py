@@ -48,7 +48,7 @@ class Names:
     _shown: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Put the rules where they are looked up."""
+        """Build the lookup of aliases, without refused ones."""
         object.__setattr__(self, "_to", {a.old: a.new for a in self.aliases if a.author != REFUSED})
 
     @property
@@ -57,14 +57,20 @@ class Names:
         return not self._to and not self.splits
 
     def of(self, project: str) -> str:
-        """Return the name that stands for a project after any number of renamings."""
+        """Return the name that stands for a project after following its aliases.
+
+        A circle ends at the last name not seen before.
+        """
         seen = {project}
         while (further := self._to.get(project)) is not None and further not in seen:
             seen.add(project := further)
         return project
 
     def shown(self, project: str, session_id: str) -> str:
-        """Return under which name the events of a session are shown that were recorded with `project`."""
+        """Return the name under which the events of a session that were recorded with `project` are shown.
+
+        Splits that take the session out come first, then aliases; answers are kept until `began_in` says more.
+        """
         if self.is_plain:
             return project
         key = (project, session_id)
@@ -74,12 +80,18 @@ class Names:
         return self._shown[key]
 
     def way(self, project: str, session_id: str) -> str:
-        """Return the rules by which a session of `project` is shown where it is: the same for all that go this way."""
+        """Return a text for the rules that take a session of `project` to where it is shown.
+
+        Sessions with the same project and rules give the same text.
+        """
         steps = (f"{s.session_id} {s.folder} {s.new}" for s in self._taken_out(project, session_id))
         return "\n".join((project, *steps))
 
     def _taken_out(self, project: str, session_id: str) -> list[Split]:
-        """Return the splits that concern a session, one after the other."""
+        """Return the splits that apply to a session, in the order in which they follow each other from its project's name on.
+
+        Each is applied once at most.
+        """
         name, left, found = self.of(project), list(self.splits), list[Split]()
         while split := next((s for s in left if self.of(s.project) == name and self._falls_under(s, project, session_id)), None):
             left.remove(split)
@@ -88,32 +100,47 @@ class Names:
         return found
 
     def _falls_under(self, split: Split, project: str, session_id: str) -> bool:
+        """Return whether a split takes out a session that was recorded with `project`.
+
+        It names the session, or a folder in or below which the session began; a session whose beginning is not known
+        falls under no folder.
+        """
         if split.session_id:
             return split.session_id == session_id
         return is_inside(self.began.get((project, session_id), ""), split.folder)
 
     def recorded_as(self, name: str) -> list[str]:
-        """Return the names that events of a project may have been recorded with, but for what was split off."""
+        """Return, sorted, the names that events of a project may have been recorded with: its own and its aliases.
+
+        Names that sessions were split from are not included.
+        """
         return sorted({name, *(old for old in self._to if self.of(old) == name)})
 
     def other_names(self, name: str) -> list[Alias]:
-        """Return what says of other names that they are this project's."""
+        """Return the aliases, not refused ones, whose names lead to this project."""
         return [a for a in self.aliases if a.author != REFUSED and self.of(a.old) == name]
 
     def watched(self) -> frozenset[str]:
-        """Return the recorded names whose sessions' beginnings must be known."""
+        """Return the recorded names of which it must be known where their sessions began; none unless a split names a folder.
+
+        With a split of a folder, those of all splits.
+        """
         return frozenset(self._split_from() if any(split.folder for split in self.splits) else ())
 
     def began_in(self, project: str, session_id: str, folder: str) -> None:
-        """Take in where a session began of which nothing was known before."""
+        """Note where a session began, unless that is known already, and forget under which name it was shown."""
         if self.began.setdefault((project, session_id), folder) == folder:
             self._shown.pop((project, session_id), None)
 
     def _split_from(self) -> set[str]:
+        """Return all names that events of projects with a split may have been recorded with."""
         return {name for split in self.splits for name in self.recorded_as(self.of(split.project))}
 
     def moved(self) -> dict[tuple[str, str], str]:
-        """Return the sessions that are shown apart from the project they were recorded with, each with where."""
+        """Return sessions that are shown apart from the project they were recorded with: (project, session) to the name shown.
+
+        Of those that splits name and those whose beginning is known.
+        """
         sessions = {split.session_id for split in self.splits} - {""}
         named = {(name, session) for name in self._split_from() for session in sessions}
         pairs = {(project, session): self.shown(project, session) for project, session in {*named, *self.began}}
@@ -121,6 +148,9 @@ class Names:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or is below it; slashes of either kind are equal."""
+    """Return whether a path is a folder or is below it, by the texts alone; slashes of either kind are equal.
+
+    False for an empty path.
+    """
     own, whole = (re.sub(r"[\\/]+", "/", text).rstrip("/") for text in (path, folder))
     return bool(path) and (own == whole or own.startswith(whole + "/"))

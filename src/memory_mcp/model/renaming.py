@@ -14,9 +14,9 @@ _LIKES = 16
 
 
 def renamed(old: int, source: str, before: Event | EventDraft, now: Event | EventDraft) -> int:
-    """Return the key of an event that was `before` under the key `old`, as it is `now`.
+    """Return the key of an event that was `before` under the key `old`, with the fields of `now`; its time stays.
 
-    Returns `old` if nothing has changed that the id depends on.
+    Returns `old` if nothing has changed that the id depends on, or if `old` cannot be recomputed from `before`.
     """
     if before.source_id:
         return old if before.source_id == now.source_id else _key(old, digest(source, now.source_id))
@@ -29,7 +29,10 @@ def renamed(old: int, source: str, before: Event | EventDraft, now: Event | Even
 
 
 def carried_on(before: EventDraft, now: EventDraft) -> EventDraft:
-    """Return an event of another store, as it is `now`, under the id that goes with that."""
+    """Return `now`, a changed event of another store, under the id that its changed words give it.
+
+    Returns `now` as it is if it carries no id of another store, or text, session and source id are the same.
+    """
     said = (before.text, before.session_id, before.source_id)
     if before.carried is None or said == (now.text, now.session_id, now.source_id):
         return now
@@ -38,5 +41,5 @@ def carried_on(before: EventDraft, now: EventDraft) -> EventDraft:
 
 
 def _key(old: int, tail: int) -> int:
-    """Return a key of the same time."""
+    """Return a key with the time of `old` and another hash, `tail`."""
     return old & ~HASH_MASK | tail

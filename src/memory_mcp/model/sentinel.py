@@ -14,5 +14,5 @@ SUMMARIZER = f"{MARK}:summarizer"
 
 
 def opens_own_session(prompt: str) -> bool:
-    """Return whether a session's first prompt was written by our summarizer; a prompt that only quotes its mark was not."""
+    """Return whether a session's first prompt was written by our summarizer: it begins with `SUMMARIZER`, blanks aside."""
     return prompt.lstrip().startswith(SUMMARIZER)

@@ -25,5 +25,5 @@ class Superseded:
     words: str = ""
 
     def concerns(self, text: str) -> bool:
-        """Return whether these words are among what holds no more."""
+        """Return whether a text holds words that are no longer valid: those in `words`, or any text where `words` is ""."""
         return not self.words or self.words in text

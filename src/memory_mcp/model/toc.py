@@ -49,12 +49,12 @@ def agent_author(own: int, bullets: int) -> str:
 
 
 def own_count(author: str, bullets: int) -> int:
-    """Return how many of a text's bullets are its author's own; they come first."""
+    """Return how many of a text's bullets, which come first, are its author's own: all, unless the author says a number."""
     return int(author.partition("#")[2]) if author.startswith(f"{AGENT}#") else bullets
 
 
 def by_agent(author: str) -> bool:
-    """Return whether an agent refined a text, all of it or its own project's part."""
+    """Return whether an agent wrote a text, all of it or its first bullets."""
     return author == AGENT or author.startswith(f"{AGENT}#")
 
 

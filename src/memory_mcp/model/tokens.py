@@ -10,5 +10,5 @@ def estimate_tokens(text: str, factor: float = 1.0) -> int:
 
 
 def tokens_in(size: int, factor: float = 1.0) -> int:
-    """Return the estimated tokens in `size` bytes of text."""
+    """Return the estimated tokens in `size` bytes of text: ceil(size / 4) x factor, rounded up."""
     return -int(-(-(-size // 4) * factor) // 1) if factor != 1.0 else -(-size // 4)

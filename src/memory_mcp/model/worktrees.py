@@ -42,12 +42,10 @@ def holder(path: str) -> str:
 
 
 def candidates(path: str, branch: str = "") -> Iterator[str]:
-    """Yield trees that `path` may be a worktree of; the caller checks which of them is a repository.
+    """Yield trees that `path` may be a worktree of, by its names; the caller checks which of them is a repository.
 
-    Args:
-    path: A directory, or one below it.
-    branch: The branch that was checked out there; "" if unknown.
-
+    From the root down, for each folder: a name with -wt- or -worktree- in it, a folder `<repo>-worktrees`, one called
+    `worktrees`, and a name that ends with the branch. `branch` is what was checked out there; "" if unknown.
     """
     # A worktree's folder may be called after its whole branch, or after what follows the last slash.
     whole = branch.strip().lower()
@@ -67,16 +65,16 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
 
 
 def pooled(path: str) -> tuple[str, str]:
-    """Return the name of the repository that a client's own pool of worktrees tells of `path`, and the worktree's own folder.
+    """Return the repository's name and the worktree's own folder, where `path` is in a client's pool of worktrees.
 
-    ("", "") where it lies in none.
+    ("", "") where it is in none.
     """
     found = _POOL.match(path)
     return (found["first"] or found["second"], found["own"]) if found else ("", "")
 
 
 def above(path: str) -> Iterator[str]:
-    """Yield the folders above `path` that may be a repository, the nearest first."""
+    """Yield the folders above `path` that may be a repository, the nearest first; collections of repositories are left out."""
     place, up = path, os.path.dirname(path)
     while up != place:
         if not is_collection(up):
@@ -85,7 +83,10 @@ def above(path: str) -> Iterator[str]:
 
 
 def is_collection(path: str) -> bool:
-    """Return whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
+    """Return whether a folder is a home directory, a filesystem's root, or named like one that holds many repositories.
+
+    By its name alone, such as code, projects, src or tmp; no file is read.
+    """
     home = os.path.expanduser("~")
     name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
     return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS

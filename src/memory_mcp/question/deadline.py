@@ -48,7 +48,10 @@ class _Clause:
 
 
 def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], terms: Deadlines) -> Deadline | None:
-    """Return the shortest deadline of a query; None if nothing else would be left to ask."""
+    """Return the shortest deadline that a query sets, from its durations and its phrases of hurry; None if it sets none.
+
+    One that would leave no other word to ask for is none. Of many durations the first and last 8 are read.
+    """
     units = [i for i, word in enumerate(query) if word.key in terms.units]
     found = [
         each for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:]) for each in _at_unit(text, query, i, terms)
@@ -59,7 +62,10 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
 
 
 def _hurried(found: Found) -> Deadline:
-    """Return what a phrase of hurry sets: of "find ... quickly" the last words, the others belong to the demand."""
+    """Return the deadline of a phrase of hurry (`HURRY_MS`), at its last unbroken run of words.
+
+    Of "find ... quickly" that is the last word; the others belong to the demand.
+    """
     start = end = found.at[-1]
     while start - 1 in found.at:
         start -= 1
@@ -67,6 +73,11 @@ def _hurried(found: Found) -> Deadline:
 
 
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
+    """Return the deadline that the duration with this unit sets: one or none.
+
+    None for a duration without an amount, of 0, or of 10 minutes and more, and for one that is all a closing question
+    asks about.
+    """
     start, amount = _amount(text, query, unit, terms)
     ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
     if start == unit or not 0 < ms <= _LONGEST_MS:
@@ -79,7 +90,10 @@ def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> l
 
 
 def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
-    """Return where the amount before a unit begins, and the amount: the product of its numbers."""
+    """Return where the amount before a unit begins, and the amount: a number, or the product of up to 5 number words.
+
+    The place is that of the unit itself where no amount is before it.
+    """
     amount, start, i = 1.0, unit, unit - 1
     while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
         word = query[i]
@@ -95,7 +109,10 @@ def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tu
 
 
 def _number(digits: str) -> float:
-    """Return the number of a text such as 1.5, 1,5 or 1,500; infinity for text with more points or commas than a number has."""
+    """Return the number of a text such as 1.5, 1,5 or 1,500 (a comma before three digits separates thousands).
+
+    Infinity for a text with more points or commas than a number has.
+    """
     whole, comma, part = digits.partition(",")
     try:
         return float(whole + part if comma and len(part) == 3 and whole != "0" else digits.replace(",", "."))
@@ -104,6 +121,7 @@ def _number(digits: str) -> float:
 
 
 def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
+    """Return the clause of the duration from word `start` up to word `end`, at most 40 words to each side."""
     number, first, last = query[start].clause, start, end
     while first > max(0, start - _FAR) and query[first - 1].clause == number:
         first -= 1
@@ -114,7 +132,12 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 
 
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
-    """Return the first and last place (exclusive) of the deadline; None if the duration sets none."""
+    """Return the deadline's first place and the one after its last; None if the duration sets none.
+
+    It takes in the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit,
+    or a limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or
+    no.
+    """
     before, after = clause.before, clause.after
     if (after and after[0] in terms.ago) or _is_a_least(before, terms):
         return None
@@ -145,7 +168,10 @@ def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
 
 
 def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
-    """Return where a limit begins that is added to what is asked, in the same clause: "list the threads but stop after 1 s"."""
+    """Return where, in the words before a duration, a limit begins that is added to a demand in the same clause.
+
+    As in "list the threads but stop after 1 s". None where there is none.
+    """
     before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
         return None
@@ -168,7 +194,7 @@ def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> 
 
 
 def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
-    """Return whether words ask for something, and not for a thing that lasts."""
+    """Return whether words ask for something, and not for a thing that lasts ("find the query that takes 2 s")."""
     opening = _opening(query, told, terms)
     if opening & terms.asks:
         return not terms.measured & {*told[-2:]}
@@ -186,7 +212,7 @@ def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -
 
 
 def _run(keys: Iterable[str], terms: Deadlines) -> int:
-    """Return how many words from a duration on still belong to the deadline."""
+    """Return how many of the words, from the one beside a duration on, still belong to the deadline."""
     count = 0
     for key in keys:
         if key not in terms.limits and key not in terms.inside and key not in terms.next:
@@ -196,7 +222,10 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
 
 
 def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
-    """Place of a demand to reply from which only words of limits lead to the duration."""
+    """Return the place of a demand to reply from which only words of limits lead to the duration.
+
+    None where there is none, or where it stands directly before the duration.
+    """
     allowed = terms.limits | terms.company | terms.after
     for i in range(len(before) - 1, max(-1, len(before) - 2 - _MOST_BETWEEN), -1):
         if before[i] in terms.replies and (i == 0 or before[i - 1] in terms.joins):
@@ -207,6 +236,10 @@ def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
 
 
 def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
+    """Return whether a duration's clause says nothing but a limit: "max 1 second:", "within 2 s please".
+
+    A bare duration counts at the query's beginning or end, before a word such as "then", or after a clause of such words.
+    """
     words = {*clause.before, *clause.after}
     following = query[clause.last].key if clause.last < len(query) else ""
     if clause.first == 0 and words and words <= terms.inside and following in terms.asks | terms.questions:
@@ -222,7 +255,10 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
-    """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what"."""
+    """Return whether a clause before the question is about a limit: "don't think longer than 1 s, what ...".
+
+    Some strange words are let pass: one, or one in three.
+    """
     before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
@@ -237,7 +273,10 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
-    """Return whether the clause that ends here has only words that go with a limit: "please be quick"."""
+    """Return whether the clause that ends at `at` has only words that go with a limit: "please be quick".
+
+    Its last words are looked at, 7 at most.
+    """
     clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
     return {*clause} <= terms.limits | terms.company
 
@@ -250,7 +289,11 @@ def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadline
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
-    """Return whether a limit opens the query, or closes it without being the length of something else."""
+    """Return whether a limit opens the query, or closes it without being the length of something else.
+
+    At the beginning something must be asked for next, or no measured thing follow; at the end the words before must be a
+    demand or hold a word for a limit, and no measured thing.
+    """
     before, after = clause.before, clause.after
     limits = before[start - clause.first :]
     if start == 0:

@@ -91,13 +91,17 @@ class _Common:
 
 @cache
 def _common() -> _Common:
+    """Return the lists of common words, read once from signals/common.toml."""
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
     words = {key: frozenset(value.split()) for key, value in data.items()}
     return _Common(words["names"], words["folders"], words["standards"], words["file_names"], words["short_endings"])
 
 
 def pieces(text: str) -> list[Piece]:
-    """Return the literal pieces of a text in reading order; they do not overlap."""
+    """Return the literal pieces of a text, quotations and code, in reading order; they do not overlap.
+
+    Quotation marks are no part of a piece's text, but of its place; a quotation without a letter or digit is none.
+    """
     if not _ANY_QUOTE.search(text):
         return _code_in(text, 0, len(text))
     found: list[Piece] = []
@@ -112,6 +116,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def _code_in(text: str, start: int, end: int) -> list[Piece]:
+    """Return the pieces of code in a part of a text; HTTP statuses such as HTTP 404, which hold a blank, come first."""
     found: list[Piece] = []
     for match in _STATUS.finditer(text, start, end):
         found += _chunks(text, start, match.start())
@@ -121,6 +126,7 @@ def _code_in(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _chunks(text: str, start: int, end: int) -> list[Piece]:
+    """Return the pieces of code among the runs without a blank in a part of a text; runs over 200 characters are skipped."""
     found: list[Piece] = []
     for match in _CHUNK.finditer(text, start, end):
         chunk = match[0]
@@ -134,7 +140,10 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:
-    """Return start and end of a chunk without the sentence's punctuation; paired brackets stay: `flush()`, `Vec<u8>`."""
+    """Return start and end of a chunk without the sentence's punctuation and a possessive 's.
+
+    Paired brackets stay: `flush()`, `Vec<u8>`.
+    """
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -150,14 +159,17 @@ def _trimmed(chunk: str) -> tuple[int, int]:
 
 
 def _exported(text: str, start: int, end: int) -> Piece | None:
-    """Return a package member such as `strings.Builder`; None in a text long enough for two sentences."""
+    """Return a package member such as `strings.Builder` as a piece.
+
+    None for another text between the places, and in a text of more than 4 words or 200 characters.
+    """
     if not _MEMBER.fullmatch(text, start, end) or len(text) > _MAX_CHUNK or len(text.split()) > _WORDS_BESIDE:
         return None
     return Piece("identifier", text[start:end], start, end)
 
 
 def _parts(chunk: str, start: int) -> list[Piece]:
-    """Return the parts of code joined to code or to a word: `TokenBucket/LRUCache`, `error:E0308`."""
+    """Return the parts that are code of a chunk that is none as a whole: `TokenBucket/LRUCache`, `error:E0308`."""
     if chunk.isalnum():
         return []
     found = (_piece(match[0], start + match.start()) for match in _INNER.finditer(chunk))
@@ -165,12 +177,17 @@ def _parts(chunk: str, start: int) -> list[Piece]:
 
 
 def _piece(chunk: str, start: int) -> Piece | None:
+    """Return a chunk as a piece, if it is code of some kind and longer than one character; else None."""
     kind = _kind(chunk) if len(chunk) > 1 else ""
     return Piece(kind, chunk, start, start + len(chunk)) if kind else None
 
 
 def _kind(chunk: str) -> str:
-    """Return the kind of code of a chunk; "" for none."""
+    """Return the kind of code of a chunk, "" for none; the first that fits.
+
+    Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers and measures are
+    none.
+    """
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""
     if _URL.fullmatch(chunk):
@@ -196,6 +213,7 @@ def _kind(chunk: str) -> str:
 
 
 def _is_error_code(chunk: str) -> bool:
+    """Return whether a chunk is an errno or signal name, or a code such as ABC-123 or E0308 that is no known standard's."""
     if _ERRNO.fullmatch(chunk):
         return True
     match = _TICKET.fullmatch(chunk) or _NUMBERED.fullmatch(chunk)
@@ -203,6 +221,11 @@ def _is_error_code(chunk: str) -> bool:
 
 
 def _is_path(chunk: str) -> bool:
+    """Return whether a chunk is a path of files.
+
+    With backslashes or from the root, the home or a relative folder; else only with a known first folder, more than 3
+    parts, a file's name at its end, or underscores.
+    """
     if "\\" in chunk:
         return bool(re.search(r"\w\\+\w|^\w:\\", chunk))
     if "/" not in chunk or "(" in chunk or not any(c.isalpha() for c in chunk):
@@ -218,11 +241,15 @@ def _is_path(chunk: str) -> bool:
 
 
 def _looks_written(part: str) -> bool:
+    """Return whether a part of a path is in lower case and made of letters, digits, "_", "-" and "."."""
     return part.islower() and all(c.isalnum() or c in "_-." for c in part)
 
 
 def _is_file(chunk: str) -> bool:
-    """Return whether a chunk is a file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two joined sentences."""
+    """Return whether a chunk is a file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two joined sentences.
+
+    Names of one letter behind the dot count only with a known ending or a digit.
+    """
     if chunk in _common().file_names:
         return True
     if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common().names:
@@ -236,6 +263,11 @@ def _is_file(chunk: str) -> bool:
 
 
 def _is_identifier(chunk: str) -> bool:
+    """Return whether a chunk is a name in code.
+
+    Those are a::b, a->b, A#b, a call, a generic type, @name, an X- header, an address of mail, and words as `_is_coded`
+    knows them.
+    """
     name = chunk.strip("_")
     if "::" in chunk or "->" in chunk or "#" in chunk[1:]:
         return bool(re.search(r"\w(?:::|->)~?\w|[a-z]\w*#\w", chunk))

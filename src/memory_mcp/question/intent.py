@@ -67,7 +67,11 @@ class Classified:
 
 
 def classify(text: str, timeout_ms: int | None = None) -> Classified:
-    """Return the intent of a query; `timeout_ms` is the caller's own deadline. Never raises."""
+    """Return the intent of a query, how sure that is, its signals, literals, deadline and the words to look for.
+
+    `timeout_ms` is the caller's own deadline; the shorter of two counts, and either makes the intent time-boxed. Never
+    raises.
+    """
     literal = pieces(text)
     query = words(text, literal)
     reading = read_by(query)
@@ -94,7 +98,7 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
 
 
 def last_of(text: str) -> str | None:
-    """Return the subject of the latest decision asked for, "" for any; None if the query asks for none."""
+    """Return the subject of the latest decision that a query asks for; "" for any decision, None if it asks for none."""
     query = words(text, pieces(text))
     asked = latest(query, read_by(query))
     if not asked:
@@ -104,11 +108,15 @@ def last_of(text: str) -> str | None:
 
 
 def _overlaps(found: Found, deadline: Deadline | None) -> bool:
+    """Return whether a phrase shares a word with the deadline."""
     return deadline is not None and any(deadline.start <= i < deadline.end for i in found.at)
 
 
 def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
-    """Return the weight of each intent; code and quotations count in full only if no words ask for anything."""
+    """Return the weight of each intent but time-boxed, from phrases and literal pieces.
+
+    Code and quotations count in full only if no words ask for anything, and so does a pasted line.
+    """
     scores = {Intent.EXPLORE: 0.0, Intent.ANSWER: 0.0, Intent.LOCATE: 0.0}
     for each in asked:
         scores[Intent(each.phrase.group)] += each.phrase.weight
@@ -130,7 +138,10 @@ def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], read
 
 
 def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
-    """Return the intent of most weight and its confidence: its share of its own and the next weight."""
+    """Return the intent of most weight and its confidence: its share of its own and the next weight.
+
+    Answer is the default and has a weight of 1 more; without any weight the confidence is `_UNSURE`.
+    """
     seen = sorted(scores.values(), reverse=True)
     intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
     if seen[0] == 0:
@@ -141,12 +152,13 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
 
 
 def _sure_of(deadline: Deadline | None, hurry: Sequence[Found]) -> float:
+    """Return the confidence of a deadline: lower where it is only a phrase of hurry."""
     is_hurry = deadline is not None and any(each.at[0] == deadline.start for each in hurry)
     return _SURE_OF_HURRY if is_hurry else _SURE_OF_DEADLINE
 
 
 def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
-    """Return the words at these places as written, with an ellipsis where some are left out."""
+    """Return the words at these places, in order and at least one, as written, with an ellipsis where some are left out."""
     said = text[query[at[0]].start : query[at[0]].end]
     for before, place in itertools.pairwise(at):
         between = text[query[before].end : query[place].start] if place == before + 1 else " … "
@@ -155,6 +167,7 @@ def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
 
 
 def _deadline_signals(text: str, query: Sequence[Word], deadline: Deadline | None, timeout_ms: int | None) -> tuple[str, ...]:
+    """Return the signals of a deadline: the caller's own first, then the words of the query's."""
     said = [f"{Intent.TIME_BOXED}: timeout_ms={timeout_ms}"] if timeout_ms is not None else []
     if deadline:
         said.append(f'{Intent.TIME_BOXED}: "{text[query[deadline.start].start : query[deadline.end - 1].end]}"')
@@ -162,7 +175,10 @@ def _deadline_signals(text: str, query: Sequence[Word], deadline: Deadline | Non
 
 
 def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline: Deadline | None) -> str:
-    """Return the text without what asks for a search, and without its deadline; empty where no other word is left."""
+    """Return the text without what asks for a search, and without its deadline.
+
+    "" where nothing asks for a search, no searchable word is left, or the text is a command line.
+    """
     asked = requests(query, reading)
     if not asked or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
         return ""
@@ -173,7 +189,10 @@ def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline
 
 
 def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without these words, in order, and without the punctuation that set them off."""
+    """Return the text without the words of these spans, in order, and the punctuation that set them off.
+
+    Unchanged if nothing with a letter or digit would be left.
+    """
     kept, at = "", 0
     for start, end in spans:
         left = text[at : query[start].start].rstrip(_RIGHT_OVER)

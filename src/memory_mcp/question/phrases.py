@@ -128,7 +128,10 @@ class Table:
 
 @cache
 def table(language: str) -> Table:
-    """Return the table of a language."""
+    """Return the table of one of `LANGUAGES`, read once from its file.
+
+    Raises FileNotFoundError for another language, KeyError for a file that lacks a part.
+    """
     source = files("memory_mcp.question") / "signals" / f"{language}.toml"
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
@@ -167,12 +170,15 @@ def is_general(text: str) -> bool:
 
 
 def particular(text: str) -> str:
-    """Return a text without the words that ask for patterns: what they are patterns of is what has to be found."""
+    """Return a text without the words that name nothing, such as those that ask for patterns; "" where no other word is left.
+
+    Words that are not searched for stay.
+    """
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
 def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
-    """Return phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
+    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern)."""
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
         for phrase in _phrases(row, group, weight, lists):
@@ -182,6 +188,7 @@ def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozen
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
+    """Return phrases, all with the same first word: those of one word, and the others by the word behind it or behind a gap."""
     followed: dict[str, list[Phrase]] = {}
     gapped: dict[str, list[Phrase]] = {}
     for phrase in phrases:
@@ -208,10 +215,12 @@ def _deadlines(data: Mapping[str, Any]) -> Deadlines:
 
 
 def _split(row: str) -> frozenset[str]:
+    """Return the words of a row, folded."""
     return frozenset(fold(word) for word in row.split())
 
 
 def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[str]]) -> list[Phrase]:
+    """Return the phrases that a row stands for: one for each choice of words that may be left out."""
     is_first, is_last = row.startswith("^"), row.endswith("$")
     choices: list[list[list[frozenset[str] | None]]] = []
     for part in row.strip("^$ ").split():
@@ -223,6 +232,10 @@ def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[
 
 
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
+    """Return one part of a row as steps: a set of alternative words, or None for a gap.
+
+    A part that is several words gives several steps.
+    """
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
@@ -236,7 +249,10 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
 
 
 def read_by(found: Sequence[Word]) -> Table:
-    """Return the table of a query's language: most marks of that language in the query, then most other known words."""
+    """Return the table of a query's language: most marks of that language in the query, then most other known words.
+
+    The first of `LANGUAGES` where that is equal.
+    """
     keys = {word.key for word in found}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())
@@ -245,19 +261,20 @@ def read_by(found: Sequence[Word]) -> Table:
 
 
 def find(query: Sequence[Word], reading: Table) -> list[Found]:
-    """Return the phrases of a query; one inside a longer one is left out."""
+    """Return the phrases found in a query's first 200 words, in order; one whose words are all in a longer one is left out."""
     return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
 
 
 def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for what was decided last: the first place of each phrase and the place after its last."""
+    """Return where a query asks for what was decided last, as (first place, place after the last) of each phrase."""
     return [(each.at[0], each.at[-1] + 1) for each in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
 
 
 def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for a search: the first place of each phrase and the place after its last.
+    """Return where a query asks for a search, as (first place, place after the last) of each phrase.
 
-    Words of courtesy in front belong to the phrase: *can you please find*.
+    Words of courtesy in front belong to the phrase (*can you please find*); one followed by a word that makes it another
+    thing (*find and replace*) is left out.
     """
     spans: list[tuple[int, int]] = []
     for each in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
@@ -271,6 +288,7 @@ def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
 
 
 def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozenset[str]) -> list[Found]:
+    """Return the phrases that begin at any word of a query and end within its clause, without those inside longer ones."""
     keys = [word.key for word in query]
     found: list[Found] = []
     for i, key in enumerate(keys):
@@ -296,6 +314,7 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
 
 
 def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
+    """Return whether a word is the first of its clause, not counting up to 8 words of courtesy before it."""
     clause = query[at].clause
     for i in range(at - 1, max(-1, at - 1 - _GAP), -1):
         if query[i].clause != clause:
@@ -306,7 +325,10 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """Return `at` and the places of the phrase's further words, after `at` and before `end`; empty if they are not all there."""
+    """Return the places from `at` on of a phrase whose steps from `number` on follow there, before `end`; () if they do not.
+
+    Gaps are included.
+    """
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]
@@ -326,6 +348,7 @@ def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -
 
 
 def _outermost(found: list[Found]) -> list[Found]:
+    """Return the phrases whose places are not all in a longer (or, at equal length, weightier) phrase's, in order."""
     kept: list[Found] = []
     taken: dict[int, list[frozenset[int]]] = {}
     for each in sorted(found, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):

@@ -44,14 +44,10 @@ class Question:
 
 
 def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | None = None) -> Question:
-    """Read a question once; never fails.
+    """Return what a question wants: intent, literals, deadline, time and the words to look for.
 
-    Args:
-        text: The question as it was asked.
-        now_ms: The moment that its times are relative to, UTC milliseconds.
-        calendar: The calendar that its times are read on.
-        timeout_ms: A deadline given with the question; the shorter of two counts.
-
+    Never raises. `now_ms` (UTC milliseconds) and `calendar` are what its times are relative to; of `timeout_ms`, a
+    deadline given with it, and the question's own the shorter counts.
     """
     seen = classify(text, timeout_ms)
     rest = seen.rest if seen.rest.strip() else text

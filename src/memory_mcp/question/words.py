@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Return a text folded in case, without accents."""
+    """Return a text in lower case (case folded), without accents."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -40,7 +40,10 @@ def fold(text: str) -> str:
 
 
 def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
-    """Return the words of a text in order; a literal piece is one word, whatever it holds."""
+    """Return the words of a text in order; a literal piece is one word, whatever it holds.
+
+    `literal` pieces must be in order. Punctuation is no word, and begins a new clause.
+    """
     found: list[Word] = []
     clause = at = 0
     for piece in literal:
@@ -52,6 +55,7 @@ def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
 
 
 def _scan(text: str, start: int, end: int, clause: int, found: list[Word]) -> int:
+    """Add the words between two places to `found`, the first in clause number `clause`; return the clause at the end."""
     for match in _WORD.finditer(text, start, end):
         kind = match.lastgroup
         if kind == "stop":

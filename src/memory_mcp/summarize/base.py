@@ -55,11 +55,14 @@ class Summarizer(Protocol):
     def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
         """Return a title of at most 120 characters, at most 8 bullets with at least one source each, at most 12 keywords.
 
-        `recap` is a client's own summary of these events and earlier ones; bullets may cite it. `events` may be of any kind: of
-        events without words the title says what happened ("3 tool calls: Read, Bash").
+        `events` may be of any kind and order; of events without words the title says what happened ("3 tool calls: Read,
+        Bash"). `recap` is a client's own summary of these events and earlier ones; bullets may cite it.
         """
         ...
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """Return the summary of a period from its children: at most `limit` bullets, each with its grips."""
+        """Return the summary of a period from its children: at most `limit` bullets of theirs, each with its grips.
+
+        Without children the title says that there was nothing of substance.
+        """
         ...

@@ -77,7 +77,7 @@ class _Phrases:
     by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
     def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """Return the length and the group of the phrase at `place`; (0, "") for none."""
+        """Return the length in words and the group of the longest phrase that begins at `place`; (0, "") for none."""
         for phrase, group in self.by_first.get(words[place], ()):
             if tuple(words[place : place + len(phrase)]) == phrase:
                 return len(phrase), group
@@ -102,7 +102,11 @@ class _Table:
 
 
 def read(text: str, kind: MemoryKind) -> Claim | None:
-    """Return a statement prepared for comparison; None if nothing could contradict it."""
+    """Return a statement prepared for comparison; None if nothing could contradict it.
+
+    None for a question, a doubt, fewer than 3 or more than 45 words, and for what is neither a decision, rule or
+    preference nor says how things are.
+    """
     table = _table()
     raw = _tokens(text)
     if not _FEWEST <= len(raw) <= _MOST or cues_of(text, Cue.QUESTION) & Cue.QUESTION or text.rstrip().endswith((":", "：")):
@@ -122,7 +126,10 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
 
 @cache
 def words_pattern() -> str:
-    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`."""
+    """Return a pattern (RE2, lower case) that every comparable statement matches, unless it is of a kind in `FIRM`.
+
+    Other statements may match it too.
+    """
     data = _data()
     rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
     spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
@@ -130,7 +137,10 @@ def words_pattern() -> str:
 
 
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
-    """Return whether both cannot hold, so that only the newer does; `apart`: they were said on different days."""
+    """Return whether both cannot hold, so that only the newer does.
+
+    `apart`: they were said on different days, so that what held only on its day contradicts nothing.
+    """
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
         return False
     if apart and (newer.passing or older.passing):
@@ -139,7 +149,11 @@ def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
 
 
 def _other_value(newer: Claim, older: Claim) -> bool:
-    """Return whether only one value differs, where only one value can hold."""
+    """Return whether only one value differs, where only one value can hold: one that something is set to or chosen.
+
+    Numbers must be set as a measure, or by decisions or rules that share nearly all else; names must be set by a word for
+    choosing or being. The rest of the clause must share terms.
+    """
     most = min(len(newer.words), len(older.words))
     start = next((i for i in range(most) if newer.words[i] != older.words[i]), most)
     end = next((i for i in range(most - start) if newer.words[-1 - i] != older.words[-1 - i]), most - start)
@@ -166,28 +180,30 @@ def _other_value(newer: Claim, older: Claim) -> bool:
 
 
 def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words before and after a value up to the ends of its clause."""
+    """Return the words of a value's own clause before it, and those after it."""
     start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
     end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
     return before[start:], after[:end]
 
 
 def _length(value: Sequence[str]) -> int:
+    """Return how many words a value may have at most: twice as many in Chinese, where a word is a character."""
     return 2 * _VALUE if all(_CJK.match(word) for word in value) else _VALUE
 
 
 def _is_number(value: Sequence[str]) -> bool:
+    """Return whether a value begins with a number, in figures or as a word."""
     return _NUMBER.match(value[0]) is not None or value[0] in _NUMBER_WORDS
 
 
 def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether the words around a number set it as a measure."""
+    """Return whether the words around a number set it as a measure: a word for setting or a bound within 4 words, or %."""
     near = before[-_APART - 1 :]
     return any(word in (_CHOOSES, _EQUALS, "=") or word in _table().bounds for word in near) or after[:1] == ("%",)
 
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
-    """Return whether `before` sets the name after it, with no purpose or place between."""
+    """Return whether `before` sets the name after it (`new`, `old` as written), with no purpose or place between."""
     table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:
@@ -201,7 +217,10 @@ def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) ->
 
 
 def _gives_up(newer: Claim, older: Claim) -> bool:
-    """Return whether the newer explicitly gives up a value that the older had set, of the same thing."""
+    """Return whether the newer gives up a value ("instead of X") that the older had set, of the same thing.
+
+    The newer must share most terms of the older, and hold from now on.
+    """
     for value in newer.gone if newer.sole else ():
         if not value or len(value) > _length(value):
             continue
@@ -221,20 +240,23 @@ def _gives_up(newer: Claim, older: Claim) -> bool:
 
 
 def _value(text: str) -> tuple[str, ...]:
-    """Return the words of a value, up to its purpose or place."""
+    """Return the words of a value, up to its purpose or place ("for", "in"), without articles."""
     words = [word for word in _tokens(text) if word not in ("the", "a", "an", "using")]
     end = next((at for at, word in enumerate(words) if at and word in _table().scopes), len(words))
     return tuple(words[:end])
 
 
 def _place(part: Sequence[str], words: Sequence[str]) -> int | None:
-    """Return where `part` is in `words` as one run; None for nowhere."""
+    """Return the first place of `part` in `words` as one run; None for nowhere."""
     size = len(part)
     return next((i for i in range(len(words) - size + 1) if tuple(words[i : i + size]) == tuple(part)), None)
 
 
 def _denies(newer: Claim, older: Claim) -> bool:
-    """Return whether both say the same, exactly one of them negated."""
+    """Return whether both say the same, exactly one of them negated.
+
+    Both must be decisions, rules or preferences, or speak of a default, and name at least two things.
+    """
     if newer.denied == older.denied or newer.said != older.said:
         return False
     lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
@@ -242,7 +264,7 @@ def _denies(newer: Claim, older: Claim) -> bool:
 
 
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-    """Return the words without negations and affirmations, and whether the rest is negated."""
+    """Return the words without negations and affirmations, and whether an odd number of negations was among them."""
     polar = _table().polar
     kept: list[str] = []
     denials, place = 0, 0
@@ -265,7 +287,7 @@ def _content(words: Sequence[str]) -> set[str]:
 
 
 def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the words without filler, each expression that sets a value as one word; and the same as written."""
+    """Return the words without filler, each expression that sets a value as one mark; and the same as written."""
     structure = _table().structure
     words: list[str] = []
     written: list[str] = []
@@ -283,15 +305,18 @@ def _structured(lower: Sequence[str], raw: Sequence[str]) -> tuple[tuple[str, ..
 
 
 def _any(phrases: _Phrases, words: Sequence[str]) -> bool:
+    """Return whether any of the phrases is among the words."""
     return any(phrases.at(words, place)[0] for place in range(len(words)))
 
 
 def _tokens(text: str) -> list[str]:
+    """Return the words of a text, and the signs that end clauses or set values."""
     return _TOKEN.findall(text)
 
 
 @cache
 def _table() -> _Table:
+    """Return the lists of words for comparison, read once from the package."""
     data = _data()
     flat = {name: frozenset(_rows(data[name])) for name in ("bounds", "scopes", "labels", "dates")}
     return _Table(
@@ -309,16 +334,18 @@ def _table() -> _Table:
 
 
 def _data() -> dict[str, Any]:
+    """Return the parsed lists of words, read from contradictions.toml at each call."""
     source = files("memory_mcp.summarize") / "contradictions.toml"
     return tomllib.loads(source.read_text(encoding="utf-8"))
 
 
 def _rows(text: str) -> list[str]:
+    """Return the rows of a list, which bars or line ends part, without empty ones."""
     return [row for row in text.replace("\n", "|").split("|") if row]
 
 
 def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
-    """Return the phrases of some groups; the first group wins for equal ones."""
+    """Return the phrases of some lists of the data, each with its list as group; the first list wins for equal ones."""
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
         for row in _rows(data[group]):

@@ -54,7 +54,11 @@ class Decision:
 
 
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
-    """Return the decisions in the order of the answers; `events` must be in order."""
+    """Return the decisions in the order of the answers; `events` must be in order.
+
+    They are choices from a client's list, and short answers of the user to the last question of the message before; named
+    speakers' messages ask nothing.
+    """
     found: list[Decision] = []
     asked: Event | None = None
     for event in events:
@@ -72,6 +76,10 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
 
 
 def _answered(asked: Event, event: Event) -> Decision | None:
+    """Return the question that a message asked and the user's answer to it as a decision; None if the answer decides nothing.
+
+    None for long or mere permissions, an option of an unknown list, a question back, and words that name too little.
+    """
     text = event.text.strip()
     if not text or len(text) > _SHORT or text[0] in "/!<[" or "\n\n" in text:
         return None
@@ -106,7 +114,10 @@ def _answered(asked: Event, event: Event) -> Decision | None:
 
 
 def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
-    """Return the list item that an answer names by its number or letter alone."""
+    """Return the list item that an answer names by its number or letter alone; None for any other answer.
+
+    `said` are the spans of `text`, the message that asked; the last such item counts.
+    """
     match = _OPTION.match(answer)
     if match is None or len(answer) - match.end() > 12:
         return None
@@ -119,4 +130,5 @@ def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
 
 
 def _made(question: str, answer: str, sources: tuple[Source, ...], event: Event) -> Decision:
+    """Return a decision from question and answer, each shortened."""
     return Decision(f"{shorten(question, _QUESTION)} {shorten(answer, _ANSWER)}", sources, event.order)

@@ -41,7 +41,10 @@ class ExtractiveSummarizer:
     name = "extractive"
 
     def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
-        """See `Summarizer.summarize`."""
+        """Return the summary of a stretch, see `Summarizer.summarize`.
+
+        Without `recap` the first recap among the events is used.
+        """
         events = sorted(events, key=lambda e: e.order)
         stretch = read(events)
         recap = recap or next(filter(is_recap, events), None)
@@ -59,12 +62,15 @@ class ExtractiveSummarizer:
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """See `Summarizer.roll_up`."""
+        """Return the summary of a period, see `Summarizer.roll_up`."""
         return roll_up(children, limit)
 
 
 def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
-    """Return the request and its outcome; "" when there are neither."""
+    """Return the request and its outcome as a title; one of them where the other is missing or says the same; "" for neither.
+
+    A recap's statement replaces a vague request or one that no user made.
+    """
     # An outcome that names nothing ("all tests pass") does not shorten the request.
     width = ASKED if outcome and outcome.telling else HEADLINE
     asked = _named(heads[0].speaker, headline(heads[0].text, width), 20) if heads else ""
@@ -82,15 +88,16 @@ def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome
 
 
 def _capital(text: str) -> str:
+    """Return a text with its first word capitalized, unless that may be code."""
     return text[:1].upper() + text[1:] if _PLAIN.match(text) else text
 
 
 def _bullets(
     stretch: Stretch, events: Sequence[Event], told: Sequence[Recalled], outcomes: Sequence[Outcome]
 ) -> tuple[BulletDraft, ...]:
-    """Return bullets of the recap, decisions, outcomes and the best sentences; no two alike.
+    """Return at most 8 bullets of the recap, decisions, outcomes and the best sentences; no two alike.
 
-    Those of the recap come first, all others in the order in which they were said.
+    Those of the recap come first, all others in the order of their events' ids, which is that of time.
     """
     left = [t for t in told if t.statement.part is Part.OPEN][:1]
     said = [t for t in told if t not in left][:MAX_RECALLED]
@@ -108,6 +115,7 @@ def _bullets(
 
 
 def _kind(text: str) -> MemoryKind:
+    """Return the kind of memory of a statement."""
     return kind_of(text, cues_of(text))
 
 
@@ -117,6 +125,7 @@ def _named(speaker: str, text: str, width: int) -> str:
 
 
 def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
+    """Return a sentence as a bullet with its kind; an error of a command with the command before it, and both as sources."""
     text = _named(sentence.speaker, sentence.text, 40)
     sources: tuple[Source, ...] = (Source(sentence.event.event_id, sentence.start, sentence.end),)
     call = stretch.commands.get(sentence.event.metadata.get("tool_use_id", "")) if sentence.voice is Voice.TOOL else None
@@ -130,13 +139,14 @@ def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
 
 
 def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
+    """Return the first two statements of the recap or headlines as one text of at most 300 characters; "" for none."""
     said = [t.statement.text for t in told] + [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
     said = said[:2]
     return shorten(" ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said), MAX_SUMMARY)
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
-    """Return a title that counts events, for a stretch without sentences."""
+    """Return a title that counts tool calls and names up to 6 tools, else counts results, messages or events without text."""
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))

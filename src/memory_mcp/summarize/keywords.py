@@ -16,7 +16,10 @@ _CANDIDATES = 40
 
 
 def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
-    """Return the most telling terms, best first, as they were written; identifiers whole."""
+    """Return at most `limit` telling terms, best first, as they were written; identifiers whole.
+
+    Two words that go together are one term; a word is in one term only.
+    """
     shown = stretch.shown
     starts = {s.words[0] for s in stretch.sentences if s.words}
     worth = []
@@ -49,14 +52,17 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
 
 
 def keywords_of(texts: Sequence[str], limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
-    """Return the most telling terms of texts that are not events, such as a refined summary."""
+    """Return at most `limit` telling terms, best first, of texts that are not events, such as a refined summary."""
     told = "\n".join(texts)
     message = Event(event_id(0, "", told), "", 0, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, Trust.ASSISTANT, told, "")
     return keywords(read([message]), limit)
 
 
 def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, str]]:
-    """Return for a word its best phrase: two plain words adjacent at least twice, and seldom apart."""
+    """Return by a word's key its best phrase: key of the first word, key of the second, both as written.
+
+    Two plain words adjacent at least twice, seldom apart, and found as written in a text.
+    """
     best: dict[str, tuple[float, tuple[str, str, str]]] = {}
     texts: list[str] = []
     for (left, right), times in _pairs(stretch, wanted).items():
@@ -77,7 +83,7 @@ def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, st
 
 
 def _pairs(stretch: Stretch, wanted: set[str]) -> dict[tuple[Word, Word], int]:
-    """Return how often two wanted words are adjacent."""
+    """Return how often two wanted words are adjacent, the first before the second; `wanted` holds their keys."""
     pairs: dict[tuple[Word, Word], int] = {}
     for held in stretch.tally.values():
         among = {word for word in set(held) if word.key in wanted}

@@ -249,6 +249,10 @@ class _Openers(dict[str, int]):
     """A cache: what a sentence may be by its first token, so that most patterns are never tried."""
 
     def __missing__(self, token: str) -> int:
+        """Return what a sentence with this first token may be, as bits of `MAY_...`, and keep it.
+
+        A full cache is emptied first.
+        """
         if len(self) > _OPENERS_LIMIT:
             self.clear()
         folded = token.lstrip("_").lower()
@@ -266,7 +270,10 @@ OPENERS = _Openers()
 
 
 def cues_of(text: str, triggered: int = ANY_CUE) -> int:
-    """Return the cues of one sentence among those its words can trigger."""
+    """Return the cues of one sentence, as bits of `Cue`, among `triggered`, those that its words can trigger.
+
+    A question mark at the end gives `Cue.QUESTION` in any case.
+    """
     found = triggered & Cue.ADDRESS if triggered != ANY_CUE else 0
     if triggered:
         folded = text.lower()
@@ -279,7 +286,7 @@ def cues_of(text: str, triggered: int = ANY_CUE) -> int:
 
 
 def is_errand(text: str, start: int, end: int) -> bool:
-    """Return whether a request is an errand ("commit this, push"), which says nothing about the work."""
+    """Return whether the request `text[start:end]` is an errand ("commit this, push"), which says nothing about the work."""
     return _ERRAND.match(text[start:end].lower()) is not None
 
 
@@ -298,7 +305,10 @@ def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: b
 
 
 def kind_of(text: str, cues: int) -> MemoryKind:
-    """Return the kind of memory of a statement; an observation unless its words say otherwise."""
+    """Return the kind of memory of a statement; an observation unless its words say otherwise, and for every question.
+
+    The first of procedure, decision, constraint, definition and preference that fits.
+    """
     if cues & Cue.QUESTION:
         return MemoryKind.OBSERVATION
     # Looking for required words first is cheaper than trying each pattern.
@@ -322,6 +332,7 @@ def kind_of(text: str, cues: int) -> MemoryKind:
 
 
 def _defines(text: str, folded: str) -> bool:
+    """Return whether a statement defines something; `folded` is it in lower case."""
     if _names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded):
         return True
     if _names_any(folded, _THING_WORDS) and _THING.match(folded):
@@ -350,6 +361,7 @@ _PREFERENCE_WORDS = (
 
 
 def _names_any(text: str, wanted: tuple[str, ...]) -> bool:
+    """Return whether a text holds any of these."""
     for word in wanted:
         if word in text:
             return True

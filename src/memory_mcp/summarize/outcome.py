@@ -68,12 +68,15 @@ class Outcome:
 
 
 def outcome_of(stretch: Stretch, events: Sequence[Event], deeds: Sequence[Outcome]) -> Outcome | None:
-    """Return the last commit or pull request, else what the agent's last messages report; None for nothing."""
+    """Return the last commit or pull request, else what the agent's last two messages report.
+
+    Else "interrupted" if the user stopped the agent; None for nothing.
+    """
     return deeds[-1] if deeds else _reported(stretch) or _interrupted(events)
 
 
 def deeds_of(events: Sequence[Event]) -> list[Outcome]:
-    """Return the commits and pull requests of commands that did not fail, in order."""
+    """Return the commits and pull requests of commands whose result is not known to be an error, in order."""
     failed = {e.metadata.get("tool_use_id") for e in events if e.metadata.get("is_error") == "true"} - {None}
     found: list[Outcome] = []
     for event in events:
@@ -86,6 +89,7 @@ def deeds_of(events: Sequence[Event]) -> list[Outcome]:
 
 
 def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
+    """Yield the commits and pull requests in a command, in order; messages that the shell would compute are skipped."""
     found = ((match, label) for label, pattern in _DEEDS for match in pattern.finditer(command[:_HEAD]))
     for match, label in sorted(found, key=lambda f: f[0].start()):
         said = next((text.strip() for text in match.groupdict().values() if text), "")
@@ -100,7 +104,7 @@ def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
 
 
 def _interrupted(events: Sequence[Event]) -> Outcome | None:
-    """Return "interrupted" if the user stopped the agent and said nothing after it."""
+    """Return "interrupted" as the outcome if the user stopped the agent and said nothing after it; else None."""
     spoken = [e for e in events if e.text and e.type is not EventType.TOOL_RESULT]
     if not spoken or not spoken[-1].text.startswith(_INTERRUPTED):
         return None
@@ -108,6 +112,10 @@ def _interrupted(events: Sequence[Event]) -> Outcome | None:
 
 
 def _reported(stretch: Stretch) -> Outcome | None:
+    """Return the best sentence of the agent's last messages that reports what was done or found; None for none.
+
+    Questions, plans and openings on an earlier state are none, nor is one that cannot be shown whole in 66 characters.
+    """
     last = stretch.messages.get(Voice.AGENT, 0) - _LAST_MESSAGES
     said = [s for s in stretch.sentences if s.voice is Voice.AGENT and s.message >= last and not s.chatter]
     best: tuple[float, Sentence, str] | None = None

@@ -7,5 +7,5 @@ _SHARPNESS = 1.5
 
 
 def rarity(held: int, of: int) -> float:
-    """Return the weight of a term that `held` of `of` texts hold; above 0."""
+    """Return the weight of a term that `held` (at least 1) of `of` texts hold; above 0, higher for rarer terms."""
     return float(math.log((of + 1) / held) ** _SHARPNESS)

@@ -33,14 +33,15 @@ class Recalled:
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> list[tuple[Statement, dict[str, Word]]]:
-    """Return the statements of a recap with their telling words by key."""
+    """Return the statements of a recap with their telling words by key; the last 8 recaps are kept."""
     return [(s, {w.key: w for w in words(s.text) if w.key and w.weight >= _TELLS}) for s in statements_of(text)]
 
 
 def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
     """Return at most 12 statements that belong to the stretch, best first.
 
-    What was done last and what was left open belong only to the stretch that holds the recap: `own`.
+    A statement belongs if the stretch holds at least 3 of its telling words and 60 % of their rarity. What was done last
+    and what was left open belong only to the stretch that holds the recap: `own`.
     """
     found = []
     for statement, told in _read(recap.text):

@@ -84,7 +84,11 @@ _REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)
 
 
 def statements_of(text: str) -> list[Statement]:
-    """Return the statements of a recap in reading order; of a text without the usual headings, all its items."""
+    """Return the statements of a recap in reading order; of a text without the usual headings, all its items.
+
+    Statements under 16 characters, the client's frame and "no open tasks" are left out; a fix that follows its error is
+    one statement with it.
+    """
     begins = _BEGINS.search(text)
     found: list[Statement] = []
     for s in _statements(text, begins.end() if begins else 0):
@@ -98,6 +102,7 @@ def statements_of(text: str) -> list[Statement]:
 
 
 def _statements(text: str, place: int) -> Iterator[Statement]:
+    """Yield the items and paragraphs of a recap from a place on, each with the part it is in and the line that introduces it."""
     part: Part | None = Part.OTHER
     fenced = False
     #: The line that introduces the items below it, and its indentation.
@@ -144,7 +149,7 @@ def _announced(text: str, start: int, end: int) -> Iterator[Statement]:
 
 
 def _part_of(line: str) -> tuple[Part | None] | None:
-    """Return the part that a heading opens, in a tuple; None if the line is no heading."""
+    """Return the part that a heading opens, in a tuple (None in it: a part that is skipped); None if the line is no heading."""
     match = _HEADING.fullmatch(line.rstrip())
     if not match or not (line.rstrip().endswith((":", "*")) or line.startswith("#")):
         return None
@@ -157,6 +162,7 @@ def _part_of(line: str) -> tuple[Part | None] | None:
 
 
 def _statement(text: str, block: tuple[int, int], part: Part | None, lead: str) -> Iterator[Statement]:
+    """Yield a block of lines as a statement with the line that introduces it, if that is short; nothing of a skipped part."""
     if part is None:
         return
     start, end = block

@@ -36,7 +36,11 @@ _RANKS = tuple(1.0 / (2.0 + rank) for rank in range(MAX_KEYWORDS))
 
 
 def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
-    """See `Summarizer.roll_up`."""
+    """Return the summary of a period, see `Summarizer.roll_up`.
+
+    Of one child it is the child's own title and summary; else the title names up to 3 themes, and terms where room is
+    left.
+    """
     if len(children) == 1:
         only = children[0]
         title = without_date(only.title) or NOTHING
@@ -54,7 +58,11 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
 
 
 def _terms(children: Sequence[TocNode]) -> dict[str, float]:
-    """Return terms with their weight, best first: early keywords, and those of several children."""
+    """Return at most 200 terms of the children's keywords, as written, with their weight.
+
+    Early keywords weigh more, and weights of several children are added; the order is by weight over the root of the
+    number of children that have the term.
+    """
     worth: dict[str, float] = {}
     spread: dict[str, int] = {}
     shown: dict[str, str] = {}
@@ -69,7 +77,11 @@ def _terms(children: Sequence[TocNode]) -> dict[str, float]:
 
 
 def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -> tuple[TocBullet, ...]:
-    """Return the best bullets in the children's order, without near-duplicates, and with a most per child."""
+    """Return at most `limit` of the best bullets in the children's order, without near-duplicates, and with a most per child.
+
+    A kind of high salience comes before an observation; `worth` weighs a bullet's words. At most 120 bullets are
+    compared.
+    """
     places = [(i, place) for i, child in enumerate(children) for place in range(len(child.bullets))]
     durable = [at for at in places if children[at[0]].bullets[at[1]].kind is not MemoryKind.OBSERVATION]
     passing = [at for at in places if children[at[0]].bullets[at[1]].kind is MemoryKind.OBSERVATION]

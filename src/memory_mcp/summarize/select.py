@@ -48,7 +48,7 @@ _LEANING = re.compile(
 
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
-    """Return the best sentences without near-duplicates, in the order in which they were said."""
+    """Return at most `limit` of the best sentences without near-duplicates, in the order in which they were said."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
     bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
@@ -56,6 +56,7 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     taken: list[set[str]] = []
 
     def score_of(s: Sentence, _: float) -> float:
+        """Return the score of a sentence; its bound is not needed."""
         return _score(s, dialogue, last)
 
     for score, at, s in _best_first(bounded, score_of):
@@ -71,7 +72,7 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
 
 
 def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
-    """Return at most `limit` items in order, without those that say the same as an earlier one."""
+    """Return at most `limit` items in order, without those that say the same as an earlier one, judged by their telling words."""
     kept: list[Item] = []
     taken: list[set[str]] = []
     for item in items:
@@ -83,12 +84,15 @@ def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int
 
 
 def same(one: set[str], other: set[str]) -> bool:
-    """Return whether two statements with these telling words say the same."""
+    """Return whether two statements with these telling words share at least half of those of the one that has fewer."""
     return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 
 def _candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
-    """Return the sentences whose text is read, with their places; of equal ones only the first."""
+    """Return the at most 28 sentences whose text is read, with their places; of equal ones only the first.
+
+    Chatter, headings, lines that introduce others and very short ones are left out; each gets the cues of its words.
+    """
     cued = stretch.cued
     strong = {word for word in cued if word.cues & _STRONG}
     first: dict[tuple[Word, ...], tuple[int, Sentence]] = {}
@@ -112,7 +116,8 @@ def _best_first(
 ) -> Iterator[tuple[float, int, Sentence]]:
     """Yield score, place and sentence, best first, the earlier one of equals.
 
-    `bounded` holds upper bounds of the scores: a sentence is scored only when none of the others could be better.
+    `bounded` are (upper bound, place, sentence); `score` gets a sentence and its bound, and is called only when none of
+    the others could be better.
     """
     heap = [(-bound, False, at, s) for bound, at, s in bounded]
     heapify(heap)
@@ -126,7 +131,7 @@ def _best_first(
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
-    """Return sentences that say what the stretch was about, best first, no two about the same."""
+    """Return at most `limit` sentences that say what the stretch was about, best first, no two about the same."""
     dialogue = stretch.is_dialogue
     asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
     eager = [
@@ -137,6 +142,7 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     eager.sort(key=itemgetter(0), reverse=True)
 
     def score_of(s: Sentence, bound: float) -> float:
+        """Return the score of a sentence: its bound, less what its wording costs."""
         return bound + _manner(s, dialogue)
 
     ranked = _best_first(eager[:CLOSELY], score_of)
@@ -153,9 +159,10 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
 
 
 def _eagerness(s: Sentence, asked: set[str]) -> float:
-    """Return the score for the sentence's place: highest for a user's first request and a session's name.
+    """Return the score for the sentence's place and speaker.
 
-    A name counts only if it shares a word with what was `asked` here: the client may have filed it elsewhere.
+    Highest for a user's first request and a session's name, negative for a tool's words. A name counts only if it shares
+    a word with what was `asked` here: the client may have filed it elsewhere.
     """
     if s.voice is _AGENT:
         return 4.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
@@ -168,7 +175,7 @@ def _eagerness(s: Sentence, asked: set[str]) -> float:
 
 
 def _manner(s: Sentence, dialogue: bool) -> float:
-    """Return the penalty for the wording of a sentence: 0 or less."""
+    """Return the penalty for the wording of a sentence, 0 or less: few telling words, code, an errand, leaning on another."""
     score = 0.0
     text = s.event.text
     held = s.words
@@ -196,6 +203,10 @@ def _bound(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
 
 
 def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
+    """Return the score of a sentence as a bullet, 0 if it says too little; notes its cues.
+
+    `last` is the number of each voice's last message.
+    """
     if s.shape is _ERROR:
         return s.information * 0.5 + 0.8
     if s.information <= MIN_INFORMATION:
@@ -209,7 +220,7 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
 
 
 def _praise(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voice, int]) -> float:
-    """Return `score` plus what cues and place add."""
+    """Return `score` plus what cues and place add; in a dialogue of people the place adds nothing."""
     if cues:
         for cue, worth in _DIALOGUE_WORTH if dialogue else _CUE_WORTH:
             if cues & cue:

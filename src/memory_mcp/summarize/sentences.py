@@ -86,7 +86,10 @@ _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b",
 
 
 def spans(text: str) -> list[Span]:
-    """Return the sentences, headings, list items and error lines of a message in reading order."""
+    """Return the sentences, headings, list items and error lines of a message in reading order.
+
+    Of a message over 16,000 characters the first 12,000 and the last 4,000 are read.
+    """
     if len(text) <= HEAD + TAIL:
         return _Reader(text, 0, len(text)).read()
     head_end = text.rfind("\n", HEAD // 2, HEAD) + 1 or HEAD
@@ -95,7 +98,7 @@ def spans(text: str) -> list[Span]:
 
 
 def error_spans(text: str) -> list[Span]:
-    """Return the last error lines of an output, at most `MAX_ERRORS`."""
+    """Return the last error lines of an output, at most `MAX_ERRORS`, in order; only its last 4,000 characters are read."""
     place = max(0, len(text) - TAIL)
     tail = text[place:]
     if not _hints_at_error(tail):
@@ -109,6 +112,7 @@ def error_spans(text: str) -> list[Span]:
 
 
 def _error_line(line: str, place: int) -> Span | None:
+    """Return the span of a line that reports an error; None for another line. `place` is where the line begins in the message."""
     head = line[:400]
     if len(line) < 8 or not _hints_at_error(head) or not _ERROR.match(head) or _EMPTY_FAILURE.search(head):
         return None
@@ -117,6 +121,7 @@ def _error_line(line: str, place: int) -> Span | None:
 
 
 def _hints_at_error(text: str) -> bool:
+    """Return whether a text holds a word that every error line has one of."""
     for hint in _ERROR_HINTS:
         if hint in text:
             return True
@@ -124,13 +129,14 @@ def _hints_at_error(text: str) -> bool:
 
 
 def _symbols(text: str) -> int:
+    """Return the number of symbols that code has, such as braces, in a text."""
     # Deleting bytes by a table takes a sixth of the time of counting each symbol.
     raw = text.encode(errors="replace")
     return len(raw) - len(raw.translate(None, _SYMBOLS))
 
 
 def is_dense(text: str) -> bool:
-    """Return whether a text has as many symbols as code has."""
+    """Return whether a text has more than one symbol of code, such as a brace, per 8 characters."""
     return _PER_SYMBOL * _symbols(text) > len(text)
 
 
@@ -138,6 +144,7 @@ class _Reader:
     """Reads the lines once; a block is a run of prose lines that belong together."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
+        """Read characters `start` to `end` of a message."""
         self.text = text
         self.place = start
         self.end = end
@@ -153,6 +160,7 @@ class _Reader:
         self.until = ""
 
     def read(self) -> list[Span]:
+        """Return the spans of the part that is read, in order: prose, items, headings, and error lines of code and logs."""
         place = self.place
         said = self.text[place : self.end]
         safe = self.safe = _PER_SYMBOL * _symbols(said)
@@ -182,6 +190,10 @@ class _Reader:
         return self.found
 
     def _closely(self, line: str, bare: str, place: int) -> None:
+        """Read a line that may be no prose: an item, a fence, a tag, noise, or prose after all.
+
+        `bare` is it without blanks around, `place` where it begins.
+        """
         first = bare[0]
         if first in _ITEM_STARTS and (match := _ITEM.match(line)):
             self._flush()
@@ -202,7 +214,7 @@ class _Reader:
             self._prose(line, place, bare)
 
     def _tag(self, bare: str, place: int) -> str:
-        """Return the closing tag to wait for if a tagged block of several lines opens here, else ""."""
+        """Return the closing tag to wait for if a tagged block opens here that ends on a later line, else ""."""
         match = _BLOCK_TAG.match(bare)
         closing = f"</{match[1]}>" if match else ""
         if closing in bare or (not _TAG_LINE.match(bare) and len(bare) > 200):
@@ -210,6 +222,10 @@ class _Reader:
         return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
+        """Return whether a line is output, code or a listing rather than prose: by how it begins and ends, or its symbols.
+
+        An indented line is code, unless it goes on from prose.
+        """
         if bare[0] in _NOISE_STARTS or "@" in bare:
             if _ITEM.match(line):
                 return False
@@ -224,11 +240,13 @@ class _Reader:
         return len(bare) < self.safe and _PER_SYMBOL * _symbols(bare) > len(bare)
 
     def _error(self, line: str, place: int) -> None:
+        """Add a line's error, up to three per message."""
         if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
             self.errors += 1
             self.found.append(span)
 
     def _prose(self, line: str, place: int, bare: str) -> None:
+        """Add a heading, or begin or continue a block of prose or a list item; a line that ends in a colon ends its block."""
         end = place + len(line.rstrip())
         first = bare[0]
         if first in "#*" and (match := _HEADING.match(line)):
@@ -247,6 +265,10 @@ class _Reader:
             self._flush(lead=True)
 
     def _flush(self, lead: bool = False) -> None:
+        """End the block, if there is one, and add its sentences; with `lead` the last one introduces what follows.
+
+        A stop behind an abbreviation ends no sentence.
+        """
         start, end = self.block, self.block_end
         if start < 0:
             return
@@ -264,6 +286,10 @@ class _Reader:
         self._cut(start, end, _LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
+        """Add a piece of the text as a span without blanks around it; a longer one than 480 characters is cut at a blank.
+
+        A blank piece adds nothing.
+        """
         piece = self.text[start:end]
         bare = piece.strip()
         if not bare:
@@ -299,7 +325,10 @@ def without_marks(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return one line without markdown, tags, transcription marks, control characters and folders of absolute paths."""
+    """Return one line without markdown, tags, transcription marks, control characters and folders of absolute paths.
+
+    Of a link its text stays, of a path the last name.
+    """
     text = without_marks(text)
     if "\x1b" in text:
         text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text)
@@ -319,7 +348,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return at most `width` characters, cut between words, with an ellipsis where cut."""
+    """Return at most `width` characters, cut between words if possible, with an ellipsis where cut."""
     if len(text) <= width:
         return text
     gap = text.rfind(" ", width // 2, width - 1)

@@ -120,7 +120,11 @@ class Stretch:
 
 
 def read(events: Sequence[Event]) -> Stretch:
-    """Return the material of a summary, in the order of the events' times."""
+    """Return the material of a summary, in the order of the events' times.
+
+    Left out are recaps (unless nothing else is said), a client's notices, and a session's summary that belongs to another
+    message; at most 1,500 sentences are read.
+    """
     events = sorted(events, key=_ORDER)
     stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
     spoken = any(e.text and not is_recap(e) and "record" not in e.metadata for e in events)
@@ -146,7 +150,7 @@ def read(events: Sequence[Event]) -> Stretch:
 
 
 def _planned(text: str) -> list[Span]:
-    """Return what a call plans: entries of a to-do list, a task's subject, the first lines of a plan."""
+    """Return what a call plans, as spans: up to 12 entries of a to-do list, or the first sentence of a task or plan."""
     entries = [Span(*match.span(1), Shape.ITEM) for match in _ENTRY.finditer(text)]
     if entries:
         return entries[:_MAX_PLANNED]
@@ -156,6 +160,7 @@ def _planned(text: str) -> list[Span]:
 
 
 def _spans(event: Event, voice: Voice) -> list[Span]:
+    """Return the spans of an event that are read: of a tool only errors, of a recap its statements."""
     if voice is _TOOL:
         return error_spans(event.text)
     if is_recap(event):
@@ -164,6 +169,7 @@ def _spans(event: Event, voice: Voice) -> list[Span]:
 
 
 def _voice(event: Event) -> Voice:
+    """Return whose words an event holds: notes count as a user's, a client's records as the agent's."""
     if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
         return _TOOL
     # Notes count as a user's words, a client's records do not.
@@ -173,6 +179,10 @@ def _voice(event: Event) -> Voice:
 
 
 def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
+    """Add the sentences of an event's spans to the stretch, and count their words by the voice's weight.
+
+    Chatter, short exclamations and words in brackets count less.
+    """
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
@@ -189,7 +199,10 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
-    """Count a call's tool and the files it names; keep commands and plans."""
+    """Count a call's tool and the words of the files it names (up to 8); keep commands and plans.
+
+    Of a planning tool's calls only the last is kept, but every new task.
+    """
     told = event.metadata
     name = told.get("tool") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
     name = clean(name)[:40] or "tool"
@@ -204,7 +217,7 @@ def _read_call(event: Event, stretch: Stretch) -> None:
 
 
 def _names(stretch: Stretch) -> list[str]:
-    """Return the keys of the speakers' names and short forms, which are not topics."""
+    """Return the keys of the stretch that are speakers' names or their short forms of 3 letters or more."""
     full = {word.key for name in stretch.speakers for word in words(name) if word.key}
     if not full:
         return []
@@ -216,6 +229,7 @@ REPETITION = 0.7
 
 
 def _weigh(stretch: Stretch) -> None:
+    """Set counts, salience and cues of the stretch's words, and each sentence's information; speakers' names weigh 0."""
     counts, shown, cued = stretch.counts, stretch.shown, stretch.cued
     for worth, held in stretch.tally.items():
         for word, times in Counter(held).items():

@@ -70,7 +70,7 @@ class Theme:
     children: tuple[int, ...]
 
     def label(self, width: int) -> str:
-        """Return the name in at most `width` characters, with the first shared term if the name is vague."""
+        """Return the name in at most `width` characters, after the first shared term if it is vague and there is room."""
         name = _cut(self.name, width)
         if not self.terms or not is_vague(words(name)) or keys_of(self.terms[0]) & keys_of(name):
             return name
@@ -79,7 +79,10 @@ class Theme:
 
 
 def themes_of(children: Sequence[TocNode]) -> list[Theme]:
-    """Return the themes of a period, the largest first; equals in the order of time."""
+    """Return at most 8 themes of a period, the largest first; equals in the order of time.
+
+    Only the 240 largest children with bullets are compared.
+    """
     # In steps of the square root of two, so that one more event seldom changes a share.
     sizes = [2.0 ** (round(2 * math.log2(max(c.event_count, 1))) / 2) if c.bullets else 0.0 for c in children]
     whole = math.fsum(sizes) or 1.0
@@ -118,7 +121,7 @@ def themes_of(children: Sequence[TocNode]) -> list[Theme]:
 
 
 def written(themes: Sequence[Theme], width: int) -> str:
-    """Return themes with terms and shares as text of at most `width` characters."""
+    """Return themes with terms and shares as text of at most `width` characters; themes that do not fit are left out."""
     text = ""
     for theme in themes:
         terms = f" [{', '.join(theme.terms)}]" if theme.terms else ""
@@ -133,20 +136,24 @@ def written(themes: Sequence[Theme], width: int) -> str:
 
 
 def _parsed(text: str) -> tuple[str, list[str], int]:
-    """Return name, terms and percentage of one theme of `written`; 0 for other text. Ten times faster than a pattern."""
+    """Return name, terms and percentage of one theme as `written` writes it; ("", [], 0) for other text."""
     head, _, share = text.removesuffix(" %)").rpartition(" (")
     name, _, terms = head.removesuffix("]").partition(" [")
     return (name, terms.split(", "), int(share)) if share.isdecimal() and text.endswith(" %)") else ("", [], 0)
 
 
 def _cut(name: str, width: int) -> str:
-    """Return a name in few characters, without the rest of an outcome that was cut ("...: committed")."""
+    """Return a name in at most `width` characters, without the rest of an outcome that was cut ("...: committed")."""
     text = headline(name, width)
     asked, _, rest = text.rpartition(": ")
     return asked if asked and len(text) < len(name) and len(rest) < _ROOM else text
 
 
 def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: float) -> Theme:
+    """Return the theme of a group of items that share the term `key`.
+
+    It is named after the item whose name fits best, and shows two terms, `key` first.
+    """
     weight = math.fsum(i.weight for i in group)
     told: dict[str, float] = {}
     shown: dict[str, str] = {}
@@ -164,7 +171,11 @@ def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: fl
 
 
 def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
-    """Return how well a name fits a theme: it holds the theme's terms, is readable alone, and is not cut."""
+    """Return how well a name fits a theme.
+
+    It holds the theme's terms (`told` by weight), is readable alone, is not cut, and its item has a large share of the
+    theme.
+    """
     held = _words(name)
     keys = sorted({w.key for w in held})
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
@@ -176,6 +187,7 @@ def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
 
 
 def _items(place: int, child: TocNode, size: float) -> list[Item]:
+    """Return the subjects of a child: the themes in its summary, if that was written here, else its title's first headline."""
     if child.level is not TocLevel.SEGMENT and child.author == EXTRACTIVE:
         found = [_parsed(part) for part in child.summary.split("; ")]
         if all(share for _, _, share in found):
@@ -185,6 +197,7 @@ def _items(place: int, child: TocNode, size: float) -> list[Item]:
 
 
 def _item(name: str, weight: float, terms: Sequence[str], place: int) -> Item:
+    """Return an item with its terms; earlier terms are more relevant, words of the name most."""
     shown: dict[str, str] = {}
     named: dict[str, float] = {}
     weights: dict[str, float] = {}
@@ -199,4 +212,5 @@ def _item(name: str, weight: float, terms: Sequence[str], place: int) -> Item:
 # The terms of a period's items are few and come again in the periods above.
 @lru_cache(maxsize=4096)
 def _words(text: str) -> tuple[Word, ...]:
+    """Return the words of a text that count, in order; kept for the last 4,096 texts."""
     return tuple(w for w in words(text) if w.key)

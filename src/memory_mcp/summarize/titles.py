@@ -45,7 +45,10 @@ _DATE = re.compile(
 
 
 def headline(text: str, width: int = HEADLINE) -> str:
-    """Return a cleaned sentence as a headline: no greeting or "can you", cut at a clause, no full stop."""
+    """Return a cleaned sentence as a headline: no greeting or "can you", cut at a clause, no full stop.
+
+    At most `width` characters, with an ellipsis where no clause ends in time.
+    """
     for _ in range(2):
         text = _PLACE.sub("", text, count=1)
     asked = text
@@ -64,7 +67,10 @@ def headline(text: str, width: int = HEADLINE) -> str:
 
 
 def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
-    """Return the headline with as many terms as fit; terms whose words are mostly in it are left out."""
+    """Return the headline with as many terms as fit into `limit` characters, in order.
+
+    Terms whose words are mostly in it already are left out; without a headline the terms alone.
+    """
     seen = set(terms_of(head))
     title = head
     separator = SEPARATOR if head else ""
@@ -81,7 +87,7 @@ def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
 
 
 def _balance(text: str) -> str:
-    """Remove opening quotes and brackets whose end was cut off."""
+    """Return a text without opening quotes and brackets whose end was cut off; what follows a late one goes too."""
     for opening, closing in ('""', "()", "[]", "“”", "「」"):
         lost = text.count(opening) % 2 if opening == closing else text.count(opening) - text.count(closing)
         if lost > 0:
@@ -91,12 +97,12 @@ def _balance(text: str) -> str:
 
 
 def without_date(title: str) -> str:
-    """Return a child's title without the date the tree prepended."""
+    """Return a child's title without the date before it; "" if that is all."""
     return _DATE.sub("", title, count=1)
 
 
 def gists(title: str) -> tuple[list[str], list[str]]:
-    """Split a title into its headlines and its terms."""
+    """Return the headlines and the terms of a title, its date left out."""
     head, _, terms = without_date(title).partition(SEPARATOR)
     headlines = [part.strip() for part in head.split("; ") if part.strip()]
     return headlines, [t.strip() for t in terms.split(", ") if t.strip()]

@@ -78,7 +78,7 @@ class Word:
     appeal: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute once per token what every stretch needs."""
+        """Compute what every stretch needs from weight and form: rarity and appeal."""
         self.rarity = _rarity(self.weight)
         tail = not self.capital and not self.code and len(self.shown) > 5 and self.shown.endswith(("ed", "ly"))
         self.appeal = _appeal(len(self.shown), tail)
@@ -87,11 +87,13 @@ class Word:
 # Cached mainly to share one float between all words of the same weight.
 @cache
 def _rarity(weight: float) -> float:
+    """Return the weight of one occurrence for a word's weight."""
     return float(weight**RARITY)
 
 
 @cache
 def _appeal(length: int, tail: bool) -> float:
+    """Return the preference for a keyword of this length; `tail`: an adverb or participle, which counts less."""
     appeal = float((length + 2) ** -BREVITY)
     return appeal * 0.75 if tail else appeal
 
@@ -103,6 +105,7 @@ class _Known(dict[str, Word]):
     """A cache of words by token."""
 
     def __missing__(self, token: str) -> Word:
+        """Return the word of a token not met before, and keep it; a full cache is emptied first."""
         if len(self) > _CACHE_LIMIT:
             self.clear()
         found = self[token] = _learn(token)
@@ -115,18 +118,19 @@ learn = _known.__getitem__
 
 
 def _learn(token: str) -> Word:
+    """Return the word of a token with the cues it can trigger; of CJK text all cues."""
     cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE
     found = _judge(token)
     return Word(found.key, found.shown, found.weight, found.code, found.capital, cues) if cues else found
 
 
 def is_vague(found: Iterable[Word]) -> bool:
-    """Return whether these words say next to nothing: no names, only common words."""
+    """Return whether these words say next to nothing: no names, only common words. Each word counts once."""
     return sum({word.key: word.weight for word in found if word.weight > _QUIET}.values()) < _SAYING
 
 
 def words(text: str) -> list[Word]:
-    """Return the words of a text in order, including those without meaning, then those of its CJK runs."""
+    """Return the words of a text in order, including those without meaning (key ""), then those of its CJK runs."""
     found = tokens_of(text)
     if has_cjk(text):
         found += cjk_runs(text)
@@ -134,7 +138,7 @@ def words(text: str) -> list[Word]:
 
 
 def keys_of(text: str) -> set[str]:
-    """Return the keys of a text's words that count."""
+    """Return the keys of a text's words that count, such as stems; words without meaning have none."""
     return {word.key for word in words(text) if word.key}
 
 
@@ -154,6 +158,7 @@ def has_cjk(text: str) -> bool:
 
 
 def _judge(token: str) -> Word:
+    """Return the word of a token: a plain word, an identifier, or `NOTHING` for addresses, numbers and hashes."""
     # Most tokens are plain words. One that begins with x may be a size (x4), see `_DIGITS`.
     if token.isalpha() and token.isascii() and token[1:].islower() and token[0] not in "xX":
         return _prose(token)
@@ -174,6 +179,7 @@ def _judge(token: str) -> Word:
 
 
 def _prose(shown: str) -> Word:
+    """Return a plain word with its weight from the background table, 1 if it is not there; `NOTHING` for a stop word."""
     folded = shown.lower()
     if folded in STOPWORDS or len(shown) > MAX_SHOWN:
         return NOTHING
@@ -187,6 +193,11 @@ def _prose(shown: str) -> Word:
 
 
 def _identifier(shown: str) -> Word:
+    """Return a name in code, shown by its last component, with a weight by its form.
+
+    Hyphenated words have that of their weightiest part; `NOTHING` for numbers, hashes and names of one or over 36
+    characters.
+    """
     if shown.lower() in _NO_NAMES:
         return NOTHING
     name = shown.replace("\\", "/").rpartition("/")[2].partition("@")[0].strip("_:-+.") or shown
@@ -206,6 +217,7 @@ def _identifier(shown: str) -> Word:
 
 @cache
 def _background() -> dict[str, float]:
+    """Return the weight of each known stem, 0 to 1, read once from the tables of the package; everyday words lower it."""
     weights: dict[str, float] = {}
     for line in _lines("background.txt"):
         level, *stems = line.split()
@@ -219,5 +231,6 @@ def _background() -> dict[str, float]:
 
 
 def _lines(name: str) -> list[str]:
+    """Return the lines of a table in the package, without comments and empty ones."""
     text = files("memory_mcp.summarize").joinpath(name).read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -47,21 +47,29 @@ class Administration:
 
     @contextmanager
     def _acting(self, tenant: int) -> Iterator[Linked]:
-        """Open a transaction of a tenant; no two run at a time, so that the numbers of members are given once."""
+        """Open a transaction of a tenant, committed at the end.
+
+        Holds a lock on the tenant's row, so that one such act runs at a time.
+        """
         with self.database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
             raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
             yield raw
 
     def _note(self, raw: Linked, tenant: int, what: str, subject: str, **detail: Any) -> None:
+        """Write one line of the audit, at the time of the clock, in the caller's transaction.
+
+        `detail` is stored as JSON.
+        """
         row = [tenant, self._clock.now_ms(), what, self._author, subject, json.dumps(detail)]
         raw.execute(_AUDIT, row)
 
     # tenants and spaces
 
     def add_tenant(self, name: str, tenant_class: str = "") -> Tenant:
-        """Return the tenant of that name, made where there is none, in a class if one is named.
+        """Return the tenant of that name, made where there is none, and moved to `tenant_class` if one is named.
 
-        Raises InvalidQuery for an unknown class, or a name that is empty, too long or not printable.
+        Each change is audited; without one nothing is written. Raises InvalidQuery for an unknown class, or a name that is
+        empty, longer than 200 characters or not printable.
         """
         _check_name("tenant", name)
         if tenant_class and tenant_class not in CLASSES:
@@ -80,17 +88,18 @@ class Administration:
         return self.tenant(name)
 
     def tenant(self, name: str) -> Tenant:
-        """Return the tenant of that name. Raises NotFound where there is none."""
+        """Return the tenant of exactly that name. Raises NotFound where there is none."""
         found = self.directory.find_tenant(name)
         if found is None:
             raise NotFound(f"there is no tenant {name!r}", "Make it: memory-mcp admin team tenant add NAME")
         return found
 
     def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
-        """Return the space of that name, made where there is none; `owner` becomes its admin.
+        """Return the space of that name, made where there is none; `owner` gets the role admin in it.
 
-        Raises InvalidQuery for a name, kind or zone that cannot be, for a private space without an owner, and when an
-        owner is named for a private space that exists already.
+        A space that exists keeps its kind and zone, whatever is given. Raises InvalidQuery for a name, kind or zone that
+        cannot be, for a private space without an owner, and when an owner is named for a private space that exists already;
+        NotFound for an owner who is no member.
         """
         if not _SPACE_NAME.fullmatch(name):
             raise InvalidQuery(
@@ -113,7 +122,7 @@ class Administration:
         return self.space(tenant, name)
 
     def space(self, tenant: int, name: str) -> Space:
-        """Return the space of that name. Raises NotFound where there is none."""
+        """Return the space of exactly that name. Raises NotFound where there is none."""
         for space in self.directory.spaces(tenant):
             if space.name == name:
                 return space
@@ -122,7 +131,11 @@ class Administration:
     # members
 
     def add_member(self, tenant: int, name: str, subject: str, role: str = "member") -> Member:
-        """Return the member with that subject: made where there is none, renamed, given the role, or restored after a removal."""
+        """Return the member with that subject, made where there is none.
+
+        A member that exists gets this name and role, and counts as present again if it was removed (without its former
+        grants and keys). Raises InvalidQuery for a name that is empty, longer than 200 characters or not printable.
+        """
         _check_name("member", name)
         with self._acting(tenant) as raw:
             find = "SELECT member, name, role, removed_ms FROM member WHERE tenant = %s AND subject = %s"
@@ -137,7 +150,11 @@ class Administration:
         return next(member for member in self.directory.members(tenant) if member.subject == subject)
 
     def join(self, tenant: int, name: str, subject: str, spaces: Sequence[tuple[str, Role]]) -> None:
-        """Make a member of a subject that the provider vouches for, with roles in spaces, unless there is or was one."""
+        """Make a member of a subject that the provider vouches for, with roles in spaces.
+
+        Does nothing if a member has that subject already, also a removed one; names of spaces that do not exist are
+        skipped. A name is cut to 200 characters.
+        """
         with self._acting(tenant) as raw:
             if raw.execute("SELECT 1 FROM member WHERE tenant = %s AND subject = %s", [tenant, subject]).fetchone():
                 return
@@ -150,14 +167,15 @@ class Administration:
                     self._grant(raw, tenant, member, found[0], space, role)
 
     def _new_member(self, raw: Linked, tenant: int, name: str, subject: str, role: str) -> int:
+        """Insert a member under the tenant's next number, from 1, and return that number; audits nothing."""
         made = raw.execute(_NEW_MEMBER, [tenant, subject, name, role, self._clock.now_ms(), tenant]).fetchone()
         assert made is not None
         return int(made[0])
 
     def member(self, tenant: int, name: str) -> Member:
-        """Return the present member of that name or subject.
+        """Return the present member with that subject or, if there is none, with that name.
 
-        Raises NotFound where there is none, InvalidQuery where several have the name.
+        Raises NotFound where there is none (a removed member counts as none), InvalidQuery where several have the name.
         """
         present = [member for member in self.directory.members(tenant) if member.removed_ms is None]
         found = [m for m in present if m.subject == name] or [m for m in present if m.name == name]
@@ -169,7 +187,10 @@ class Administration:
         return found[0]
 
     def remove_member(self, tenant: int, name: str) -> Member:
-        """Remove a member with all grants and keys, and return the member; what the member recorded stays."""
+        """Mark a present member as removed, delete all its grants and revoke its keys; return the member as it was before.
+
+        What the member recorded stays. Raises NotFound and InvalidQuery as `member` does.
+        """
         member = self.member(tenant, name)
         now = self._clock.now_ms()
         with self._acting(tenant) as raw:
@@ -184,19 +205,29 @@ class Administration:
     # grants
 
     def grant(self, tenant: int, member: str, space: str, role: Role) -> bool:
-        """Give a member a role in a space, in place of the one before; return whether that changed anything."""
+        """Give a member a role in a space, in place of the one before; return whether that changed anything.
+
+        Raises NotFound for an unknown member or space, InvalidQuery for a name that several members have.
+        """
         who, where = self.member(tenant, member), self.space(tenant, space)
         with self._acting(tenant) as raw:
             return self._grant(raw, tenant, who, where.space, where.name, role)
 
     def _grant(self, raw: Linked, tenant: int, who: Member, space: int, name: str, role: Role) -> bool:
+        """Insert or replace a grant, and audit it, in the caller's transaction.
+
+        False, and no audit, if the role was the same.
+        """
         changed = raw.execute(_GRANT, [tenant, space, who.member, role.value]).rowcount > 0
         if changed:
             self._note(raw, tenant, "grant", who.name, identity=who.subject, space=name, role=role.value)
         return changed
 
     def revoke(self, tenant: int, member: str, space: str) -> bool:
-        """Remove a member's role in a space; return whether there was one."""
+        """Remove a member's role in a space; return whether there was one.
+
+        Raises NotFound for an unknown member or space, InvalidQuery for a name that several members have.
+        """
         who, where = self.member(tenant, member), self.space(tenant, space)
         with self._acting(tenant) as raw:
             taken = "DELETE FROM space_grant WHERE tenant = %s AND member = %s AND space = %s"
@@ -210,10 +241,10 @@ class Administration:
     def make_key(
         self, tenant: int, name: str, member: str, scopes: Sequence[str], spaces: Sequence[str] = (), days: int | None = 90
     ) -> KeyText:
-        """Return a new key that acts as a member; its text is stored nowhere.
+        """Make a key that acts as a member, store its hash and return it; its text is stored nowhere.
 
-        It is for `spaces` alone, if any are named, and expires after so many days, or never for None. Raises
-        InvalidQuery for a name, scope or number of days that cannot be.
+        It is for `spaces` alone, if any are named, and expires after 1 to 3650 days, or never for None. Raises InvalidQuery
+        for a name, scope or number of days that cannot be, or no scope; NotFound for an unknown member or space.
         """
         _check_name("key", name)
         if unknown := [scope for scope in scopes if scope not in SCOPES]:
@@ -234,7 +265,10 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Refuse a key from the next call on; return whether it counted before. Raises NotFound where there is none."""
+        """Revoke a key, which is refused from the next call on, and audit it; return whether it counted before.
+
+        Raises NotFound where the tenant has no such key.
+        """
         with self._acting(tenant) as raw:
             found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if found is None:
@@ -248,6 +282,6 @@ class Administration:
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Raise InvalidQuery for a name that is empty, too long or not printable."""
+    """Raise InvalidQuery for a name that is empty, longer than 200 characters or not printable."""
     if not name.strip() or len(name) > _LONGEST or not name.isprintable():
         raise InvalidQuery(f"a {kind} cannot be called {name[:50]!r}", f"Use 1 to {_LONGEST} printable characters.")

@@ -135,19 +135,25 @@ class Directory:
 
     @contextmanager
     def _bound(self, tenant: int | None) -> Iterator[Linked]:
+        """Open a connection bound to a tenant as the program (no member); None: bound to none.
+
+        Raises the driver's errors as ours, see `translated`.
+        """
         with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
             yield raw
 
     def _rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one query bound to a tenant, with `tenant` among its named parameters; return all rows."""
         with self._bound(tenant) as raw:
             return raw.execute(sql(text), {"tenant": tenant, **parameters}).fetchall()
 
     # callers
 
     def by_subject(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
-        """Return the member with that subject of the provider; None where there is none.
+        """Return the member with that subject of the provider, with its grants; None where there is none.
 
-        Raises PermissionDenied for a member who was removed.
+        Unknown `scopes` are ignored, and with no known one the member's `at_most` is None. Raises PermissionDenied for a
+        member who was removed.
         """
         with self._bound(tenant) as raw:
             row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
@@ -160,9 +166,10 @@ class Directory:
         return Principal(tenant, tenant_class, member, name, role == "admin", grants, highest(scopes))
 
     def by_key(self, key: KeyText) -> Principal:
-        """Return the member as whom a key acts, with the key's spaces and scopes.
+        """Return the member as whom a key acts, with the key's scopes and the member's grants that the key is for.
 
-        Raises Unauthenticated when the key is wrong, expired or revoked, or its member was removed.
+        Notes in the database, once an hour, that the key was used. Raises Unauthenticated when the key is wrong, expired or
+        revoked, or its member was removed.
         """
         now = self._clock.now_ms()
         with self._database.lent() as raw, translated():
@@ -183,13 +190,13 @@ class Directory:
         return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, highest(scopes), key.key_id)
 
     def memory(self, tenant: int, space: int) -> Memory:
-        """Return a space as the storage engine opens it. Raises NotFound where there is none."""
+        """Return a space as the storage engine opens it: with its time zone and store id. Raises NotFound where there is none."""
         for number, timezone, store_id in self._rows(_MEMORY, tenant, space=space):
             return Memory(tenant, number, timezone, store_id)
         raise no_such_space()
 
     def stored_events(self, tenant: int) -> int:
-        """Return how many events a tenant has recorded in all its spaces."""
+        """Return how many events were ever recorded in all spaces of a tenant; forgotten ones count on."""
         return int(self._rows(_STORED, tenant)[0][0])
 
     # administrators
@@ -206,11 +213,14 @@ class Directory:
         return Tenant(*row) if row else None
 
     def spaces(self, tenant: int) -> list[Space]:
-        """Return the spaces of a tenant, by name."""
+        """Return the spaces of a tenant, by name, each with the number of events that it was ever given."""
         return [Space(*row) for row in self._rows(_SPACES, tenant)]
 
     def members(self, tenant: int) -> list[Member]:
-        """Return the members of a tenant with their grants, in the order in which they came."""
+        """Return the members of a tenant with their grants (space name, role), in the order in which they came.
+
+        Removed ones too.
+        """
         grants: dict[int, list[tuple[str, str]]] = {}
         for member, space, role in self._rows(_ALL_GRANTS, tenant):
             grants.setdefault(member, []).append((space, role))
@@ -218,7 +228,10 @@ class Directory:
         return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
 
     def keys(self, tenant: int) -> list[Key]:
-        """Return the keys of a tenant, oldest first."""
+        """Return the keys of a tenant, expired and revoked ones too, oldest first.
+
+        A space that no longer exists is named by its number.
+        """
         names = {space.space: space.name for space in self.spaces(tenant)}
         found = []
         for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):
@@ -227,7 +240,11 @@ class Directory:
         return found
 
     def acts(self, tenant: int, limit: int) -> list[TeamAct]:
-        """Return up to `limit` administrative acts over a tenant and its spaces, newest first; forgettings without their text."""
+        """Return up to `limit` administrative acts over a tenant and its spaces, newest first.
+
+        Of acts in a space only those that forget, restore, migrate, merge, acknowledge or salvage; their `detail` names the
+        space and holds counts, without the reasons people gave.
+        """
         rows = self._rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
         return [
             TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
@@ -236,4 +253,5 @@ class Directory:
 
 
 def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:
+    """Return grants from rows of (space number, space name, kind, role)."""
     return tuple(Grant(space, name, kind, Role(role)) for space, name, kind, role in rows)

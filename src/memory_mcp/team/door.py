@@ -62,9 +62,10 @@ class Door:
     async def enter(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Return who sent a request with these headers.
 
-        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of nobody who is a
-        member or its scopes are about something else, ProviderUnavailable or StorageError when it cannot be found out
-        now.
+        A key is looked up; a token is checked, and its bearer made a member first where the settings say so (join = claim).
+        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of nobody who is a member,
+        InsufficientScope when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found
+        out now.
         """
         bearer = _bearer(headers)
         if keys.is_key(bearer):
@@ -87,9 +88,14 @@ class Door:
         return principal
 
     async def _look_up(self, ask: "functools.partial[Principal]") -> Principal:
+        """Run a lookup in a thread, at most `_LOOKUPS` (2) at a time, and return what it returns."""
         return await anyio.to_thread.run_sync(ask, limiter=self._lookups)
 
     def _member(self, claims: Claims) -> Principal:
+        """Return the member a token is of; makes one first where there is none and the settings say join = claim.
+
+        Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was removed.
+        """
         number = self._number(claims.tenant)
         found = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
         if found is None and number is not None and self._settings.join == "claim":
@@ -103,6 +109,7 @@ class Door:
         return found
 
     def _number(self, name: str) -> int | None:
+        """Return a tenant's number by its name; None where there is none. Found ones are kept, and not looked up again."""
         if name not in self._numbers:
             found = self._directory.find_tenant(name)
             if found is None:
@@ -115,6 +122,7 @@ class Guard:
     """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
 
     def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
+        """Put the door before `app`; quotas are those of the settings unless given."""
         self._app, self._door, self._settings = app, door, settings
         self._quotas = quotas or Quotas(settings)
         self._metadata = metadata(settings) if settings.takes_tokens else None
@@ -123,7 +131,11 @@ class Guard:
         self._places = {WELL_KNOWN, WELL_KNOWN + path}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Pass on a request with `principal` and `user` in its scope, or answer it with a refusal.
+
+        Metadata (RFC 9728) is answered to anybody, if tokens are taken; what is no HTTP request is passed on unchecked. A
+        request counts against the quota of calls once its caller is known.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -141,6 +153,7 @@ class Guard:
         await self._app({**scope, "principal": principal, "user": user}, receive, send)
 
     async def _send_metadata(self, scope: Scope, send: Send, body: bytes) -> None:
+        """Answer a request for the metadata: GET with the body, OPTIONS with the CORS headers, any other method with 405."""
         if scope["method"] == "OPTIONS":
             # Clients in a browser send the version of the protocol.
             allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
@@ -152,7 +165,11 @@ class Guard:
 
 
 def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
-    """Return an error of this room as an HTTP response."""
+    """Return an error as an HTTP response: its status, code, message and hint.
+
+    Adds WWW-Authenticate to a missing or insufficient token, Retry-After to an exceeded quota and to status 503 (5 s).
+    Status 503 for any StorageError, 500 for a code that is not known here.
+    """
     status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, Unauthenticated | InsufficientScope):
@@ -165,7 +182,10 @@ def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
 
 
 def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
-    """Return the value of WWW-Authenticate (RFC 6750): why, which scope would do, and where the metadata is."""
+    """Return the value of WWW-Authenticate (RFC 6750) for a refusal.
+
+    It says why (nothing where no token was sent), which scope would do, and where the metadata is if tokens are taken.
+    """
     parts = ['realm="memory-mcp"']
     if isinstance(error, InsufficientScope):
         parts += ['error="insufficient_scope"', f'scope="{error.scope}"']
@@ -179,7 +199,10 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
 
 
 def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request. Raises Unauthenticated where there is none, or more than one header."""
+    """Return the bearer token of a request.
+
+    Raises Unauthenticated where there is none, or more than one Authorization header.
+    """
     given = [value for name, value in headers if name.lower() == b"authorization"]
     kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
     if len(given) > 1:

@@ -66,13 +66,13 @@ class Follower:
         self._tenders = tenders
 
     def start(self) -> None:
-        """Start listening and following."""
+        """Start listening to the database, following and maintaining indexes, each in threads of its own."""
         self._listener.start()
         for thread in self._threads:
             thread.start()
 
     def stop(self, patience: float) -> None:
-        """Stop all threads, waiting no longer than `patience` seconds."""
+        """Stop all threads, waiting no longer than `patience` seconds for them; then stop listening."""
         self._over.set()
         for _ in range(self._tenders):
             self._queue.put(None)
@@ -83,6 +83,12 @@ class Follower:
         self._listener.stop()
 
     def _hear(self, tenant: int, space: int) -> None:
+        """Take in a notice that something was committed in a space.
+
+        Calls `on_commit`; for the open memories of the space (primary's and replica's) lets the head be read anew and, if
+        the memory was ever read, asks for index upkeep. A memory that is closed but has a folder is remembered, to be
+        looked at for removals.
+        """
         self._on_commit()
         for place in (Place(tenant, space), Place(tenant, space, is_replica=True)):
             memory = self._opened.find(place)
@@ -95,7 +101,10 @@ class Follower:
                     self._doubted.add(place)
 
     def _ask(self, place: Place) -> None:
-        """Have the indexes of a memory maintained as soon as a thread is free."""
+        """Have the indexes of a memory maintained as soon as a thread is free.
+
+        Does nothing if it is waiting for that already.
+        """
         with self._lock:
             if place in self._waiting:
                 return
@@ -103,6 +112,7 @@ class Follower:
         self._queue.put(place)
 
     def _loop(self) -> None:
+        """Run `_look` every second until the end; errors are logged and do not end it."""
         while not self._over.wait(_LOOK):
             try:
                 self._look()
@@ -112,7 +122,11 @@ class Follower:
                 log.exception("following is interrupted; it goes on")
 
     def _look(self) -> None:
-        """Find memories that changed or whose upkeep is due; close and remove what is beyond the bounds."""
+        """Find memories that changed or whose upkeep is due, and ask for their upkeep.
+
+        Those read and used within 60 s are compared with the database, others are asked for every 30 s. Forgets the notes
+        on memories that were closed, then has folders of closed memories looked at and memories beyond the bounds closed.
+        """
         now = time.monotonic()
         memories = self._opened.all()
         used: dict[tuple[bool, int], list[Memory]] = defaultdict(list)
@@ -133,7 +147,11 @@ class Follower:
         self._opened.trim()
 
     def _look_at_closed(self) -> None:
-        """Remove folders of memories that are not open and from which something was removed since they were."""
+        """Remove folders of memories that are not open and whose space is gone or had something removed since they were closed.
+
+        Looks at those a notice came for, and every 600 s at all. Raises MemoryMcpError when the database does not answer;
+        they are looked at again then.
+        """
         with self._lock:
             doubted, self._doubted = self._doubted, set()
         if time.monotonic() - self._swept > _SWEEP:
@@ -154,13 +172,21 @@ class Follower:
             raise
 
     def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
-        """Return how far each space of a tenant got."""
+        """Return for each space of a tenant the number of its last event, of its last change, and of its resets.
+
+        {} for the replica where there is none.
+        """
         if is_replica not in self._databases:
             return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:
             return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
 
     def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
+        """Ask for upkeep of those of a tenant's memories that need it.
+
+        A memory does if it got further, has something to be purged or work of its indexes left, or rested for 30 s.
+        Memories whose space the database does not show are skipped.
+        """
         heads = self._heads(is_replica, tenant)
         for memory in memories:
             position = heads.get(memory.place.space)
@@ -178,6 +204,10 @@ class Follower:
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:
+        """Maintain memories from the queue until None comes; one with more to take in is queued again.
+
+        Closed memories are skipped; errors are logged.
+        """
         while (place := self._queue.get()) is not None:
             with self._lock:
                 self._waiting.discard(place)
@@ -191,7 +221,11 @@ class Follower:
                 log.exception("indexes could not be tended; they are tried again")
 
     def _tend(self, memory: Memory) -> bool:
-        """Run one round of a memory's index upkeep; return whether more is waiting."""
+        """Run one round of a memory's index upkeep; return whether more is waiting.
+
+        First removes from its files what was removed from the memory since the last round. A memory that was never read
+        gets nothing else.
+        """
         accelerators = memory.app.accelerators
         self._tended[memory.place] = time.monotonic()
         resets = connection_of(memory.app).head().resets
@@ -207,7 +241,10 @@ class Follower:
         return False
 
     def _purge(self, memory: Memory, resets: int) -> None:
-        """Remove from files and caches what was removed from a memory; `resets` is the number of the memory's resets now."""
+        """Remove from files and caches what was removed from a memory: cached pages, indexes and topics.
+
+        `resets` is the number of the memory's resets now, and is noted with its files.
+        """
         app = memory.app
         app.engine.forget_pages()
         for name in NAMES:
@@ -220,7 +257,11 @@ class Follower:
         self._opened.purged(memory, resets)
 
     def _keep(self, memory: Memory) -> None:
-        """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval."""
+        """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval.
+
+        Commit and topics every 60 s, improve every 600 s, prune daily; a kind's first time is one interval after the
+        memory's first round.
+        """
         accelerators = memory.app.accelerators
         kinds: dict[str, tuple[float, Callable[[], object]]] = {
             "commit": (_COMMIT, lambda: accelerators.commit(False)),

@@ -84,9 +84,10 @@ def connection_of(app: App) -> Connection:
 
 
 def allow(tool: str) -> None:
-    """Check that the caller may use a tool in the space of the call.
+    """Check that the caller may use a tool in the space of the call, and note the tool in `TOOL`.
 
-    Raises PermissionDenied for a tool that acts on one machine, and what `who.check` raises.
+    Raises PermissionDenied for a tool that acts on one machine, NotFound for a caller without a space, Unauthenticated for
+    an unknown caller, and what `who.check` raises.
     """
     caller = served()
     TOOL.set(tool)
@@ -100,7 +101,7 @@ class TeamHost(Host):
     """Runs each call on the memory of the space that its caller works in, as that caller."""
 
     def __init__(self, settings: Settings, opened: Opened, replica: Replica | None = None) -> None:
-        """Run calls on memories of `opened`; reads on those of the replica where there is one."""
+        """Run calls on memories of `opened`; reads on the replica's, if there is one that has what the caller wrote."""
         super().__init__(settings, self._no_memory)
         self._opened, self._replica = opened, replica
         self._lock = threading.Lock()
@@ -111,6 +112,7 @@ class TeamHost(Host):
 
     @staticmethod
     def _no_memory() -> App:
+        """Raise NotFound: there is no memory but those of spaces."""
         raise no_such_space()
 
     @property
@@ -119,7 +121,11 @@ class TeamHost(Host):
         return len(self._running) + self._writing
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """See Host; an id that is not of the call's own space is looked for in the caller's other ones."""
+        """Run `work` on the memory of the call's space in a thread, and return its result; cancelled, its queries are stopped.
+
+        When a tool that opens an id (`_BY_ID`) finds none there, the caller's other spaces are tried one by one in the
+        order of their names. Raises what `work` raises; NotFound where no space has the id.
+        """
         try:
             return await super().read(work)
         except NotFound:
@@ -140,10 +146,12 @@ class TeamHost(Host):
 
     @contextmanager
     def lent(self, writing: bool = False, by_primary: bool = False, only_appends: bool = False) -> Iterator[App]:
-        """See Host: lends the App of the caller's space, with statements bound to the caller.
+        """Lend the App of the caller's space; statements within are bound to the caller's member.
 
-        `by_primary`: no replica's. `only_appends`: for a call that shows nothing, and whose write asks the database
-        itself whether the member may see the memory.
+        `writing` checks for the right to write and keeps the replica out; `by_primary` keeps the replica out of a read.
+        `only_appends`: for a call that shows nothing, and whose write asks the database itself whether the member may see
+        the memory. Raises what `who.check` raises, NotFound where the database does not show the member the space, and what
+        opening raises.
         """
         caller = served()
         member, space = caller.principal.member, caller.space.space
@@ -170,7 +178,7 @@ class TeamHost(Host):
 
     @contextmanager
     def lend(self, principal: Principal, grant: Grant, writing: bool) -> Iterator[App]:
-        """Lend the memory of a space to a thread that answers a caller."""
+        """Lend the memory of a space, the primary's, to a thread that answers a caller; raises what `lent` raises."""
         served = SERVED.set(Served(principal, grant))
         try:
             # A replica that is behind a cursor looks like a store that was brought back to an earlier state.
@@ -181,7 +189,10 @@ class TeamHost(Host):
 
     @contextmanager
     def _noted(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
-        """Remember how far the memory was after a write, so that its writer's next read sees at least that."""
+        """Count a write while it runs, and remember how far the memory is after it; do nothing for a read.
+
+        Its writer's next read sees at least that. Only remembered where there is a replica, for the last 10,000 writers.
+        """
         if not writing:
             yield
             return
@@ -201,7 +212,10 @@ class TeamHost(Host):
                         del self._reached[next(iter(self._reached))]
 
     def _has_reached(self, place: Place, whose: tuple[int, int, int]) -> bool:
-        """Return whether a replica has what a member has written; waits for that a quarter of a second at most."""
+        """Return whether a replica has what a member has written; waits for that a quarter of a second at most.
+
+        True where nothing is remembered; what was reached is remembered no more.
+        """
         written = self._reached.get(whose)
         if written is None:
             return True
@@ -220,7 +234,10 @@ class TeamHost(Host):
                 time.sleep(_TICK)
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """See Host: an answer of a replica says how far behind it is."""
+        """Return a response with notices added.
+
+        They tell of losses, of another space than the call's, and how far a replica it was read from is behind.
+        """
         response, memory, caller = with_loss(app, response), _LENT.get(), SERVED.get()
         if caller is not None and caller.is_elsewhere:
             response = {**response, "notices": [*response.get("notices", ()), f"found in the space {caller.space.name}"]}

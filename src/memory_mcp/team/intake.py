@@ -81,10 +81,10 @@ class Intake:
         self._writers = anyio.CapacityLimiter(_WRITERS)
 
     async def take(self, payload: Payload) -> Taken:
-        """Store the events of a payload, for the caller of the running request.
+        """Store the events of a payload, for the caller of the running request; return how many once they are committed.
 
-        Raises NotFound for an unknown client, InvalidQuery for a payload that cannot be read, and what storing
-        raises.
+        Payloads of the same caller and space that wait meanwhile are stored together, at most 64. Raises NotFound for an
+        unknown client, InvalidQuery for a payload that cannot be read, and what storing raises.
         """
         who, entry = served().principal, _Entry(payload)
         whose = (who.tenant, served().space.space, who.member, who.key_id)
@@ -108,6 +108,10 @@ class Intake:
         return entry.outcome
 
     def _store(self, entries: Sequence[_Entry]) -> None:
+        """Store payloads on the caller's memory and set their outcomes.
+
+        An error becomes the outcome of those that have none.
+        """
         try:
             with self._host.lent(writing=True, only_appends=True) as app:
                 store(app, entries, self._hooks)
@@ -119,7 +123,8 @@ class Intake:
 def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
     """Store payloads in one transaction, and set the outcome of each.
 
-    Raises StorageError when the store fails, and what storing a single payload raises.
+    When they are refused together (such as by a quota), each is stored on its own and gets its own error. Raises
+    StorageError when the store fails, and what storing a single payload raises.
     """
     written: list[tuple[_Entry, Write]] = []
     for entry in entries:
@@ -149,9 +154,10 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
 
 
 def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
-    """Return the events that a payload is to be stored as, or an outcome where nothing of it is to be stored.
+    """Return the events that a payload is to be stored as, checked by the gate.
 
-    Raises NotFound for an unknown client, InvalidQuery for a payload that cannot be read.
+    Or an outcome if nothing is to be stored, saying why. `payload.project` replaces the events' own project. Raises
+    NotFound for an unknown client, InvalidQuery for a payload that cannot be read.
     """
     if payload.client not in hooks:
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")

@@ -38,22 +38,22 @@ class KeyText:
         return hashlib.sha256(self.secret.encode()).digest()
 
     def proves(self, stored: bytes | None) -> bool:
-        """Return whether the secret has the stored hash; None stands for a key that does not exist, and takes as long."""
+        """Return whether the secret has the stored hash, in constant time; False for None, a key that does not exist."""
         same = hmac.compare_digest(self.hash, _NOBODYS if stored is None else stored)
         return same and stored is not None
 
 
 def make(tenant: int) -> KeyText:
-    """Return a new key of a tenant."""
+    """Return a new random key of a tenant; it is stored nowhere yet."""
     return KeyText(tenant, secrets.token_hex(8), secrets.token_hex(32))
 
 
 def read(text: str) -> KeyText | None:
-    """Return the parts of a key; None for a text that is none."""
+    """Return the parts of a key from its text; None for a text that is none. Nothing is proved by it."""
     found = _SHAPE.fullmatch(text)
     return KeyText(int(found[1]), found[2], found[3]) if found else None
 
 
 def is_key(text: str) -> bool:
-    """Return whether a bearer token is meant to be a key rather than a token of the OpenID provider."""
+    """Return whether a bearer token is meant to be a key (begins with `mmk_`), not a token of the OpenID provider."""
     return text.startswith("mmk_")

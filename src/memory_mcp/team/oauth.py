@@ -42,6 +42,7 @@ class Tokens:
     """Checks tokens. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, keys: KeyRing | None = None) -> None:
+        """Check tokens of the settings' provider; `keys` are fetched from it unless given."""
         self._settings = settings
         self._keys = keys or KeyRing(settings.issuer, settings.keys_max_age_secs)
         audience = settings.audience.rstrip("/")
@@ -49,11 +50,11 @@ class Tokens:
         self._audience = [audience, audience + "/"]
 
     def check(self, token: str, fetch: bool = True) -> Claims:
-        """Return what a token says.
+        """Return what a token says, its signature, algorithm, audience, issuer and times checked.
 
-        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to
-        be. Raises Unauthenticated for a token that does not count, ProviderUnavailable when the provider cannot be
-        reached and its keys are not known or too old.
+        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to be.
+        Raises Unauthenticated for a token that does not count, ProviderUnavailable when the provider cannot be reached and
+        its keys are not known or too old.
         """
         if len(token) > _LONGEST:
             raise _refused("it is too long")
@@ -82,9 +83,11 @@ class Tokens:
         return self._claims(claims)
 
     def _claims(self, claims: Mapping[str, Any]) -> Claims:
-        """Return the claims of a token whose signature, audience, issuer and times were checked.
+        """Return who a token names, its signature, audience, issuer and times checked before.
 
-        Raises Unauthenticated for a subject or tenant that is missing, not a text or longer than 255 characters.
+        The subject goes with the issuer before it; the tenant is the settings' own or else the tenant claim; the name is
+        the first printable one of name, preferred_username and email, else the subject. Raises Unauthenticated for a
+        subject or tenant that is missing, not a text or longer than 255 characters.
         """
         subject = claims["sub"]
         if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_NAME:
@@ -98,7 +101,7 @@ class Tokens:
 
 
 def _scopes(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the scopes of a token: one text (RFC 9068), or a list, as some providers have it."""
+    """Return the scopes of a token, from `scope` and `scp`: one text (RFC 9068) each, or a list, as some providers have it."""
     found: list[str] = []
     for claim in ("scope", "scp"):
         value = claims.get(claim)
@@ -110,6 +113,7 @@ def _scopes(claims: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _refused(why: str) -> Unauthenticated:
+    """Return the error that says why a token does not count."""
     return Unauthenticated(f"the token does not count: {why}", "Get a new token from the authorization server.")
 
 

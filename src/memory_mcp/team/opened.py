@@ -41,7 +41,7 @@ class Place:
     is_replica: bool = False
 
     def folder(self, root: Path) -> Path:
-        """Return the folder of its disposable files below `root`."""
+        """Return the folder of its disposable files: `root`/tenant/space, with `.replica` behind it for the replica's."""
         return root / str(self.tenant) / (f"{self.space}.replica" if self.is_replica else str(self.space))
 
 
@@ -72,7 +72,7 @@ class Memory:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes of memory it takes."""
+        """About how many bytes of memory it takes: 1 MB, and once it was read the size of its indexes on disk."""
         indexes = sum(status.size_bytes for status in self.app.accelerators.statuses().values()) if self.is_read else 0
         return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
 
@@ -81,6 +81,7 @@ class _Opening:
     """A memory that one thread opens while others wait for it."""
 
     def __init__(self) -> None:
+        """Begin with neither an end nor an error."""
         self.done = threading.Event()
         self.error: BaseException | None = None
 
@@ -116,7 +117,7 @@ class Opened:
 
     @property
     def disk_bytes(self) -> int:
-        """The bytes of all folders when they were last measured."""
+        """The bytes of all folders, each as last measured: when its memory was opened or closed, or with all others."""
         return sum(list(self._sizes.values()))
 
     def closed(self) -> list[Place]:
@@ -126,7 +127,10 @@ class Opened:
             return [place for place in places if place not in self._open]
 
     def noted(self, place: Place) -> int | None:
-        """Return how many resets the files of a memory know of; None where it has no folder, -1 where that is not known."""
+        """Return how many resets the files of a memory know of.
+
+        None where it has no folder, -1 where the folder does not say.
+        """
         folder = place.folder(self._root)
         try:
             return int((folder / _RESETS).read_text("ascii"))
@@ -134,28 +138,35 @@ class Opened:
             return -1 if folder.is_dir() else None
 
     def purged(self, memory: Memory, resets: int) -> None:
-        """Note that the files hold nothing any more of what was removed from a memory until its reset of that number."""
+        """Note that the files of an open memory hold nothing of what was removed until its reset of that number.
+
+        It is noted in the folder, too.
+        """
         (memory.place.folder(self._root) / _RESETS).write_text(str(resets), "ascii")
         memory.resets = resets
 
     def cleaned(self, place: Place, resets: int) -> None:
-        """Remove the indexes of a memory about to be opened, if something was removed from it since they were closed."""
+        """Remove the indexes of a memory about to be opened, unless its files know of exactly `resets` resets.
+
+        Then note that number.
+        """
         folder = place.folder(self._root)
         if self.noted(place) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
             (folder / _RESETS).write_text(str(resets), "ascii")
 
     def remove(self, place: Place) -> None:
-        """Remove the folder of a memory, unless it is open or about to be."""
+        """Remove the folder of a memory, unless the memory is open, being opened or being closed."""
         folder = place.folder(self._root)
         if self._removed(folder):
             self._sizes.pop(folder, None)
 
     @contextmanager
     def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
-        """Lend a memory, opened when it is not; `reading`: to somebody who searches its indexes.
+        """Lend a memory, opened when it is not; it stays open until the block ends.
 
-        Raises what opening raises, and LayerUnavailable once this server is ending.
+        `reading`: for a search; the first such use loads the indexes from disk before it is lent. Closes memories
+        afterwards if too many are open. Raises what opening raises, and LayerUnavailable once this server is ending.
         """
         memory = self._taken(place)
         try:
@@ -174,7 +185,10 @@ class Opened:
 
     @contextmanager
     def held(self, place: Place) -> Iterator[Memory | None]:
-        """Keep a memory open for upkeep, which counts as no use; None where it is not open."""
+        """Keep a memory open for upkeep, without counting as its last use.
+
+        Gives None where it is not open, and opens nothing.
+        """
         with self._lock:
             memory = self._open.get(place)
             if memory is not None:
@@ -187,9 +201,10 @@ class Opened:
                     memory.uses -= 1
 
     def _taken(self, place: Place) -> Memory:
-        """Return a memory in use: an open one, one that another thread opens, or one that is opened now.
+        """Return a memory with one more use: an open one, one that another thread opens, or one that is opened now.
 
-        Raises what opening raises, and LayerUnavailable once this server is ending.
+        Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server is
+        ending.
         """
         while True:
             with self._lock:
@@ -213,7 +228,11 @@ class Opened:
         return self._made(place, opening)
 
     def _made(self, place: Place, opening: _Opening) -> Memory:
-        """Open a memory for all who wait for it; the program opens it, not the member whose call is running."""
+        """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
+
+        It is opened as the program, not as the member whose call is running, and `on_open` is called with it. An error is
+        raised here and for all who wait.
+        """
         try:
             folder = place.folder(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -233,13 +252,20 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close memories beyond the bounds or long unused, and remove folders of closed ones beyond theirs."""
+        """Close memories beyond the bounds or unused for too long, then sweep the folders of closed ones.
+
+        Folders go while the disk holds more than it may.
+        """
         for memory in self._beyond():
             self._close(memory)
         self._sweep()
 
     def _beyond(self) -> list[Memory]:
-        """Return the memories that are to be closed, and mark them as closing."""
+        """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
+
+        Those beyond the bounds of number and memory, longest unused first, and those idle too long; one in use never, and
+        one alone never for its size.
+        """
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}
         with self._lock:
@@ -255,6 +281,10 @@ class Opened:
             return chosen
 
     def _close(self, memory: Memory) -> None:
+        """Close a memory that is marked as closing, measure its folder and wake who waits for that.
+
+        Errors are logged, not raised.
+        """
         try:
             memory.app.close()
             folder = memory.place.folder(self._root)
@@ -270,7 +300,10 @@ class Opened:
                 self._closing.pop(memory.place).set()
 
     def _sweep(self) -> None:
-        """Remove folders, the longest unused first, while they hold more than they may."""
+        """Remove folders of closed memories, the longest unused first, while all hold more than they may.
+
+        Measures all every 10 s.
+        """
         if time.monotonic() - self._measured > _MEASURED:
             self._measured = time.monotonic()
             self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
@@ -281,7 +314,10 @@ class Opened:
                 self._sizes.pop(folder, None)
 
     def _removed(self, folder: Path) -> bool:
-        """Remove the folder of a memory that is closed; return whether it was closed."""
+        """Remove a folder, unless its memory is open, being opened or being closed; return whether it was removed.
+
+        A folder whose name is no memory's is removed in any case.
+        """
         place = _place(folder)
         with self._lock:
             if place is not None and (place in self._open or place in self._opening or place in self._closing):
@@ -295,7 +331,7 @@ class Opened:
         return True
 
     def close(self, patience: float = 5.0) -> None:
-        """Lend no more, and close what is open once its users have ended, or after `patience` seconds."""
+        """Lend no more, and close all open memories once their users have ended, or after `patience` seconds in any case."""
         with self._lock:
             self._ended = True
         until = time.monotonic() + patience
@@ -309,6 +345,7 @@ class Opened:
 
 
 def _place(folder: Path) -> Place | None:
+    """Return the memory that a folder tenant/space or tenant/space.replica is of; None for one named otherwise."""
     space, _, kind = folder.name.partition(".")
     if not (folder.parent.name.isdecimal() and space.isdecimal() and kind in ("", "replica")):
         return None
@@ -316,6 +353,7 @@ def _place(folder: Path) -> Place | None:
 
 
 def _size(folder: Path) -> int:
+    """Return the bytes a folder takes on disk, in allocated blocks; what was counted so far when a file cannot be read."""
     total = 0
     with suppress(OSError):
         for file in folder.rglob("*"):
@@ -324,6 +362,7 @@ def _size(folder: Path) -> int:
 
 
 def _used(folder: Path) -> float:
+    """Return when a folder was last changed or touched (seconds since 1970); 0 for one that is gone."""
     try:
         return folder.stat().st_mtime
     except OSError:

@@ -63,10 +63,12 @@ class KeyRing:
         self._free_at = float("-inf")
 
     def find(self, key_id: str | None, algorithm: str, fetch: bool = True) -> PyJWK | None:
-        """Return the key for a token's id and algorithm; None where the provider has none.
+        """Return the key for a token's id and algorithm.
 
-        Raises KeyNotKnown when the provider must be asked first and `fetch` is False; ProviderUnavailable when no
-        keys are known that are young enough and the provider cannot be reached.
+        None where the provider has none, or several for a token without an id. Keys older than 600 s are renewed in the
+        background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must
+        be asked first and `fetch` is False; ProviderUnavailable when no keys are known that are young enough and it cannot
+        be reached.
         """
         known = self._current()
         if known is not None:
@@ -85,11 +87,12 @@ class KeyRing:
         return _choose(known, key_id, algorithm)
 
     def _current(self) -> _Known | None:
-        """Return the known keys; None where there are none or they are too old."""
+        """Return the known keys; None where there are none or they are older than the age they may have."""
         known = self._known
         return known if known is not None and self._clock.monotonic() - known.at <= self._max_age else None
 
     def _may_ask(self) -> bool:
+        """Return whether the pause since the last question to the provider is over."""
         return self._clock.monotonic() >= self._free_at
 
     def _renew(self, wait: bool = False) -> None:
@@ -114,7 +117,10 @@ class KeyRing:
 
 
 def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
-    """Return the one key that a token may mean; a token without an id means the only key of its kind."""
+    """Return the one key that a token may mean; a token without an id means the only key of its kind.
+
+    None where none or several fit, or the key cannot be read; a key that was made ready is kept.
+    """
     asked = (key_id, algorithm)
     if asked not in known.ready:
         fits = [key for key in known.keys if _fits(key, algorithm) and key_id in (None, key.get("kid"))]
@@ -127,15 +133,15 @@ def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
 
 
 def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    """Return whether a key is for signatures of that algorithm."""
+    """Return whether a published key is for signatures of an algorithm: by its use, kind and the algorithm it names."""
     usable = key.get("use") in (None, "sig") and key.get("kty") == _KINDS.get(algorithm[:2])
     return usable and key.get("alg") in (None, algorithm)
 
 
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the keys that the provider publishes.
+    """Ask the provider for its discovery document, then for its keys; return the keys as published.
 
-    Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached or publishes none.
+    Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached, publishes none, or is another issuer.
     """
     found = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if found.get("issuer") != issuer:

@@ -53,6 +53,7 @@ class Quotas:
     """The buckets of one server. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
+        """Limit by the settings, with all buckets full."""
         self._settings = settings
         self._clock = clock or SystemClock()
         self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
@@ -60,7 +61,10 @@ class Quotas:
         self._most = _MOST
 
     def call(self, who: Principal) -> None:
-        """Count a request. Raises QuotaExceeded when the member or the tenant made too many."""
+        """Count a request.
+
+        Raises QuotaExceeded when the member or the tenant made too many in a minute; it counts for neither then.
+        """
         limits = self._limits(who)
         self._take(
             _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
@@ -68,14 +72,15 @@ class Quotas:
         )
 
     def search(self, who: Principal) -> None:
-        """Count a search. Raises QuotaExceeded when the tenant made too many."""
+        """Count a search. Raises QuotaExceeded when the tenant made too many in a minute; it does not count then."""
         most = self._limits(who).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
     def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
         """Count events that are to be recorded, where `stored_events` are recorded already.
 
-        Raises QuotaExceeded when the tenant would have recorded too many, or too many bytes of text.
+        Raises QuotaExceeded when the tenant would have recorded too many in all or in a day, or too many bytes of text in a
+        day; nothing is counted then.
         """
         limits = self._limits(who)
         if limits.stored_events and stored_events + events > limits.stored_events:
@@ -92,10 +97,15 @@ class Quotas:
         )
 
     def _limits(self, who: Principal) -> TenantLimits:
+        """Return the limits of the caller's class of tenants."""
         return self._settings.limits_of(who.tenant_class)
 
     def _take(self, *wants: _Want) -> None:
-        """Take from all buckets or from none; a size of 0 is no limit. Raises QuotaExceeded where a bucket holds too little."""
+        """Take from all buckets or from none; a size of 0 is no limit.
+
+        A want larger than its bucket takes a full one, and leaves it below 0. Raises QuotaExceeded, with the seconds to
+        wait, for the first bucket that holds too little.
+        """
         bounded = [want for want in wants if want.size]
         with self._lock:
             now = self._clock.monotonic()
@@ -114,7 +124,7 @@ class Quotas:
                 self._most = max(_MOST, 2 * len(self._buckets))
 
     def _bucket(self, want: _Want, now: float) -> _Bucket:
-        """Return a bucket, filled up to now."""
+        """Return a bucket, filled up to now; a new one, full, where there is none. The caller holds the lock."""
         found = self._buckets.get(want.key)
         if found is None:
             bucket = _Bucket(want.size, now)
@@ -126,7 +136,7 @@ class Quotas:
         return bucket
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
-        """Return the names of the buckets in memory."""
+        """Return the keys of the buckets in memory: tenant, member (0 for the tenant's own), and what is counted."""
         with self._lock:
             return list(self._buckets)
 

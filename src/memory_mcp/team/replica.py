@@ -20,6 +20,7 @@ class Replica:
     """Measures how far a replica is behind its primary. Safe in any thread."""
 
     def __init__(self, primary: Database, database: Database) -> None:
+        """Compare `database`, a replica, with its primary."""
         self._primary, self.database = primary, database
         self._lock = threading.Lock()
         #: Positions of the primary that the replica had not reached when it was asked last, with when they were seen.
@@ -27,7 +28,10 @@ class Replica:
         self._asked, self._behind = float("-inf"), 0.0
 
     def behind(self) -> float:
-        """Return by how many seconds the replica is behind. Raises StorageAway when it does not answer."""
+        """Return by how many seconds the replica is behind; an answer is used again for half a second.
+
+        Raises StorageAway when the replica does not answer.
+        """
         with self._lock:
             if time.monotonic() - self._asked > _FRESH:
                 self._behind = self._look()
@@ -35,6 +39,11 @@ class Replica:
             return self._behind
 
     def _look(self) -> float:
+        """Ask both databases and return how many seconds the replica is behind.
+
+        0 where it has all that the primary was seen to have. A primary that does not answer is left out; raises StorageAway
+        when the replica does not answer.
+        """
         now = time.monotonic()
         try:
             with self._primary.connection(None) as raw:

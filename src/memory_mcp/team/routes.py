@@ -57,7 +57,7 @@ class Handlers:
 
 
 def route_of(path: str) -> str:
-    """Return the name under which a path is counted: few different ones, whatever is asked for."""
+    """Return the name under which a path is counted: /mcp, /hooks, /share, /health, /metrics, /.well-known or other."""
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
     return next(
@@ -66,7 +66,11 @@ def route_of(path: str) -> str:
 
 
 def default_space(principal: Principal, project: str) -> Grant | None:
-    """Return the space of a caller who names none: the project's own, the private one, the team's, in this order."""
+    """Return the space of a caller who names none.
+
+    The first project space named as `project` or as its last part; else the first private one, else the first team's, else
+    the only one that there is. None where several of another kind are left, or none.
+    """
     seen = [grant for grant in principal.grants if principal.role_in(grant.space) is not None]
     own = [g for g in seen if g.kind == PROJECT and project and (project == g.name or project.endswith(f"/{g.name}"))]
     for found in (own, *([g for g in seen if g.kind == kind] for kind in (PRIVATE, TEAM))):
@@ -76,7 +80,7 @@ def default_space(principal: Principal, project: str) -> Grant | None:
 
 
 def space_of(principal: Principal, named: str, project: str) -> Grant | None:
-    """Return the space of a request, None where the caller has none.
+    """Return the space that a request names, else its caller's default one; None where the caller has none.
 
     Raises NotFound where it names one that the caller may not see.
     """
@@ -86,20 +90,22 @@ def space_of(principal: Principal, named: str, project: str) -> Grant | None:
 def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
     """Return the application behind the door, which has put the `Principal` into the scope.
 
-    `more` routes choose spaces themselves.
-
-    Its endpoint for hooks raises InvalidQuery for a key that is too long, and a 404 for a name that cannot be a
-    client's.
+    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown routes get a JSON
+    refusal, and nothing is redirected.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        """Run the protocol's session manager as long as the application runs."""
         async with manager.run():
             yield
 
     async def hook(request: Request) -> Response:
-        """Store a hook's payload. Raises InvalidQuery for a key that is too long, HTTPException 404 for no client's name."""
+        """Store a hook's payload and answer with the outcome.
+
+        Raises InvalidQuery for a key that is too long, HTTPException 404 for a text that cannot be a client's name.
+        """
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -129,6 +135,7 @@ class _Function:
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with what the endpoint returns; errors pass."""
         response = await self._endpoint(Request(scope, receive))
         await response(scope, receive, send)
 
@@ -140,7 +147,10 @@ class _Known:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Pass on a request with `SERVED` set to its caller and space, and count and time it by the tenant's class.
+
+        A space that the caller may not see, or two that are named, are answered with the error; these are not counted.
+        """
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
@@ -153,6 +163,7 @@ class _Known:
         status = "none"
 
         async def counted(message: Message) -> None:
+            """Pass on a message, and note the status that a response starts with."""
             nonlocal status
             if message["type"] == "http.response.start":
                 status = str(message["status"])
@@ -167,9 +178,9 @@ class _Known:
 
 
 def _named(scope: Scope) -> str:
-    """Return the space that a request names, by its path or else its header; "" for none.
+    """Return the space that a request names, by its path or else by its Memory-Space header; "" for none.
 
-    Raises InvalidQuery where it names two.
+    Raises InvalidQuery where path and header differ or the header comes twice.
     """
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]
@@ -179,7 +190,7 @@ def _named(scope: Scope) -> str:
 
 
 async def _plain(_: Request, error: Exception) -> Response:
-    """Return the response for a route that does not exist, or not with this method."""
+    """Return the JSON refusal for a route that does not exist (404), or not with this method (405)."""
     assert isinstance(error, HTTPException)
     known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
     if error.status_code == 405:
@@ -199,7 +210,7 @@ class Front:
         self._app, self._handlers = app, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer paths of health and metrics; pass on everything else."""
         if scope["type"] == "http" and scope["path"].startswith((_HEALTH, _METRICS)):
             response = await self._answer(Request(scope, receive))
             await response(scope, receive, send)
@@ -207,6 +218,10 @@ class Front:
             await self._app(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
+        """Answer health and metrics.
+
+        404 for any other path or for a method other than GET and HEAD, 401 for metrics without the right to read them.
+        """
         path = request.url.path
         if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):
             refusal = Refusal(404, "NOT_FOUND", "no such route", "Routes are /health/live, /health/ready and /metrics.")
@@ -223,6 +238,10 @@ class Front:
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 
     async def _ready(self) -> Response:
+        """Answer 200 where the server is ready, else 503 with the reason.
+
+        A database that is silent for 3 s counts as not ready.
+        """
         reason = "the database does not answer in time"
         with anyio.move_on_after(_PATIENCE):
             try:
@@ -233,6 +252,10 @@ class Front:
         return JSONResponse(status, 503 if reason else 200)
 
     def _may_measure(self, request: Request) -> bool:
+        """Return whether a request may read metrics.
+
+        By the configured token; where none is set, from this machine and by no proxy.
+        """
         if token := self._handlers.metrics_token:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())

@@ -93,7 +93,11 @@ class TeamServer:
     # memories
 
     def _open(self, place: Place, folder: Path) -> App:
-        """Open a space for everybody who may see it; its own folder holds what can be made again."""
+        """Open a space as the program, for everybody who may see it; `folder` holds its indexes.
+
+        Indexes that do not know of all removals are deleted first. Writes are counted against quotas and wake the workers.
+        Raises NotFound where there is no such space.
+        """
         settings = self._settings
         own = replace(
             settings,
@@ -112,7 +116,10 @@ class TeamServer:
             return App(own, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record. Raises QuotaExceeded for too much."""
+        """Count what a caller is about to record.
+
+        Raises QuotaExceeded for too much. Does nothing without a caller, as for work of the program.
+        """
         caller = SERVED.get()
         if caller is None:
             return
@@ -122,7 +129,10 @@ class TeamServer:
         self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
     def _allow(self, tool: str) -> None:
-        """Check that the caller may use a tool, and count searches; see `allow`."""
+        """Check that the caller may use a tool, and count a search.
+
+        Raises what `allow` raises, and QuotaExceeded for too many searches.
+        """
         allow(tool)
         if tool in SEARCHES:
             self.quotas.search(served().principal)
@@ -130,10 +140,15 @@ class TeamServer:
     # requests
 
     async def _take_hook(self, payload: Payload) -> Taken:
+        """Store a hook's payload after a check that the caller may write; raises what `allow` and `Intake.take` raise."""
         allow("hooks")
         return await self._intake.take(payload)
 
     def _ready(self) -> str:
+        """Return why this server is not ready, "" where it is: it is ending, or the database has another schema.
+
+        Raises StorageError when the database does not answer.
+        """
         if self.draining:
             return "the server is ending"
         with self.database.connection(None) as raw:
@@ -141,6 +156,7 @@ class TeamServer:
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
     def _exposition(self) -> str:
+        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now."""
         memories = self.opened.all()
         pool = self.database.stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
@@ -158,7 +174,11 @@ class TeamServer:
     # life
 
     async def run(self, announce: Callable[[str], None]) -> None:
-        """Serve until a signal comes, then drain; `announce` is called with the address once requests are answered."""
+        """Serve until a signal comes, then drain and close.
+
+        `announce` is called with the address once requests are answered. Starts the threads of workers and follower. Raises
+        what binding the address raises.
+        """
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
         self.address = listener.getsockname()[:2]
@@ -177,6 +197,10 @@ class TeamServer:
         await anyio.to_thread.run_sync(self.close)
 
     def _assembled(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
+        """Return the HTTP server, not yet started, and the layer that ends its calls.
+
+        From the outside in: health and metrics, caller, host names and sizes, routes.
+        """
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
@@ -192,12 +216,18 @@ class TeamServer:
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
 
     async def _announce(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
+        """Call `announce` with the address once the server has started."""
         while not uvicorn.started:
             await anyio.sleep(0.01)
         host, port = self.address
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
+        """Wait for a signal, then end in steps.
+
+        First says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams,
+        waits up to `drain_secs` for calls under way, then ends them.
+        """
         with signals_of_end() as received:
             async for _ in received:
                 break
@@ -214,7 +244,7 @@ class TeamServer:
         connection.end_calls()
 
     def close(self) -> None:
-        """Stop what runs beside the calls, and close everything in order."""
+        """Stop workers and follower, close the open memories, then the databases; waits some seconds for each at most."""
         self.workers.stop(_END / 2)
         self.follower.stop(2.0)
         self.opened.close()
@@ -224,7 +254,12 @@ class TeamServer:
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> int:
-    """Serve a team until a signal comes, then end this process with status 0; `announce` is called with the server's address."""
+    """Serve a team until a signal comes, then end this process with status 0 (os._exit); it never returns.
+
+    `announce` is called with the server's address. Locks the data directory while it runs, and sets up logging and the
+    umask of this process. Raises ConfigError for settings that cannot serve a team, what locking raises when another server
+    has the directory, and errors of database or address at the start.
+    """
     check(settings)
     directory = settings.storage.directory.absolute()
     lock = DirectoryLock(directory, kind=KIND)
@@ -243,7 +278,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
 
 
 def check(settings: Settings) -> None:
-    """Check that settings name a database, a way to prove who calls, and the names by which the server is reached.
+    """Check that settings name a PostgreSQL database, a way to prove who calls, and, beyond this machine, the server's names.
 
     Raises ConfigError where they do not.
     """

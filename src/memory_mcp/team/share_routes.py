@@ -38,21 +38,23 @@ _LONGEST_CURSOR = 500
 def routes(lend: Lend) -> list[Route]:
     """Return the routes, for a server that mounts them behind its door; `lend` lends the memory of a space.
 
-    The endpoints answer with the errors that are raised, such as InvalidQuery for a cursor that is too long.
+    Endpoints answer with the errors of this program that are raised, such as InvalidQuery for a cursor that is too long.
     """
 
     async def spaces(request: Request) -> Response:
+        """Answer with the caller's name and the spaces that the caller may see, with kind and role."""
         principal: Principal = request.scope["principal"]
         seen = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
         told = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in seen]
         return JSONResponse({"member": principal.name, "spaces": told})
 
     async def standing(request: Request) -> Response:
+        """Answer with what `sharing.standing` tells of a space and the caller."""
         principal, grant, member = _caller(request)
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        """Answer with what is new after the cursor `after`. Raises InvalidQuery for a cursor that is too long."""
+        """Answer with what is new after the cursor `after` ("": all); raises InvalidQuery for one over 500 characters."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -60,6 +62,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
+        """Store a batch of events in a space, as its member, and answer with the outcome."""
         principal, grant, member = _caller(request)
         batch = await _batch(request)
         return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
@@ -75,7 +78,7 @@ def routes(lend: Lend) -> list[Route]:
 def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
     """Return who calls, the space of the address, and the caller as `requests.sharing` knows members.
 
-    Raises NotFound for no such space.
+    Raises NotFound where the caller sees no such space.
     """
     principal: Principal = request.scope["principal"]
     grant = see(principal, request.path_params["space"])
@@ -86,9 +89,13 @@ def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
 
 
 async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, work: Callable[[App], dict[str, Any]]) -> Response:
-    """Answer in a thread, on the memory of the space; a caller that goes does not end what it has begun."""
+    """Answer with what `work` returns, run in a thread on the memory of the space.
+
+    A caller that goes does not end what it has begun.
+    """
 
     def answer() -> dict[str, Any]:
+        """Lend the memory of the space and return what `work` returns."""
         with lend(principal, grant, writes) as app:
             return work(app)
 
@@ -115,9 +122,13 @@ async def _batch(request: Request) -> dict[str, Any]:
 
 
 def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint whose errors are answers."""
+    """Return an endpoint that answers a MemoryMcpError as JSON with its status (500 for an unknown code).
+
+    Other errors pass.
+    """
 
     async def answer(request: Request) -> Response:
+        """Answer a request by the endpoint, an error of this program as JSON."""
         try:
             return await endpoint(request)
         except MemoryMcpError as error:

@@ -34,14 +34,19 @@ class Applied:
 
 
 def export(database: Database, file: Path) -> int:
-    """Add to a file the tombstones of the database that it does not have yet; return how many."""
+    """Add to a file the tombstones of the database that it does not have yet, of all memories; return how many.
+
+    The file exists afterwards. Raises OSError when it cannot be read or written, StorageError when it has two keys for
+    one memory or the database does not answer.
+    """
     return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
 
 
 def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
     """Forget again in a restored database what files say was forgotten; a second time changes nothing more.
 
-    Raises StorageError when something was forgotten in it since, under another key.
+    Memories are matched by their store id; those without a copy are left alone. Raises InvalidQuery for a place that does
+    not exist, StorageError when something was forgotten in a memory since, under another key.
     """
     copies, applied, found = outside.read(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
@@ -61,7 +66,10 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
 
 
 def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
-    """Remove from a memory what its tombstones name; return how many events went or changed."""
+    """Remove from a memory what its tombstones name, as the program and without indexes.
+
+    Return how many events went or changed.
+    """
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
         # Indexes are each server's own: none is made here, and servers read again what they have.
         storage = replace(settings.storage, data_dir=folder)
@@ -74,6 +82,7 @@ def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
 
 
 def _memories(database: Database) -> Iterator[Memory]:
+    """Yield every space of every tenant of the database, as the storage engine opens it."""
     directory = Directory(database)
     for tenant in directory.tenants():
         for space in directory.spaces(tenant.tenant):
@@ -81,4 +90,5 @@ def _memories(database: Database) -> Iterator[Memory]:
 
 
 def _log(database: Database, memory: Memory) -> PostgresTombstones:
+    """Return the table of a memory's tombstones."""
     return PostgresTombstones(Connection(database, memory.tenant, memory.space))

@@ -85,6 +85,7 @@ class SpaceTools:
         notices = [] if len(wanted) == len(seen) or spaces else [f"only {_MOST} of {len(seen)} spaces were searched; name others"]
 
         def work(app: App) -> dict[str, Any]:
+            """Return the results of one space, with its notices."""
             return self._kit.host.with_notices(app, as_json(search(app, request, self._kit.caller)))
 
         for grant in wanted:

@@ -74,27 +74,30 @@ class Principal:
     key_id: str = ""
 
     def role_in(self, space: int) -> Role | None:
-        """Return the role in a space, not above what the scopes allow; None where there is none."""
+        """Return the role in a space, not above what the scopes allow.
+
+        None without a grant or without a scope about a memory.
+        """
         granted = next((grant.role for grant in self.grants if grant.space == space), None)
         if granted is None or self.at_most is None:
             return None
         return min(granted, self.at_most, key=lambda role: role.rank)
 
     def find(self, name: str) -> Grant | None:
-        """Return the grant of the space of that name; None where the caller sees none such."""
+        """Return the grant of the space of that name; None where there is none or no scope is about a memory."""
         if self.at_most is None:
             return None
         return next((grant for grant in self.grants if grant.name == name), None)
 
 
 def may(principal: Principal, space: int, act: Act) -> bool:
-    """Return whether the caller may do `act` in a space."""
+    """Return whether the caller may do `act` in a space: the role there, bounded by the scopes, is at least the act's lowest."""
     role = principal.role_in(space)
     return role is not None and role.rank >= LOWEST[act].rank
 
 
 def may_administer(principal: Principal) -> bool:
-    """Return whether the caller may administer the tenant: a tenant's admin, by a token or key with `memory:admin`."""
+    """Return whether the caller may administer the tenant: as a tenant's admin, by a token or key with `memory:admin`."""
     return principal.is_tenant_admin and principal.at_most is Role.ADMIN
 
 
@@ -135,6 +138,7 @@ def highest(scopes: Iterable[str]) -> Role | None:
 
 
 def _acts(act: Act, names: str) -> dict[str, Act]:
+    """Map each of the names, separated by blanks, to the act."""
     return dict.fromkeys(names.split(), act)
 
 

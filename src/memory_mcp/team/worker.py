@@ -63,12 +63,12 @@ class Workers:
         self._threads = [threading.Thread(target=self._loop, name=f"worker {n}", daemon=True) for n in range(count)]
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads; each does one piece of work at a time."""
         for thread in self._threads:
             thread.start()
 
     def hear(self) -> None:
-        """Look for work soon, since somebody committed."""
+        """Wake the threads to look for work soon, since somebody committed."""
         self._wake.set()
 
     @property
@@ -77,9 +77,9 @@ class Workers:
         return len(self._busy)
 
     def stop(self, patience: float) -> bool:
-        """Claim no more, wait up to `patience` seconds for what is under way, and leave the rest to others.
+        """Claim no more, wait up to `patience` seconds for what is under way, and release all claims to other servers.
 
-        Return whether all has ended.
+        Return whether all has ended. Claims that cannot be released run out by themselves.
         """
         self._stopping.set()
         self._wake.set()
@@ -94,7 +94,10 @@ class Workers:
         return ended
 
     def plan(self, memory: Memory) -> None:
-        """Have the upkeep of a memory that was opened done at its time; a replica has none."""
+        """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
+
+        Housekeeping is due at night; summaries by a model, where one is set, in an hour.
+        """
         app, place = memory.app, memory.place
         if place.is_replica:
             return
@@ -103,6 +106,7 @@ class Workers:
             self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)
 
     def _loop(self) -> None:
+        """Claim and do work until the threads stop; without work, wait for a commit, or 2 s at most. Errors are logged."""
         while not self._stopping.is_set():
             try:
                 taken = self._work.take(list(self._jobs))
@@ -122,6 +126,11 @@ class Workers:
                 self._wake.wait(max(wait - _PAUSE, 0.0))
 
     def _do(self, taken: Taken) -> None:
+        """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
+
+        Work of a space that is gone is dropped; what fails outside the job itself is logged and left to be claimed again
+        when the claim runs out.
+        """
         with self._lock:
             self._busy.add(taken)
         try:
@@ -143,7 +152,10 @@ class Workers:
                 self._busy.discard(taken)
 
     def _done(self, taken: Taken, memory: Memory) -> float | None:
-        """Do one piece of work; return in how many seconds it is due again, None where something else says so."""
+        """Run the job for a piece of work; return in how many seconds it is due again, None where something else says so.
+
+        After an error, which is logged: 2 s, doubled with each failure in a row, at most 300 s.
+        """
         key = (taken.tenant, taken.space, taken.name)
         try:
             with metrics.timed("team_work_seconds", work=taken.name):
@@ -161,7 +173,11 @@ class Workers:
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
     def _derive(self, memory: Memory) -> float | None:
-        """Derive the events that wait, and have their periods rolled up."""
+        """Cut and publish segments of the events that wait, and enter when their periods are to be rolled up.
+
+        At once if a period is missing, else 8 s from now. More than 400 events are derived by child processes; None in any
+        case.
+        """
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
         connection.heard()
@@ -184,28 +200,34 @@ class Workers:
 
 
 def _roll_up(memory: Memory) -> float | None:
+    """Roll up the periods that are stale; it is due again when segments come (None)."""
     memory.app.derivation.run(Depth.PERIODS)
     return None
 
 
 def _keep_house(memory: Memory) -> float | None:
+    """Run the housekeeping job now; return the seconds until it is due again."""
     memory.app.scheduler.run_now("housekeeping")
     return _until_night(memory)
 
 
 def _forget(memory: Memory) -> float | None:
-    """Look again for what was forgotten, and finish a forgetting whose server was killed."""
+    """Remove what tombstones name and is still there, and finish a forgetting whose server was killed.
+
+    None: not due by itself.
+    """
     Forgetting(memory.app).look_again("memory-mcp", "looked for again")
     return None
 
 
 def _improve_summaries(memory: Memory) -> float | None:
+    """Run the job that has a model improve summaries; return the seconds until it is due again, an hour."""
     memory.app.scheduler.run_now("improve_summaries")
     return _HOUR
 
 
 def _until_night(memory: Memory) -> float:
-    """Return in how many seconds the daily upkeep of a memory is due."""
+    """Return in how many seconds the daily upkeep of a memory is due, at its hour of the settings; at least 60."""
     app = memory.app
     now = app.clock.now_ms()
     return max((next_due(Daily.at(app.settings.scheduler.housekeeping_at), now, now, app.calendar) - now) / 1000, 60.0)

@@ -23,7 +23,11 @@ HIDDEN = "hidden message"
 
 
 def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
-    """Return the parts of a message; one that is left out has its reason."""
+    """Return the parts of a message; one that is left out has its reason.
+
+    Custom instructions, hidden messages and unknown kinds are left out, and thinking unless it is kept; a message without
+    text may give no part.
+    """
     content, metadata = as_mapping(message.get("content")), as_mapping(message.get("metadata"))
     author = as_mapping(message.get("author"))
     role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
@@ -53,7 +57,7 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
-    """Return what the model passed to a tool: code, a JSON object, or words."""
+    """Return what the model passed to a tool: code, a JSON object, or words. A canvas is marked as such."""
     if kind == "code" and not text.startswith("{"):
         language = as_text(content.get("language"))
         return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
@@ -65,7 +69,7 @@ def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -
 
 
 def text_of(content: Mapping[str, object]) -> str:
-    """Return the readable text of a content of any kind; pictures and sound are named, never quoted."""
+    """Return the readable text of a content of any kind, "" for none; pictures and sound are named, never quoted."""
     parts = content.get("parts")
     if isinstance(parts, list):
         return "\n".join(filter(None, map(_part, parts)))
@@ -77,6 +81,7 @@ def text_of(content: Mapping[str, object]) -> str:
 
 
 def _part(part: object) -> str:
+    """Return one part of a content: its text, or in brackets what kind of file it is, with the prompt of a drawn picture."""
     if isinstance(part, str):
         return part
     told = as_mapping(part)

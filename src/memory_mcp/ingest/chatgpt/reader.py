@@ -33,7 +33,10 @@ class ChatGptImporter(ExportImporter):
     own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"mapping"\s*:\s*\{', re.DOTALL)
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """See `WholeImporter`."""
+        """Yield the events of one conversation: its title, then its messages, each after its parent, branches as threads.
+
+        A message without a time follows its parent.
+        """
         del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("create_time")), as_text(value.get("title")).strip()
@@ -50,6 +53,7 @@ class ChatGptImporter(ExportImporter):
     def _message(
         self, message: Mapping[str, object], session: Session, node_id: str, tally: Tally, line: int
     ) -> tuple[EventDraft, ...]:
+        """Return the drafts of one message, counted in `tally`; `node_id` is its id where it has none of its own."""
         parts = parts_of(message, self._settings.include_thinking)
         metadata = {"model": as_text(as_mapping(message.get("metadata")).get("model_slug"))}
         drafts = session.put(parts, as_text(message.get("id")) or node_id, parse_time(message.get("create_time")), metadata)

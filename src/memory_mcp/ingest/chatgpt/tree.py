@@ -24,7 +24,10 @@ class Node:
 
 
 def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
-    """Return a conversation's nodes, each after its parent; the branch that ends at `current` is the one shown."""
+    """Yield a conversation's nodes, each after its parent; the branch that ends at `current` is the one shown (named "").
+
+    Without a known `current`, the last message's. Nodes of a circle come last, each as a branch of its own.
+    """
     shown = _path(mapping, current if current in mapping else _last(mapping))
     children = _children(mapping)
     seen: set[str] = set()
@@ -44,6 +47,7 @@ def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
 
 
 def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
+    """Return the ids from a leaf up to its root; it ends where a parent is unknown or comes again."""
     path: set[str] = set()
     while leaf in mapping and leaf not in path:
         path.add(leaf)
@@ -52,12 +56,13 @@ def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
 
 
 def _last(mapping: Mapping[str, object]) -> str:
-    """Return the latest node, if none is named as current; never one of a cycle."""
+    """Return the latest node whose path leads to a root, for a conversation that names none as current; "" for none."""
     found = (key for key in reversed(list(mapping)) if any(_parent(mapping, k) not in mapping for k in _path(mapping, key)))
     return next(found, "")
 
 
 def _parent(mapping: Mapping[str, object], key: str) -> str:
+    """Return the id of a node's parent; "" where it names none."""
     return as_text(as_mapping(mapping.get(key)).get("parent"))
 
 

@@ -80,7 +80,7 @@ def as_mappings(value: object) -> list[Mapping[str, object]]:
 
 
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
-    """Return message content as blocks, from a text, a list of texts and blocks, or one block."""
+    """Return message content as blocks, from a text, a list of texts and blocks, or one block; none for anything else."""
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
     if isinstance(content, Mapping):
@@ -91,7 +91,7 @@ def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
 
 
 def plain(block: Mapping[str, object]) -> str:
-    """Return a block as text; anything but text is named by its media type, never quoted."""
+    """Return a block as text; images and documents are named by their media type, never quoted. "" for a block without text."""
     kind = block.get("type")
     if kind in ("text", "input_text", "output_text"):
         return as_text(block.get("text"))
@@ -109,7 +109,10 @@ def plain(block: Mapping[str, object]) -> str:
 
 
 def call_text(name: str, arguments: object) -> str:
-    """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line."""
+    """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line.
+
+    First stands the argument that says most; empty ones are left out, long ones shortened in the middle.
+    """
     given = as_mapping(arguments)
     if name == "TodoWrite" and isinstance(given.get("todos"), list):
         return "\n".join(["TodoWrite:", *map(_todo, given["todos"])])  # type: ignore[call-overload]
@@ -122,14 +125,17 @@ def call_text(name: str, arguments: object) -> str:
 
 
 def call_metadata(name: str, arguments: object) -> dict[str, str]:
-    """Return the metadata of a tool call: tool, files touched, and command."""
+    """Return the metadata of a tool call: `tool`, `files` (of the first argument that names one) and `command`; "" where none."""
     given = as_mapping(arguments)
     files = next((as_text(given[k]) for k in _FILE_KEYS if given.get(k)), "")
     return {"tool": name, "files": files, "command": as_text(given.get("command")) or as_text(given.get("cmd"))}
 
 
 def result_text(content: object, fallback: object) -> str:
-    """Return a tool result's text: of a string or of blocks, without wrappers; `fallback` when the message has none."""
+    """Return a tool result's text: of a string or of blocks, without reminders, colours and the error's tag.
+
+    `fallback`, if it is a text, is used when the content has none.
+    """
     parts = [plain(block) for block in as_blocks(content)]
     text = "\n".join(part for part in parts if part) or as_text(fallback)
     text = without_ansi(without_reminders(text))
@@ -139,7 +145,10 @@ def result_text(content: object, fallback: object) -> str:
 
 
 def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str]:
-    """Return exit status and files of a result, where the text or the client's details have them."""
+    """Return `is_error`, `exit_status` and `files` of a result, as the text or the client's details state them.
+
+    "" where unknown. A shell's result without an error counts as status 0.
+    """
     told = as_mapping(details)
     found = {"is_error": "true" if is_error else "", "exit_status": "", "files": _files(told)}
     if match := _EXIT_CODE.match(text):
@@ -152,18 +161,20 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
 
 
 def _ended_well(told: Mapping[str, object]) -> bool:
-    """Return a shell's details without an error: the client reports every other status as one."""
+    """Return whether details are a shell's and show no trouble: the client reports every other status as an error."""
     unclear = ("interrupted", "backgroundTaskId", "returnCodeInterpretation", "status")
     return "stdout" in told and "interrupted" in told and not any(told.get(k) for k in unclear)
 
 
 def _files(told: Mapping[str, object]) -> str:
+    """Return the paths in a result's details, one a line: the one file, else up to 20 listed ones."""
     path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
     listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join([path] if path else listed[:20])
 
 
 def _todo(item: object) -> str:
+    """Return an entry of a list of tasks as a line with its mark: [x] done, [~] begun, [ ] open."""
     if not isinstance(item, Mapping):
         return f"- {_short(item)}"
     mark = _MARKS.get(as_text(item.get("status")), " ")
@@ -171,6 +182,7 @@ def _todo(item: object) -> str:
 
 
 def _short(value: object) -> str:
+    """Return an argument as text, JSON if it is none; of one over 8,192 characters the two ends, with a note between them."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except RecursionError:

@@ -26,19 +26,25 @@ class ClaudeCodeImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions."""
+        """Return the folder `projects` in $CLAUDE_CONFIG_DIR, else in ~/.claude; existing or not."""
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the `.jsonl` files below `path` in a fixed order, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: its records name their session as no other's do."""
+        """Return whether a `.jsonl` file is Claude Code's, by its first records."""
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset with their drafts, see `Importer`.
+
+        Those of a session of our own summarizer, and lines that cannot be read, are skipped and counted.
+        """
         state = State(file)
         state.recover(offset)
         for record in iter_records(file, offset):
@@ -61,7 +67,11 @@ class ClaudeCodeImporter(ClientImporter):
 
 
 def _is_own(value: dict[str, object]) -> bool:
-    """Return whether a record is Claude Code's: forks of other clients have its envelope around messages of their own form."""
+    """Return whether a record is Claude Code's.
+
+    A message needs content or usage and a kind or session of its own; messages with `parts` are of clients that forked
+    the envelope.
+    """
     kind = as_text(value.get("type"))
     if kind in _KINDS:
         return True

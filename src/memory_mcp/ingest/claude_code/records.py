@@ -95,7 +95,10 @@ class _Part:
 
 
 def convert(record: dict[str, object], state: State, include_thinking: bool) -> Outcome:
-    """Return the drafts of one record, and update `state` with it."""
+    """Return the drafts of one record, or the reason why it has none, and update `state` with it.
+
+    Thinking is left out unless `include_thinking`; that moves no other part's id.
+    """
     kind = _kind(record)
     outcome = Outcome(reason=_EMPTY)
     parts = list(_READERS.get(kind, _other)(record, state, outcome))
@@ -112,7 +115,7 @@ def convert(record: dict[str, object], state: State, include_thinking: bool) -> 
 
 
 def _kind(record: Mapping[str, object]) -> str:
-    """Return the record's type; older clients left it out, and the message's role replaces it."""
+    """Return the record's type; where older clients left it out, the message's role; "" for neither."""
     kind = record.get("type")
     if kind is None and "sessionId" in record:
         kind = as_mapping(record.get("message")).get("role")
@@ -120,6 +123,10 @@ def _kind(record: Mapping[str, object]) -> str:
 
 
 def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list[EventDraft]:
+    """Return one draft for each part, with the record's session, time, project and thread.
+
+    Their ids are the record's and the suffix.
+    """
     if not parts:
         return []
     cwd = as_text(record.get("cwd"))
@@ -151,7 +158,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
 
 
 def _content_id(record: Mapping[str, object]) -> str:
-    """Return an id for a record without one, the same in every file that holds it."""
+    """Return an id made from a record's content, for a record without one; the same in every file that holds it."""
     message = as_mapping(record.get("message"))
     content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
     text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
@@ -159,6 +166,10 @@ def _content_id(record: Mapping[str, object]) -> str:
 
 
 def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield the parts of a user record: results of tools, then its texts as one, and a plan that they do not hold.
+
+    None for the client's own (`isMeta`) records.
+    """
     if record.get("isMeta") is True:
         outcome.reason = "meta"
         return
@@ -184,7 +195,11 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
-    """Classify the texts of a user record: the human's words, a summary, or another agent's."""
+    """Return the texts of a user record as one, with role and type, and its metadata.
+
+    They are the human's words, a summary, or another agent's; in a subagent's chain a prompt is the calling agent's.
+    Where only the client wrote, there is no text but the reason.
+    """
     if record.get("isCompactSummary") is True:
         return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}
     pieces = [unwrap(text) for text in texts]
@@ -199,6 +214,10 @@ def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[
 
 
 def _result(record: dict[str, object], state: State, block: Mapping[str, object], suffix: str) -> _Part:
+    """Return a tool's result as a part, "(no output)" for an empty one.
+
+    What a subagent brought back, and no longer runs, is the end of that subagent.
+    """
     call = as_text(block.get("tool_use_id"))
     tool, details = state.tools.get(call, ""), record.get("toolUseResult")
     told = as_mapping(details)
@@ -212,6 +231,10 @@ def _result(record: dict[str, object], state: State, block: Mapping[str, object]
 
 
 def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield the parts of the model's message: thoughts (#t0, #t1, ...), calls, results and words in their order.
+
+    None for what the client wrote in the model's name, but for errors of the API, which are notes.
+    """
     del state
     message = record.get("message")
     if not isinstance(message, Mapping) or "parts" in message:
@@ -244,22 +267,26 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
 
 
 def _suffix(number: int) -> str:
+    """Return what goes behind a record's id for its block of a number: nothing for the first (0)."""
     return f"#{number}" if number else ""
 
 
 def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield the summary of a session as a note."""
     del state, outcome
     text = as_text(record.get("summary"))
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "summary", "leaf": as_text(record.get("leafUuid"))})
 
 
 def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield the title of a session as a note."""
     del state, outcome
     text = as_text(record.get(_TITLES[_kind(record)]))
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "title"})
 
 
 def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield a pull request's address as a note; nothing without one."""
     del state, outcome
     url, number = as_text(record.get("prUrl")), record.get("prNumber")
     if url:
@@ -268,6 +295,11 @@ def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield the client's message as a note of the system; a local command as `unwrap` reads it.
+
+    Nothing, with the reason, for kinds known as noise and for one without content. A compaction says what triggered it
+    and how many tokens there were.
+    """
     del state
     subtype = as_text(record.get("subtype"))
     content = as_text(record.get("content"))
@@ -287,12 +319,14 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
 
 
 def _slipped_in(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield a prompt that was slipped into a running turn and has no record of its own; nothing for any other record."""
     outcome.reason = _kind(record)
     if text := state.slipped_in(record):
         yield _Part("", unwrap(text), {"queued": "true"})
 
 
 def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """Yield nothing, and give the reason: the kind of a known record of bookkeeping, else that it is not Claude Code's."""
     del state
     kind = _kind(record)
     known = kind in _BOOKKEEPING or kind.startswith("api-request")

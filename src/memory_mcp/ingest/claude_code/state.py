@@ -28,6 +28,7 @@ class State:
     """State of reading one file."""
 
     def __init__(self, file: Path) -> None:
+        """Begin a file, with nothing known but its name: of the session, or of a subagent ("agent-<id>")."""
         #: Whose records those are that do not say it: a session's own file is named after it.
         self.session = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
@@ -49,7 +50,11 @@ class State:
         self._resumed = False
 
     def recover(self, offset: int) -> None:
-        """Read the session, its first directory, and the state of everything before `offset`."""
+        """Read what is needed of the part before `offset`: session id, first directory, tool names.
+
+        Also whether the session is our own summarizer's. Reads at most the first 50 records and the last 256 KB before
+        the offset. Raises OSError when the file cannot be read.
+        """
         session = prompt = ""
         timed = offset > 0
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
@@ -70,7 +75,10 @@ class State:
             self.observe(record.value)
 
     def observe(self, record: dict[str, object]) -> None:
-        """Update the state from one record."""
+        """Update the state from one record.
+
+        That is its directory, prompts waiting in the queue, subagents' threads, and names of called tools.
+        """
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         if slipped := self.slipped_in(record):
             self.delivered.append(slipped)
@@ -90,9 +98,10 @@ class State:
                     _remember(self.tools, as_text(block.get("id")), as_text(block.get("name")))
 
     def slipped_in(self, record: dict[str, object]) -> str:
-        """Return a prompt that was added to a running turn and has no record of its own; "" for none.
+        """Return a prompt that was added to a running turn and has no record of its own.
 
-        Newer clients tell it twice, as a removal from the queue and as an attachment: the first counts.
+        "" for none and for one returned before. Newer clients tell it twice, as a removal from the queue and as an
+        attachment: the first counts.
         """
         text = ""
         if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
@@ -104,7 +113,10 @@ class State:
         return "" if text in self.delivered else text
 
     def thread_of(self, record: dict[str, object]) -> str:
-        """Return the subagent a record belongs to: its id, else the id of the record its chain began with; "" outside."""
+        """Return the subagent a record belongs to: its id, else the id of the record its chain began with; "" outside.
+
+        In a resumed read of an old client's file this may read the file from its start, once.
+        """
         agent = as_text(record.get("agentId"))
         if record.get("isSidechain") is not True:
             return agent or self.file_agent
@@ -118,7 +130,10 @@ class State:
         return root
 
     def project(self, cwd: str, branch: str) -> str:
-        """Return the project of a directory; a deleted one belongs to the session's own directory above it."""
+        """Return the project of a directory; one that is gone belongs to the session's first directory if it was below that.
+
+        `branch` helps to find the repository of a worktree that is gone.
+        """
         first = self.first_cwd
         inside = cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first)
         # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
@@ -126,7 +141,10 @@ class State:
         return project_of(first if inside else cwd, branch=branch) if branch and is_gone(found) else found
 
     def _recover_chains(self) -> None:
-        """Follow every chain from the start of the file: old clients keep subagents inside the session's own file."""
+        """Follow every subagent's chain from the start of the file, once.
+
+        Old clients keep subagents inside the session's own file. Raises OSError when the file cannot be read.
+        """
         self._resumed = False
         for record in iter_records(self._file):
             if record.value.get("isSidechain") is True:
@@ -134,13 +152,14 @@ class State:
 
 
 def _prompt(record: dict[str, object]) -> str:
-    """Return what a record's user typed; "" for any other record."""
+    """Return what a record's user typed, without tools' results; "" for any other record and for the client's own (`isMeta`)."""
     if record.get("type") != "user" or record.get("isMeta") is True:
         return ""
     return "\n".join(filter(None, map(plain, as_blocks(as_mapping(record.get("message")).get("content")))))
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
+    """Keep a value under a key, unless that is ""; beyond 20,000 the oldest goes."""
     if key:
         where[key] = value
         if len(where) > _REMEMBERED:
@@ -148,5 +167,6 @@ def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
 
 
 def _inside(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or is below it, by the texts alone."""
     path, folder = os.path.normpath(path), os.path.normpath(folder)
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -39,7 +39,10 @@ class Said:
 
 
 def unwrap(text: str) -> Said:
-    """Return a user record's text as a message, a slash command, or the output of a local command."""
+    """Return a user record's text as a message, a slash command, or the output of a local command.
+
+    Without text, and with the reason, where only the client wrote it.
+    """
     if text.lstrip().startswith(_CAVEAT):
         return Said(Role.SYSTEM, EventType.NOTE, "", CAVEAT)
     clean = _INJECTED.sub("", text) if "<" in text else text
@@ -56,18 +59,23 @@ def unwrap(text: str) -> Said:
 
 
 def without_reminders(text: str) -> str:
-    """Return a tool's output without the reminders that the client hangs on its end."""
+    """Return a tool's output without the reminders that the client adds at its end."""
     while (shorter := text.rstrip()).endswith(_REMINDER_END) and (start := shorter.rfind(_REMINDER)) >= 0:
         text = shorter[:start].rstrip()
     return text
 
 
 def without_ansi(text: str) -> str:
-    """Return a terminal's text without its colours and titles."""
+    """Return a terminal's text without its escape sequences for colours, cursor and titles."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def _of_tags(found: dict[str, str], text: str) -> Said:
+    """Return the text that stands in the client's tags as role, type and text.
+
+    `found` are the tags' contents: a slash command, a shell command, a notification or printed output; `text` is the
+    whole.
+    """
     if "command-name" in found:
         name = found["command-name"]
         command = f"{name if name.startswith('/') else '/' + name} {found.get('command-args', '')}".strip()

@@ -25,16 +25,23 @@ class CodexImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the client keeps its sessions, current and archived."""
+        """Return the folders `sessions` and `archived_sessions` in $CODEX_HOME, else in ~/.codex; existing or not."""
         home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         return (home / "sessions", home / "archived_sessions")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the `.jsonl` files below `path` in a fixed order, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         return find_files(path, (".jsonl",))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: its records name their kind beside a payload; the oldest ones only follow their session's line."""
+        """Return whether a `.jsonl` file is a rollout of Codex.
+
+        Its records name their kind beside a payload; the oldest ones only follow their session's line, and are known by
+        the file's name too.
+        """
         if file.suffix != ".jsonl":
             return False
         values = first_values(beginning)
@@ -43,6 +50,6 @@ class CodexImporter(ClientImporter):
         return bool(_NAME.match(file.name)) and any(as_text(v.get("type")) in ITEMS for v in values)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
         name = _NAME.sub("", file.stem)
         return read_growing(CodexReading(name, self._settings.include_thinking), file, offset, report)

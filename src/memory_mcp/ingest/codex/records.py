@@ -88,7 +88,10 @@ class _Fork:
         self._since: int | None = None
 
     def holds(self, kind: str, told: Mapping[str, object], time: int | None) -> bool:
-        """Return whether a record was taken over."""
+        """Return whether a record was copied from the session that this one was forked from, and take in what it says of that.
+
+        Records must come in the order of the file.
+        """
         if kind == "session_meta":
             own = as_text(told.get("id")) or as_text(told.get("session_id"))
             self._own = self._own or own
@@ -102,6 +105,7 @@ class CodexReading(Reading):
     """One read of one rollout."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
+        """Begin a rollout named `session_id`, until its head names the session."""
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
         self._met = self._subagent = self._prompted = False
@@ -123,7 +127,10 @@ class CodexReading(Reading):
         }
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`: the first session named is the file's own; those that it was forked from follow it."""
+        """Learn the file's own session from its first head, then directory, model and first prompt.
+
+        A subagent's session is its root's, with its own id as thread; copied records of a fork are passed over.
+        """
         kind, told = _opened(record)
         if self._head.holds(kind, told, parse_time(record.get("timestamp"))):
             return
@@ -151,7 +158,10 @@ class CodexReading(Reading):
             self.prompt = next((p.text for p in self._user(told) if p.role is Role.USER), "")
 
     def give(self, record: dict[str, object]) -> Given:
-        """See `Reading`."""
+        """Return what one record gives: messages, thoughts, calls and results, summaries and some events.
+
+        Copied records of a fork and events that repeat an item give nothing, with the reason.
+        """
         kind, told = _opened(record)
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
             return Given(reason=DUPLICATE)
@@ -176,6 +186,7 @@ class CodexReading(Reading):
         return Given(reason=kind if kind in _BOOKKEEPING else UNKNOWN)
 
     def _event(self, record: Mapping[str, object], told: Mapping[str, object]) -> Given:
+        """Return an event for the screen that no item repeats (an aborted turn, an error, a title) as a note, else the reason."""
         kind = as_text(told.get("type"))
         if kind == "turn_aborted":
             return self._note(record, f"[turn aborted: {as_text(told.get('reason')) or 'no reason told'}]", kind)
@@ -186,11 +197,13 @@ class CodexReading(Reading):
         return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
 
     def _note(self, record: Mapping[str, object], text: str, kind: str, **marks: str) -> Given:
+        """Return a note with an id that follows from its session, time, kind and text."""
         time = parse_time(record.get("timestamp"))
         source_id = f"content:{content_id(self.session.session_id, str(time), kind, text)}"
         return Given([Told(source_id, (note(text, record=kind, **marks),), self.ordered(time))])
 
     def _message(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        """Return the parts of a message; in a subagent's rollout what stands in the user's role is another agent's."""
         del call_id
         if item.get("role") == "assistant":
             return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, as_blocks(item.get("content"))))))]
@@ -205,6 +218,7 @@ class CodexReading(Reading):
 
     @staticmethod
     def _user(item: Mapping[str, object]) -> list[Part]:
+        """Return the parts of a message in the user's role, see `spoken`."""
         passed = as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_metadata")
         sources = (
             [as_mapping(as_mapping(one).get("provenance")).get("type") for one in passed] if isinstance(passed, list) else []
@@ -212,10 +226,12 @@ class CodexReading(Reading):
         return spoken(item.get("content"), [source == "harness" for source in sources])
 
     def _reasoning(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        """Return the readable part of the model's thinking; left out unless the settings keep it."""
         del call_id
         return [thought(summary_of(item), self._include_thinking)]
 
     def _call(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        """Return a call of a function or tool, and note its name, with its namespace, for its result."""
         name = as_text(item.get("name")) or as_text(item.get("type")).removesuffix("_call")
         if space := as_text(item.get("namespace")):
             name = f"{space}{name}" if space.endswith("__") else f"{space}.{name}"
@@ -223,18 +239,24 @@ class CodexReading(Reading):
         return [tool_call(name, item.get("input") if "input" in item else item.get("arguments"), call_id)]
 
     def _action(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        """Return a call that has an action instead of arguments (a shell, a search, an image), and note its name."""
         name = as_text(item.get("type")).removesuffix("_call")
         self.remember(call_id, name)
         given = {k: v for k, v in as_mapping(item.get("action")).items() if k != "type"} or {"prompt": item.get("revised_prompt")}
         return [tool_call(name, given, call_id)]
 
     def _result(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        """Return a tool's result, named after its call."""
         output = item.get("output") if "output" in item else item.get("tools")
         return [tool_result(self.tools.get(call_id, ""), output, call_id)]
 
 
 def _opened(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Return a record's kind and content; the oldest clients wrote no envelope, and no kind in the first record."""
+    """Return a record's kind and its content.
+
+    Items of a conversation have their own kind, unknown ones "item <kind>"; the oldest clients wrote no envelope, and no
+    kind in the first record, which is "session_meta".
+    """
     kind, payload = as_text(record.get("type")), record.get("payload")
     if isinstance(payload, Mapping):
         if kind != "response_item":

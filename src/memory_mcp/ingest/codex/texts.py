@@ -35,7 +35,10 @@ _MOST_FILES = 20
 
 
 def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
-    """Return what a user-role message says; `harness`: which of its blocks the client wrote, if known."""
+    """Return what a user-role message says: one part with the user's words, if any, then summaries and what is left out.
+
+    `harness`: for each block whether the client wrote it, if known.
+    """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
         text = _block_text(block)
@@ -51,7 +54,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """Return a call with its most informative argument first."""
+    """Return a call with its most informative argument first; of a patch those are the files it changes."""
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
@@ -62,7 +65,10 @@ def tool_call(name: str, arguments: object, call_id: str) -> Part:
 
 
 def tool_result(name: str, output: object, call_id: str) -> Part:
-    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code."""
+    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code.
+
+    The client's head lines and colours are taken off; the exit status is read from them.
+    """
     told = parsed(output)
     status = error = ""
     if isinstance(told, Mapping) and ("output" in told or "content" in told):
@@ -78,7 +84,7 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
 
 
 def directory_of(content: object) -> str:
-    """Return the directory that the client's own first words name; "" when they name none."""
+    """Return the directory that the client's own environment context names; "" when there is none."""
     found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
     return (found[1] or found[2]).strip() if found else ""
 
@@ -89,12 +95,13 @@ def recap(text: str) -> str:
 
 
 def summary_of(item: Mapping[str, object]) -> str:
-    """Return the readable part of a reasoning item."""
+    """Return the readable part of a reasoning item: its summary, then its content, "" for none."""
     blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
     return "\n".join(filter(None, (as_text(block.get("text")) for block in blocks)))
 
 
 def _typed(text: str) -> str:
+    """Return a user's text as typed: a shell command with its output, or the request without the editor's own words before it."""
     if match := _SHELL_COMMAND.match(text):
         return f"! {match[1]}\n{(match[2] or '').strip()}".strip()
     if text.lstrip().startswith(_IDE) and _REQUEST in text:
@@ -103,11 +110,15 @@ def _typed(text: str) -> str:
 
 
 def _block_text(block: Mapping[str, object]) -> str:
+    """Return a block as text; an image becomes "[image]"."""
     return "[image]" if block.get("type") == "input_image" else plain(block)
 
 
 def _readable(given: Mapping[str, object]) -> dict[str, object]:
-    """Return arguments under the names that other clients use: a command as typed, the files of a patch, a list of steps."""
+    """Return arguments under the names that other clients use.
+
+    A command as typed, the files of a patch (at most 20), a list of steps come first; the others stay.
+    """
     readable = dict(given)
     command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)
     if command is not None:
@@ -121,6 +132,7 @@ def _readable(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _command(value: object) -> str:
+    """Return a command line as typed; of a shell's call the script alone."""
     if not isinstance(value, list):
         return as_plain(value)
     words = [as_plain(word) for word in value]
@@ -130,5 +142,6 @@ def _command(value: object) -> str:
 
 
 def _step(step: object) -> str:
+    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open."""
     told = as_mapping(step)
     return f"[{_MARKS.get(as_text(told.get('status')), ' ')}] {as_text(told.get('step')) or json.dumps(step, default=str)}"

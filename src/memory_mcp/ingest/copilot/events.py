@@ -53,7 +53,7 @@ class CopilotReading(Reading):
         self._include_thinking = include_thinking
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn the session from its start, and the first prompt that the user typed."""
         data = as_mapping(record.get("data"))
         kind = record.get("type")
         if kind == "session.start":
@@ -62,7 +62,7 @@ class CopilotReading(Reading):
             self.prompt = as_text(data.get("content"))
 
     def give(self, record: dict[str, object]) -> Given:
-        """See `Reading`."""
+        """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own."""
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         if kind not in _READ:
             known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
@@ -82,7 +82,10 @@ class CopilotReading(Reading):
         return Given([*told, Told(source_id, said_parts, later)], reason)
 
     def _read(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of a record of a kind in `_READ`, and the reason to give where there are none."""
+        """Return the parts of a record of a kind in `_READ`, and the reason to give where there are none.
+
+        Records about the session change its state (model, place) and give no part.
+        """
         match kind:
             case "user.message":
                 return self._user(data)
@@ -113,12 +116,14 @@ class CopilotReading(Reading):
         return [], "session"
 
     def _start(self, data: Mapping[str, object]) -> None:
+        """Take over session id, version, model and place from a start of the session."""
         self.session.session_id = as_text(data.get("sessionId")) or self.session.session_id
         self.version = as_text(data.get("copilotVersion")) or self.version
         self.model = as_text(data.get("selectedModel")) or self.model
         self._move(as_mapping(data.get("context")))
 
     def _move(self, context: Mapping[str, object]) -> None:
+        """Take over directory, branch and repository; nothing where no directory is stated."""
         if cwd := as_text(context.get("cwd")):
             self.cwd, self.branch = cwd, as_text(context.get("branch"))
             place = as_text(context.get("repository"))
@@ -126,6 +131,10 @@ class CopilotReading(Reading):
             self.remote = f"https://{host}/{place}" if place else ""
 
     def _user(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the parts of a prompt, and the reason where there is none to keep.
+
+        In a subagent it is the task; what the client wrote is left out.
+        """
         text = as_text(data.get("content"))
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, text.strip())], ""
@@ -137,6 +146,7 @@ class CopilotReading(Reading):
         return [Part(words.role, words.type, words.text)], EMPTY
 
     def _assistant(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return the model's thought and words, and the reason where there are none; its calls come as events of their own."""
         self.model = as_text(data.get("model")) or self.model
         thinking = as_text(data.get("reasoningText"))
         parts = [thought(thinking, self._include_thinking)] if thinking.strip() else []
@@ -146,6 +156,10 @@ class CopilotReading(Reading):
         return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
+        """Return a tool's result and "" as the reason; the exit status is cut from the text.
+
+        What a subagent brought back ends it.
+        """
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
         blocks = "\n".join(filter(None, map(plain, as_blocks(told.get("contents")))))
         text = as_text(told.get("content")) or as_text(told.get("detailedContent")) or blocks
@@ -160,4 +174,5 @@ class CopilotReading(Reading):
 
 
 def _written_by_client(data: Mapping[str, object]) -> bool:
+    """Return whether a user's message was written by the client: it goes on by itself, or names another source."""
     return data.get("isAutopilotContinuation") is True or as_text(data.get("source")).startswith(_SOURCES)

@@ -13,7 +13,10 @@ from memory_mcp.model.event import Role
 
 
 def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Iterator[tuple[Mapping[str, object], Given]]:
-    """Return each message with its parts; its id follows from the session and its place in the list."""
+    """Yield each message of an older session with what it gives; its id follows from the session and its place in the list.
+
+    Calls and results are named by the call's id.
+    """
     own = as_text(session.get("sessionId")) or reading.session.session_id
     reading.session.session_id = own
     times = _Times(session)
@@ -31,6 +34,10 @@ def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Itera
 
 
 def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[Part]:
+    """Yield the parts of one message of an older session; system messages and what the client wrote are left out.
+
+    Names of called tools, and the first prompt, are noted in `reading`.
+    """
     role, text = message.get("role"), "\n".join(filter(None, map(plain, as_blocks(message.get("content")))))
     if role in ("system", "developer"):
         yield dropped(INJECTED)
@@ -54,6 +61,7 @@ class _Times:
     """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
 
     def __init__(self, session: Mapping[str, object]) -> None:
+        """Collect the times of prompts, answers and calls from the session's timeline."""
         self._last = parse_time(session.get("startTime"))
         self._spoken: defaultdict[str, list[int]] = defaultdict(list)
         self._calls: dict[str, int] = {}
@@ -65,7 +73,11 @@ class _Times:
                 self._calls[call_id] = time
 
     def of(self, part: Part) -> int | None:
-        """Return the time of the next part, behind that of the one before it."""
+        """Return the time of the next part, later than that of the part before.
+
+        It is that of its call or, in order, of the next prompt or answer. None where neither that nor an earlier one is
+        known.
+        """
         own = None
         if key := part.metadata.get("tool_use_id", ""):
             own = self._calls.get(key)

@@ -31,29 +31,33 @@ class CopilotImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which newer and older versions keep their sessions."""
+        """Return the folders of newer and older versions in $COPILOT_HOME, else in ~/.copilot; existing or not."""
         home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
         return (home / "session-state", home / _OLDER)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: other files next to a session's events are not sessions."""
+        """Return the sessions below `path` in a fixed order, or `path` itself; raises SourceUnreadable without such a path.
+
+        Of `.json` files only those in the folder of older sessions.
+        """
         found = find_files(path, (".jsonl", ".json"))
         return (f for f in found if f.suffix != ".json" or _OLDER in f.parts) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is a session: an older one's object with messages, or events of this client."""
         if file.suffix == ".json":
             return b'"chatMessages"' in beginning and b'"sessionId"' in beginning
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset; of an older session (`.json`) all messages from its start."""
         name = file.parent.name if file.name == _EVENTS else file.stem
         reading = CopilotReading(name, self._settings.include_thinking)
         return _history(reading, file, report) if file.suffix == ".json" else read_growing(reading, file, offset, report)
 
 
 def _history(reading: CopilotReading, file: Path, report: ImportReport) -> Iterator[Read]:
+    """Yield the messages of older sessions; those of a session of our own summarizer are skipped and counted."""
     for record in iter_records(file):
         if record.error or not isinstance(record.value.get("chatMessages"), list):
             given = Given(reason=record.error) if record.error else reading.give(record.value)

@@ -21,7 +21,11 @@ _OUTPUTS = ("output", "contents", "content", "result", "answer", "message")
 
 
 def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
-    """Return the parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
+    """Return the parts of a bubble, at most `MOST_PARTS`.
+
+    A prompt with the files chosen for it; or thought, words, call and result of the model. A subagent's prompts are the
+    calling model's; context put in beside a prompt is left out.
+    """
     text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
     if bubble.get("type") == USER:
         chosen = [as_mapping(as_mapping(f).get("uri")) for f in as_list(as_mapping(bubble.get("context")).get("fileSelections"))]
@@ -43,7 +47,10 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
 
 
 def _tool(told: Mapping[str, object]) -> Sequence[Part]:
-    """Return a call and its result, which Cursor keeps in one record."""
+    """Return a call and its result, which Cursor keeps in one record; no part for a record without a tool's name.
+
+    A call that still runs has its result left out; a refused or failed one gives an error.
+    """
     name, call_id = as_text(told.get("name")), as_text(told.get("toolCallId"))
     if not name:
         return []
@@ -66,12 +73,14 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
 
 
 def _output(outcome: object, details: Mapping[str, object]) -> str:
+    """Return a tool's output as text: the first readable field, else all of it."""
     if not details:
         return as_plain(outcome)
     return next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
 
 
 def _error(error: object) -> str:
+    """Return the words of an error; "" for none."""
     told = as_mapping(parsed(error))
     named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
     return named or as_text(told.get("message")) or ("" if told else as_plain(error))

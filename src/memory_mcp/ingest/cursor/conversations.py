@@ -34,6 +34,7 @@ class Conversations:
     """One read of one database."""
 
     def __init__(self, file: Path, tally: Tally, keep_thinking: bool) -> None:
+        """Prepare to read a database, with the editor's lists around it. Raises OSError when the file is missing."""
         self._file, self._tally, self._keep = file, tally, keep_thinking
         self._written = file_time(file)
         self._workspaces = Workspaces(file.absolute().parent.parent)
@@ -41,7 +42,11 @@ class Conversations:
             self._workspaces = Workspaces(file.absolute().parent.parent.parent)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
-        """Return what was written after a position, one step per message; the last one has the new position."""
+        """Yield what was written after a position, one step per message; the last step has the new position.
+
+        Conversations that are being written wait, and hold the position below their rows. Raises OSError when the
+        database cannot be read.
+        """
         top = store.top()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
         position = position if position <= top else 0
@@ -60,6 +65,10 @@ class Conversations:
     def _conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
     ) -> Iterator[tuple[EventDraft, ...]]:
+        """Yield the drafts of a conversation's new messages; the first step has its title.
+
+        Messages that the conversation no longer lists are counted as skipped.
+        """
         fresh = store.bubbles(name, position)
         place = self._workspaces.place(name, data, store)
         session: Session | None = None
@@ -80,6 +89,7 @@ class Conversations:
     def _message(
         self, bubble: Mapping[str, object], source_id: str, own: int | None, session: Session, subagent: bool
     ) -> tuple[EventDraft, ...]:
+        """Return the drafts of one message; one whose row is gone is counted as skipped."""
         parts = parts_of(bubble, subagent, self._keep)
         model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
         drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
@@ -89,6 +99,7 @@ class Conversations:
         return self._tally.took(drafts, parts, 0, bubble)
 
     def _session(self, name: str, data: Mapping[str, object], place: Place, bubble: Mapping[str, object]) -> Session:
+        """Return the session of a conversation with its place; a subagent is a thread of its parent's session."""
         uris = bubble.get("workspaceUris")
         cwd = place.cwd or (path_of(uris[0]) if isinstance(uris, list) and uris else "")
         model = as_text(as_mapping(data.get("modelConfig")).get("modelName")).replace("default", "")
@@ -103,7 +114,10 @@ class Conversations:
         return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
 
     def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the conversations of the panel of older clients, which give no times of their own."""
+        """Yield the messages of the panel of older clients, one by one.
+
+        They have no times of their own and follow the conversation's.
+        """
         tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):
@@ -120,7 +134,7 @@ class Conversations:
 def _bubbles(
     store: Store, name: str, data: Mapping[str, object], fresh: set[str]
 ) -> Iterator[tuple[str, int | None, Mapping[str, object] | None]]:
-    """Return a conversation's messages in order: id, time, and content (None if read before).
+    """Yield a conversation's messages in order, each as (id, time or None, content or None if it was read before).
 
     Newer clients keep messages in rows of their own and only their order in the conversation, older ones all in it.
     """
@@ -138,7 +152,10 @@ def _bubbles(
 
 
 def _time_of(bubble: Mapping[str, object]) -> int | None:
-    """Return when a message was written; older clients store only when it was sent or ended."""
+    """Return when a message was written, UTC milliseconds; older clients store only when it was sent or ended.
+
+    None where no stored time is after 2001.
+    """
     timing = as_mapping(bubble.get("timingInfo"))
     told = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
     # Some of them count from when the client was started.

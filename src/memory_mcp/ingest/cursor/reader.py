@@ -33,17 +33,23 @@ class CursorImporter:
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders in which the editor and its agents keep their conversations."""
+        """Return the editor's folders for all and for each workspace, and ~/.cursor/projects of its agents; existing or not."""
         user = user_folder()
         return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
+        """Return the databases and transcripts below `path` in a fixed order, or `path` itself.
+
+        Raises SourceUnreadable without such a path.
+        """
         found = find_files(path, (DATABASE, ".jsonl"))
         return (f for f in found if f.suffix != ".jsonl" or FOLDER in f.absolute().parts) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: the first page names its table; a transcript's lines have a role and a message only."""
+        """Return whether a file is Cursor's.
+
+        Its database names the table in its first page; lines of a transcript have only a role and a message.
+        """
         if beginning.startswith(MAGIC):
             return CHATS.encode() in beginning
         if file.suffix != ".jsonl":
@@ -52,7 +58,10 @@ class CursorImporter:
         return bool(values) and all(set(v) <= {"role", "message"} and as_mapping(v.get("message")) for v in values)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; of a database the offset is the highest row that was read, of a transcript its bytes."""
+        """Yield what is new, see `Importer`.
+
+        Of a database the offset is the highest row that was read, of a transcript its bytes.
+        """
         tally = Tally(report, file)
         if file.suffix == ".jsonl":
             yield from self._transcripts.read(file, offset, tally)

@@ -30,11 +30,15 @@ class Store:
     """One open database."""
 
     def __init__(self, con: sqlite3.Connection) -> None:
+        """Note the names of the database's tables. Raises OSError when it cannot be read."""
         self._con = con
         self.tables = {str(row[0]) for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query. Raises OSError when the database cannot be read."""
+        """Return all rows of a query; none for values that no database can hold.
+
+        Raises OSError when the database cannot be read.
+        """
         try:
             return self._con.execute(sql, values).fetchall()
         except (UnicodeEncodeError, OverflowError):
@@ -43,18 +47,21 @@ class Store:
             raise OSError(_message(error)) from None
 
     def text(self, table: str, key: str) -> str:
-        """Return the value of a key; "" if it is missing or too large."""
+        """Return the value of a key; "" if the table or key is missing or the value is larger than `MAX_RECORD`."""
         if table not in self.tables:
             return ""
         sql = f"SELECT value FROM {table} WHERE key = ? AND length(value) <= {MAX_RECORD}"
         return next((as_text(row[0]) for row in self.rows(sql, [key])), "")
 
     def top(self) -> int:
-        """Return the highest row; a rewritten value gets a new row above all others."""
+        """Return the highest row of the conversations' table, 0 without one.
+
+        A rewritten value gets a new row above all others.
+        """
         return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {CHATS}")[0][0]) if CHATS in self.tables else 0
 
     def changed(self, above: int) -> dict[str, int]:
-        """Return the conversations that have rows above a position, and the lowest such row of each, in their order."""
+        """Return the conversations that have rows above a position, with the lowest such row of each, in order of these rows."""
         if CHATS not in self.tables:
             return {}
         sql = f"""
@@ -67,13 +74,13 @@ SELECT composer, min(row) FROM (
         return {str(composer): int(row) for composer, row in self.rows(sql, [above, above])}
 
     def bubbles(self, composer: str, above: int) -> set[str]:
-        """Return the ids of a conversation's messages that were written above a position."""
+        """Return the ids of a conversation's messages whose rows are above a position."""
         start = f"bubbleId:{composer}:"
         sql = f"SELECT substr(key, ?) FROM {CHATS} WHERE key >= ? AND key < ? AND rowid > ?"
         return {str(row[0]) for row in self.rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
 
     def names(self) -> set[str]:
-        """Return the ids of all conversations that have messages."""
+        """Return the ids of all conversations that have messages in rows of their own; none without the table."""
         if CHATS not in self.tables:
             return set()
         sql = f"""
@@ -83,7 +90,10 @@ SELECT DISTINCT substr(key, 10, instr(substr(key, 10), ':') - 1) FROM {CHATS} WH
 
 @contextmanager
 def open_store(file: Path) -> Iterator[Store]:
-    """A database for reading; raises OSError when it cannot be."""
+    """Open a database for reading, without writing anything beside it; closed at the end of the block.
+
+    Raises OSError when it cannot be read.
+    """
     with ExitStack() as stack:
         place, how = _place(file, stack)
         try:
@@ -96,7 +106,11 @@ def open_store(file: Path) -> Iterator[Store]:
 
 
 def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
-    """Return the path at which a database is opened, and the options of opening it."""
+    """Return the path at which a database is opened, and the options of opening it.
+
+    A copy in a temporary folder, removed by `stack`, where SQLite would have to make a file. Raises OSError for what is
+    no SQLite database.
+    """
     with file.open("rb") as stream:
         header = stream.read(100)
     if not header.startswith(MAGIC) or len(header) <= _JOURNAL_BYTE:
@@ -116,13 +130,14 @@ def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
 
 
 def as_text(value: object) -> str:
-    """Return a stored value as text: values are kept as text or as its bytes."""
+    """Return a stored value as text: values are kept as text or as its bytes; "" for anything else."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else ""
 
 
 def _message(error: Exception) -> str:
+    """Return what an error of SQLite says to a user."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return "the client has its database locked; close it, or run the command again"

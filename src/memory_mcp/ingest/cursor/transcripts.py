@@ -43,7 +43,11 @@ class Transcripts:
         self._in_database: set[str] | None = None
 
     def read(self, file: Path, offset: int, tally: Tally) -> Iterator[Read]:
-        """Return the records after an offset. Earlier ones are read again, because times follow from them."""
+        """Yield the records after an offset; earlier ones are read again, because times follow from them.
+
+        Conversations that the editor's database holds are skipped and counted. A file shorter than the offset is read
+        from its start.
+        """
         # The file's name is the session's; in a folder of subagents the folder's name is.
         subagent = file.parent.name == _SUBAGENTS
         name, thread = (file.parent.parent.name, file.stem) if subagent else (file.stem, "")
@@ -68,7 +72,10 @@ class Transcripts:
                 yield Read(tally.took(drafts, parts, record.line, record.quote), record.offset)
 
     def _drafts(self, record: Record, session: Session, number: int, told: bool) -> tuple[list[EventDraft], list[Part], str]:
-        """Return a record's drafts, or last the reason why it has none."""
+        """Return a record's drafts, its parts, and the reason why it has none ("" if it may have some).
+
+        `told`: the database holds the conversation.
+        """
         value = record.value
         message = as_mapping(value.get("message")) or value
         role = as_text(value.get("role")) or as_text(message.get("role"))
@@ -81,7 +88,7 @@ class Transcripts:
         return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 
     def _asked(self, words: str, session: Session) -> Iterator[Part]:
-        """Return a prompt without the client's additions; in a subagent's file it is the model's."""
+        """Yield a prompt without the client's additions, and that there were some; in a subagent's file it is the model's."""
         found = _QUERY.findall(words)
         asked = said(Role.USER, "\n".join(found) if found else words)
         yield Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked
@@ -89,6 +96,10 @@ class Transcripts:
             yield dropped(CONTEXT)
 
     def _part(self, block: Mapping[str, object]) -> Part:
+        """Return one block of an answer as a part: call, result, thought or words.
+
+        A placeholder for thinking, and an unknown block without text, are left out with the reason.
+        """
         kind, text = as_text(block.get("type")), plain(block).replace(_REDACTED, "").strip()
         if kind == "tool_use":
             return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
@@ -102,7 +113,10 @@ class Transcripts:
         return said(Role.ASSISTANT, text) if text else dropped(f"{kind or 'unknown'} block")
 
     def _known(self) -> set[str]:
-        """Return the conversations that the editor's database holds in more detail."""
+        """Return the ids of the conversations in the editor's database, which has more detail.
+
+        Read once, none if it cannot be read.
+        """
         if self._in_database is None:
             self._in_database = set()
             with suppress(OSError), open_store(self._user / "globalStorage" / DATABASE) as store:
@@ -111,7 +125,7 @@ class Transcripts:
 
 
 def _time_of(words: str) -> int | None:
-    """Return the time that a prompt states, to the minute; UTC if it has no zone."""
+    """Return the time that a prompt states, to the minute, as UTC milliseconds; UTC if it has no zone; None for none."""
     match = _STAMP.search(words)
     if match is None or match[1] not in _MONTHS:
         return None

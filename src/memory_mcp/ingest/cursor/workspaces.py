@@ -16,12 +16,12 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def user_folder() -> Path:
-    """Return the folder with the user's data of the editor."""
+    """Return the editor's folder for the user's data on this platform (.../Cursor/User)."""
     return editor_data() / "Cursor" / "User"
 
 
 def slug_of(folder: str) -> str:
-    """Return the client's folder name for a path: a dash for every character but letters and digits."""
+    """Return the client's folder name for a path: a dash for every run of characters but letters and digits, none at the ends."""
     return _SEPARATORS.sub("-", folder).strip("-")
 
 
@@ -47,7 +47,10 @@ class Workspaces:
     _found: list[tuple[Path, str]] | None = field(default=None, init=False)
 
     def place(self, name: str, data: Mapping[str, object], store: Store) -> Place:
-        """Return where a conversation took place: by its own record, else by the lists."""
+        """Return where a conversation took place: field by field by its own record, else by the lists.
+
+        The lists are read once, from the first `store` given and the workspaces' databases.
+        """
         if self._lists is None:
             # Newer lists hold more and override older ones.
             self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
@@ -58,11 +61,14 @@ class Workspaces:
         )
 
     def folder_of(self, slug: str) -> str:
-        """Return the folder that a transcript's place is named after; "" when none of those the editor knows is."""
+        """Return the folder that a transcript's place is named after; "" when no workspace that the editor knows is called so."""
         return next((folder for _, folder in self._folders() if slug_of(folder) == slug), "")
 
     def _from_workspaces(self) -> dict[str, Place]:
-        """Return the conversations that older clients list in the database of each workspace."""
+        """Return the conversations that older clients list in the database of each workspace.
+
+        Databases that cannot be read are skipped.
+        """
         found: dict[str, Place] = {}
         for database, folder in self._folders():
             try:
@@ -74,7 +80,7 @@ class Workspaces:
         return found
 
     def _folders(self) -> list[tuple[Path, str]]:
-        """Yield the database of each workspace, and the workspace's folder."""
+        """Return the path of each workspace's database, and the workspace's folder; read once."""
         if self._found is None:
             told = sorted((self.user / "workspaceStorage").glob("*/workspace.json"))
             self._found = [(t.with_name(DATABASE), folder) for t in told if (folder := folder_in(t))]
@@ -82,7 +88,7 @@ class Workspaces:
 
 
 def folder_in(file: Path) -> str:
-    """Return the folder named in a workspace.json; "" if there is none."""
+    """Return the folder named in a workspace.json; "" if the file is missing or names none."""
     try:
         return path_of(as_mapping(parsed(file.read_text(encoding="utf-8", errors="replace"))).get("folder"))
     except OSError:
@@ -90,11 +96,13 @@ def folder_in(file: Path) -> str:
 
 
 def _from_list(store: Store, key: str) -> dict[str, Place]:
+    """Return the conversations in a list that is stored under a key, by id."""
     entries = as_mappings(as_mapping(parsed(store.text(ITEMS, key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
 
 
 def _from_headers(store: Store) -> dict[str, Place]:
+    """Return the conversations in the table that newer clients have for them, by id; {} without it."""
     if HEADERS not in store.tables:
         return {}
     rows = store.rows(f"SELECT composerId, value FROM {HEADERS}")
@@ -102,6 +110,7 @@ def _from_headers(store: Store) -> dict[str, Place]:
 
 
 def _place(told: Mapping[str, object]) -> Place:
+    """Return directory, branch, parent, title and kind from a conversation's own data; "" for what it lacks."""
     uri = as_mapping(as_mapping(told.get("workspaceIdentifier")).get("uri"))
     repository = next(iter(as_mappings(told.get("trackedGitRepos"))), {})
     branch = next(iter(as_mappings(repository.get("branches"))), {})

@@ -21,7 +21,7 @@ _SAID = re.compile(r"working in the (?:following )?director(?:y|ies):\s*(?:-\s+)
 
 
 def folder_of(file: Path) -> Path:
-    """Return the folder that belongs to a session's project, by the name of the folder above it."""
+    """Return the folder of a session's project: the one above its `chats` folder, else its own."""
     for folder in file.parents:
         if folder.name == "chats":
             return folder.parent
@@ -29,7 +29,10 @@ def folder_of(file: Path) -> Path:
 
 
 def directory_of(file: Path, project_hash: str) -> str:
-    """Return the directory that a session worked in; "" if it cannot be found on this machine."""
+    """Return the directory that a session worked in; "" if it cannot be found on this machine.
+
+    From the folder's own note, else the listed directory whose hash `project_hash` (or the folder's name) is.
+    """
     folder = folder_of(file)
     if root := _small(folder / _ROOT_FILE).strip():
         return root
@@ -49,7 +52,10 @@ def directory_said(text: str) -> str:
 
 
 def sessions_beside(log: Path) -> frozenset[str]:
-    """Return the beginnings (8 characters) of the ids of sessions that have a file of their own beside a log of prompts."""
+    """Return the first 8 characters of the ids of sessions that have a file of their own beside a log of prompts.
+
+    An empty set where their folder cannot be listed.
+    """
     try:
         names = [entry.stem for entry in (log.parent / "chats").iterdir()]
     except OSError:
@@ -58,6 +64,7 @@ def sessions_beside(log: Path) -> frozenset[str]:
 
 
 def _known(file: Path) -> Iterator[str]:
+    """Yield the directories listed in a small file of the client; none where it cannot be read."""
     try:
         told = as_mapping(json.loads(_small(file) or "{}"))
     except (ValueError, RecursionError):
@@ -66,6 +73,7 @@ def _known(file: Path) -> Iterator[str]:
 
 
 def _small(file: Path) -> str:
+    """Return the first megabyte of a file as text; "" where it cannot be read."""
     try:
         with file.open("rb") as stream:
             return stream.read(_SMALL).decode("utf-8", "replace")

@@ -27,30 +27,36 @@ class GeminiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its sessions, one folder for each project."""
+        """Return the folder tmp in .gemini, in $GEMINI_CLI_HOME or else home; existing or not."""
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: among other JSON files only those that are sessions."""
+        """Return the session files below `path`, or `path` itself; of other JSON files none.
+
+        Raises SourceUnreadable without such a path.
+        """
         return session_files(path)
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is a session of Gemini CLI, or its log of prompts."""
         return is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`."""
+        """Yield the records after an offset, see `read_session`."""
         return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
 
 
 def session_files(path: Path) -> Iterator[Path]:
-    """Return the session files below `path`, or `path` itself when it is a file."""
+    """Return the session files below `path`, or `path` itself when it is a file.
+
+    Raises SourceUnreadable when there is no such path.
+    """
     found = find_files(path, (".jsonl", ".json"))
     return (f for f in found if f.suffix != ".json" or is_session(f, _beginning(f))) if path.is_dir() else found
 
 
 def is_session(file: Path, beginning: bytes) -> bool:
-    """Return whether a file is a session in the client's form, or its log of prompts."""
+    """Return whether a file is a session in the client's form, or its log of prompts, by its name and beginning."""
     if file.name == LOG:
         return any({"sessionId", "messageId", "message"} <= value.keys() for value in first_values(beginning))
     if file.suffix == ".json":
@@ -62,7 +68,11 @@ def is_session(file: Path, beginning: bytes) -> bool:
 
 
 def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the reads of a session in any of the client's forms."""
+    """Yield the reads of a session in any of the client's forms.
+
+    Lines are read after `offset`; a session written as one object is always read from its start, message by message.
+    Raises OSError when the file cannot be read.
+    """
     if file.suffix != ".json" or file.name == LOG:
         yield from read_growing(reading, file, offset, report)
         return
@@ -81,6 +91,7 @@ def read_session(reading: GeminiReading, file: Path, offset: int, report: Import
 
 
 def _is_own(value: dict[str, object]) -> bool:
+    """Return whether a record is this client's: a session's header, a dated answer of the model, or a change of the session."""
     if "sessionId" in value and ("projectHash" in value or {"startTime", "lastUpdated"} <= value.keys()):
         return "message" not in value
     return (value.get("type") == "gemini" and "timestamp" in value) or isinstance(value.get("$set"), dict)

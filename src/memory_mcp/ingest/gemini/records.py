@@ -41,6 +41,7 @@ class GeminiReading(Reading):
     """One read of one session, or of one log of prompts."""
 
     def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
+        """Begin a session named after its file, until a record names it; its directory is looked up beside the file."""
         super().__init__(agent, file.stem)
         self._file = file
         self._include_thinking = include_thinking
@@ -56,7 +57,7 @@ class GeminiReading(Reading):
         self.cwd = directory_of(file, "")
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """Learn session id, directory and first prompt; a subagent's session is the one that called it, its own id the thread."""
         update = as_mapping(record.get("$set")) or record
         if own := as_text(update.get("sessionId")):
             self._subagent = self._subagent or update.get("kind") == "subagent"
@@ -75,7 +76,10 @@ class GeminiReading(Reading):
                 self.prompt = words
 
     def give(self, record: dict[str, object]) -> Given:
-        """See `Reading`."""
+        """Return what one record gives: one message, or all messages that a change of the session repeats.
+
+        Repeated ones that were seen before are left out.
+        """
         messages = list(self._messages(record))
         again = "type" not in record
         if again and messages and self.offset:
@@ -91,7 +95,10 @@ class GeminiReading(Reading):
         return given
 
     def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
-        """Return what one message gives; `again`: all messages so far are repeated."""
+        """Return what one message gives; `again`: all messages so far are repeated, so that one seen before gives nothing.
+
+        Prompts, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
+        """
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
             return self._logged(message, time)
@@ -119,6 +126,7 @@ class GeminiReading(Reading):
         return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
 
     def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+        """Yield the messages of a record: itself, or those that it lists."""
         if "type" in record:
             yield record
             return
@@ -126,13 +134,17 @@ class GeminiReading(Reading):
         yield from (m for m in as_list(listed) if isinstance(m, Mapping))
 
     def _noted(self, source_id: str, time: int | None) -> int | None:
+        """Return the first time under which a message was seen, and remember it.
+
+        A resumed session repeats messages at new times.
+        """
         if time is not None:
             time = self._first.setdefault(source_id, time)
             _bound(self._first)
         return time
 
     def _recover(self) -> None:
-        """Read the messages before the offset, once a resumed or summarised session repeats them."""
+        """Read the times of the messages before the offset, once a resumed or summarised session repeats them; done once."""
         for record in iter_records(self._file):
             if record.offset > self.offset:
                 break
@@ -150,6 +162,10 @@ class GeminiReading(Reading):
         return Given([Told(source_id, (said(Role.USER, as_text(entry.get("message"))),), time)])
 
     def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
+        """Return what a message in the user's role gives.
+
+        That is results of tools, and a prompt, a summary or the client's own context.
+        """
         told = list(self._answers(message, source_id, time))
         text = _typed(message)
         if text.lstrip().startswith(_SUMMARY):
@@ -170,13 +186,14 @@ class GeminiReading(Reading):
         return Given([*told, Told(source_id, (part,), time)])
 
     def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
-        """Return whether words from before a summary are repeated after it under another id."""
+        """Return whether words from before a summary are repeated within 5 s after it under another id; remembers the words."""
         key = content_id(who, text.strip())
         first = self._words.setdefault(key, source_id)
         _bound(self._words)
         return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
 
     def _thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+        """Yield the model's thoughts of a message, numbered behind its id; left out unless the settings keep them."""
         thoughts = as_mappings(message.get("thoughts"))
         texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
         texts += [(as_text(p.get("text")), None) for p in _blocks(message.get("content")) if p.get("thought") is True]
@@ -185,6 +202,7 @@ class GeminiReading(Reading):
             yield Told(f"{source_id}#t{number}", (thought(text.strip(), self._include_thinking),), time if when is None else when)
 
     def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+        """Yield the calls of a message, each followed by its result if it has one, at times that keep their order."""
         calls = as_mappings(message.get("toolCalls"))
         calls += [f for f in _parts(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
         called = answered = time
@@ -204,7 +222,7 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Return answers in the user's role that belong to no call."""
+        """Yield results in the user's role that belong to no call told before."""
         for number, answer in enumerate(_parts(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:
@@ -217,7 +235,10 @@ class GeminiReading(Reading):
 
 
 def response_text(answer: Mapping[str, object]) -> str:
-    """Return the text of a function's response."""
+    """Return the text of a function's response: output, error or content, else all as JSON.
+
+    Without the wrapper of untrusted text.
+    """
     response = as_mapping(answer.get("response"))
     for key in ("output", "error", "content"):
         if key in response:
@@ -227,11 +248,12 @@ def response_text(answer: Mapping[str, object]) -> str:
 
 
 def parts_text(content: object) -> str:
-    """Return the words of a content in any of its forms, without thinking; other parts are named."""
+    """Return the words of a content in any of its forms, without thinking; data and files by their type in brackets."""
     return "".join(filter(None, map(_part, _blocks(content))))
 
 
 def _part(block: Mapping[str, object]) -> str:
+    """Return one part as text; data and files by their type in brackets, thinking as ""."""
     if block.get("thought") is True:
         return ""
     for key in ("inlineData", "fileData"):
@@ -241,6 +263,7 @@ def _part(block: Mapping[str, object]) -> str:
 
 
 def _words(message: Mapping[str, object]) -> str:
+    """Return the words of a message, without blanks before them."""
     return parts_text(message.get("content")).lstrip()
 
 
@@ -251,6 +274,7 @@ def _typed(message: Mapping[str, object]) -> str:
 
 
 def _blocks(content: object) -> list[Mapping[str, object]]:
+    """Return content in any of its forms as blocks."""
     if isinstance(content, str):
         return [{"text": content}]
     listed = content if isinstance(content, list) else [content]
@@ -258,11 +282,12 @@ def _blocks(content: object) -> list[Mapping[str, object]]:
 
 
 def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    """Return the values of a key in the blocks of a message that have it."""
     return [as_mapping(block[key]) for block in _blocks(message.get("content")) if key in block]
 
 
 def _output(one: Mapping[str, object]) -> str:
-    """Return a call's result: the responses that the model saw, else what the user saw."""
+    """Return a call's result: the responses that the model saw, else what the user saw; "" for none."""
     given = one.get("result")
     if isinstance(given, str):
         return without_ansi(given)
@@ -273,5 +298,6 @@ def _output(one: Mapping[str, object]) -> str:
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
+    """Remove the oldest entry where there are more than 20,000."""
     if len(where) > _REMEMBERED:
         where.popitem(last=False)

@@ -65,12 +65,15 @@ class ClaudeCodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`."""
+        """Return the drafts of a payload, see `heard`. Raises Malformed for what is no JSON object of an event with a session."""
         return heard(told_in(payload), envelope)
 
 
 def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
-    """Return what a payload in Claude Code's form gives; raises Malformed without an event or a session."""
+    """Return what a payload in Claude Code's form gives, as events of `agent`.
+
+    Events with nothing to keep give the reason. Raises Malformed without an event or a session.
+    """
     event = as_text(told.get("hook_event_name"))
     if not event:
         raise Malformed("no hook_event_name")
@@ -87,6 +90,7 @@ class _Telling:
     """One payload, and the transcript records that it corresponds to."""
 
     def __init__(self, told: Payload, envelope: Envelope) -> None:
+        """Take a payload; the envelope's project directory is the session's first directory."""
         self.told = told
         self._envelope = envelope
         # The project directory is what a session's first directory is to a transcript.
@@ -98,7 +102,10 @@ class _Telling:
         return as_text(self.told.get(key))
 
     def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
-        """Return the drafts of the transcript record with `content`."""
+        """Return the drafts of the transcript record with `content`, `earlier_ms` before the payload was received.
+
+        `part` goes behind its id, `more` are further fields.
+        """
         at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=self._envelope.received_ms - earlier_ms)
         record: dict[str, object] = {
             "type": kind,
@@ -113,15 +120,18 @@ class _Telling:
         return convert(record, self._state, include_thinking=False).drafts
 
     def project(self) -> str:
-        """Return the project of the payload's directory; "" when it is not known."""
+        """Return the project of the payload's directory; "" when that is not known."""
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """Return a note about the client's own action."""
+        """Return a note of the system, of type `kind`, about the client's own action."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
     def drafts(self, event: str) -> list[EventDraft]:
-        """Return the drafts of a payload of an event in `READ`."""
+        """Return the drafts of a payload of an event in `READ`; none where it has nothing to say.
+
+        A tool's use gives its call, before the result by its duration.
+        """
         match event:
             case "SessionStart":
                 return self.said(EventType.SESSION_START, f"Session started ({self.text('source') or 'unknown'})")
@@ -147,6 +157,7 @@ class _Telling:
         return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
     def _call(self) -> list[EventDraft]:
+        """Return the call of a tool, earlier than its result by the stated duration, at least 1 ms."""
         took = self.told.get("duration_ms")
         took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
         block = {
@@ -158,6 +169,7 @@ class _Telling:
         return self.record("assistant", [block], "#call", max(took_ms, 1))
 
     def _result(self, answer: object, failed: bool) -> list[EventDraft]:
+        """Return the result of a tool; an answer of this program is fenced, so that the gate removes it."""
         text = answer_text(answer)
         if is_answer(answer):
             # This program's own output may stand beside the words: the fence lets the gate remove it.
@@ -167,7 +179,11 @@ class _Telling:
 
 
 def answer_text(answer: object) -> str:
-    """Return a tool's answer as its transcript has it: hooks get parts, the model gets text."""
+    """Return a tool's answer as its transcript has it: hooks get parts, the model gets text.
+
+    The first form that fits: text, output of a command, a file, names, content, a field; else JSON, shortened; "" for
+    nothing.
+    """
     if isinstance(answer, str | list):
         words = "\n".join(filter(None, map(plain, as_blocks(answer))))
         return words or (_json(answer) if answer else "")
@@ -181,6 +197,7 @@ def answer_text(answer: object) -> str:
 
 
 def _file_text(told: Payload) -> str:
+    """Return what a tool says of a file: created, updated, or its content; "" for none."""
     path = as_text(told.get("filePath"))
     if path and told.get("type") == "create":
         return f"File created successfully at: {path}"
@@ -190,11 +207,13 @@ def _file_text(told: Payload) -> str:
 
 
 def _listed(told: Payload) -> str:
+    """Return listed file names, one a line."""
     listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join(listed)
 
 
 def _content(told: Payload) -> str:
+    """Return the text of an answer's content; "" for none."""
     for key in ("content", "contents"):
         if text := "\n".join(filter(None, map(plain, as_blocks(told.get(key))))):
             return text
@@ -202,12 +221,14 @@ def _content(told: Payload) -> str:
 
 
 def _result_field(told: Payload) -> str:
+    """Return an answer's status and description, else its result, message or text; "" for none."""
     if told.get("status") and told.get("description"):
         return f"{told['status']}: {told['description']}"
     return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
 
 
 def _json(value: object) -> str:
+    """Return a value as compact JSON; of one over 8,192 characters the two ends, with a note between them."""
     text, half = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), _ODD // 2
     if len(text) <= _ODD:
         return text

@@ -20,7 +20,7 @@ class CodexHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`."""
+        """Return what a payload of Codex gives, see `Hooks`; a stopped turn gives nothing."""
         told = told_in(payload)
         if told.get("hook_event_name") == _INTERRUPT:
             return Heard(skipped=_INTERRUPT)

@@ -18,7 +18,8 @@ _COMMAND = "hook claude-code"
 def doubled(home: Path, project: Path | None = None) -> list[Path]:
     """Return the settings files that name our hook although the plugin is on; none when one of the two is off.
 
-    `home` is the user's folder, `project` the one in which the client is started. What cannot be read counts as empty.
+    `home` is the user's folder, `project` the one in which the client is started. Files that cannot be read count as
+    empty.
     """
     files = [home / ".claude/settings.json"]
     if project is not None:
@@ -32,6 +33,7 @@ def doubled(home: Path, project: Path | None = None) -> list[Path]:
 
 
 def _settings(file: Path) -> Mapping[str, object]:
+    """Return the settings in a file; {} where it cannot be read or understood."""
     try:
         return as_mapping(jsonc.parse(file.read_text(encoding="utf-8-sig")).value)
     except (OSError, ValueError, RecursionError):
@@ -39,7 +41,7 @@ def _settings(file: Path) -> Mapping[str, object]:
 
 
 def _commands(settings: Mapping[str, object]) -> Iterator[str]:
-    """Yield the command line of every hook."""
+    """Yield the command line of every hook in settings, with its arguments."""
     for groups in as_mapping(settings.get("hooks")).values():
         for group in as_mappings(groups):
             for hook in as_mappings(group.get("hooks")):

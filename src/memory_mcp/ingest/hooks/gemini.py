@@ -35,7 +35,7 @@ class GeminiHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`."""
+        """Return what a payload of Gemini CLI gives, put into Claude Code's form; events of no later use give the reason."""
         told = told_in(payload)
         event = as_text(told.get("hook_event_name"))
         if event and event not in EVENTS:
@@ -51,7 +51,7 @@ class GeminiHooks:
 
 
 def _answer(told: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's answer as its model was given it: in the model's own form, a text or parts with texts."""
+    """Return the fields of a tool's result or error, from the form that its model was given."""
     if error := as_mapping(told.get("error")):
         message = as_text(error.get("message")) or answer_text(told.get("llmContent"))
         return {"hook_event_name": "PostToolUseFailure", "error": message}

@@ -24,7 +24,7 @@ class OpencodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`."""
+        """Return what a payload of opencode gives: a prompt, an answer's parts in order, or an event as Claude Code has it."""
         told = told_in(payload)
         parts = told.get("parts")
         if not isinstance(parts, list):
@@ -39,7 +39,7 @@ class OpencodeHooks:
 
 
 def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]], envelope: Envelope) -> Heard:
-    """Return a prompt of the user, or a subagent's task as another agent's words."""
+    """Return a prompt of the user, or a subagent's task as another agent's words; nothing, with the reason, without words."""
     envelope = _named(envelope, as_text(common.get("message_id")), common.get("time"))
     words = "\n".join(filter(str.strip, map(_words, parts)))
     if not words:
@@ -51,7 +51,10 @@ def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]],
 
 
 def _words(part: Mapping[str, object]) -> str:
-    """Return a part of a prompt as text: what was typed, or the name of a file."""
+    """Return a part of a prompt as text: what was typed, or the name of a file in brackets.
+
+    "" for anything else and for what the client added.
+    """
     if part.get("type") == "file":
         return f"[{' '.join(filter(None, (as_text(part.get('mime')) or 'file', as_text(part.get('filename')))))}]"
     mine = part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored")
@@ -59,7 +62,7 @@ def _words(part: Mapping[str, object]) -> str:
 
 
 def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
-    """Yield each part of an answer as a payload, with its id and its time."""
+    """Yield each tool's use and each text of an answer as (id, time it ended, payload); other parts are left out."""
     for part in parts:
         name = as_text(part.get("id"))
         if part.get("type") == "tool":
@@ -71,6 +74,7 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
 
 
 def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
+    """Return a tool's use in Claude Code's form, with its duration where both times are known."""
     given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
     used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
     start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))

@@ -23,12 +23,13 @@ class PlainHooks:
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """See `Hooks`. One wrong event refuses the whole payload."""
+        """Return the events of a payload. One wrong event refuses the whole payload: raises Malformed."""
         drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
         return Heard(drafts, "" if drafts else NO_TEXT)
 
 
 def _values(payload: str) -> list[object]:
+    """Return the values of a payload: objects one after another, or in lists. Raises Malformed for what is not JSON."""
     try:
         several = list(_each(payload))
     except (ValueError, RecursionError):
@@ -37,6 +38,7 @@ def _values(payload: str) -> list[object]:
 
 
 def _each(payload: str) -> Iterator[object]:
+    """Yield the JSON values that follow each other in a text. Raises ValueError for other text."""
     decode, at = json.JSONDecoder().raw_decode, 0
     while (match := _SPACE.match(payload, at)) and match.end() < len(payload):
         value, at = decode(payload, match.end())
@@ -44,6 +46,10 @@ def _each(payload: str) -> Iterator[object]:
 
 
 def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
+    """Return one event as a draft, with time, id and project of the envelope where it has none.
+
+    Raises Malformed for a wrong one.
+    """
     if not isinstance(value, Mapping):
         raise Malformed("not an event: a JSON object is wanted")
     told = dict(value)
@@ -60,5 +66,6 @@ def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
 
 
 def _project(envelope: Envelope) -> str:
+    """Return the project of the directory in which the hook ran."""
     environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
     return caller_project(environ, envelope.cwd)

@@ -26,11 +26,19 @@ def is_exported(beginning: str) -> bool:
 
 
 def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> str:
-    """Return the page of a day; `events` are (form of an event, local time, project), `told` segments and quotations."""
+    """Return the page of a day as Markdown.
+
+    `before` and `after` name the pages of other days, "" for none; `events` are (form of an event, local time, project),
+    `told` has segments and quotations.
+    """
     return "".join(_lines(day, before, after, events, told))
 
 
 def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the page of a day in pieces, see `day_page`: front matter, links, segments, then every message.
+
+    A message's form is JSON in a comment, its text in a fence longer than any it holds.
+    """
     projects = sorted({e[2] for e in events} - {""})
     agents = sorted({e[0].get("agent", "") for e in events} - {""})
     yield f"{MARK}date: {day}\nprojects: {_listed(projects)}\nagents: {_listed(agents)}\nevents: {len(events)}\n"
@@ -53,6 +61,7 @@ def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], t
 
 
 def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[str]) -> Iterator[str]:
+    """Yield a segment's heading, statements and quotations; one in `shown` is not written again, new ones are added to it."""
     of = ", ".join(escaped(name) for name in (segment["project"], segment["agent"]) if name)
     yield f"## {segment['time']} {escaped(segment['title'])}\n\n" + (f"{of}\n\n" if of else "")
     own = [grip for _, grips in segment["bullets"] for grip in grips if grip in quotes]
@@ -73,20 +82,21 @@ def _block(grip: str) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
+    """Return names as a list of front matter."""
     return "[" + ", ".join(json.dumps(name) for name in names) + "]"
 
 
 def escaped(text: str) -> str:
-    """Return one line of Markdown that shows `text` literally."""
+    """Return one line of Markdown that shows `text` literally; line ends and other white space become single blanks."""
     line = " ".join(_UNSEEN.sub(" ", text).split())
     line = _MEANS.sub(r"\\\1", line).replace("<", "&lt;").replace(">", "&gt;")
     return _LIST.sub(lambda found: found[1][:-1] + "\\" + found[1][-1], line, count=1) if _LIST.match(line) else line
 
 
 def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
-    """Yield the messages of a day: the number of the line each begins on, its form (None when it is broken), and that line.
+    """Yield the messages of a day as (number of the line it begins on, its form or None when it is broken, that line).
 
-    Lines end with their line feed alone. What else stands there is the reader's own and is passed over.
+    Lines must end with their line feed alone. Everything else in the page is the reader's own and is passed over.
     """
     each = enumerate(lines, 1)
     for number, line in each:
@@ -105,6 +115,7 @@ def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | No
 
 
 def _form(head: str, text: str) -> Mapping[str, Any] | None:
+    """Return the form of a message from its comment and text; None where the comment is no JSON object."""
     try:
         told = json.loads(head)
     except ValueError:

@@ -48,7 +48,10 @@ class Section:
 
 
 def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
-    """Return the front matter of a note and its number of lines, 0 if there is none."""
+    """Return the front matter of a note, by key in lower case, and its number of lines; ({}, 0) if there is none.
+
+    Front matter of more than 400 lines is none.
+    """
     if not lines or lines[0].strip() != "---":
         return {}, 0
     found: dict[str, list[str]] = {}
@@ -65,6 +68,7 @@ def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
 
 
 def _values(text: str) -> list[str]:
+    """Return the values of a key: the items of a list in brackets, else one, else none."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
         return [value for part in text[1:-1].split(",") if (value := _bare(part))]
@@ -72,12 +76,16 @@ def _values(text: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
+    """Return a value without blanks and quotation marks around it."""
     text = text.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
-    """Yield the sections of a note; `first` is the number of the first of `lines`. A heading without words joins the next."""
+    """Yield the sections of a note; `first` is the number of the first of `lines`.
+
+    A heading without words joins the next section; one of more than 512 KB goes on in another.
+    """
     path: list[tuple[int, str]] = []
     now, fence = Section((), first), ""
     for number, line in enumerate(lines, first):
@@ -98,9 +106,10 @@ def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
 
 
 def time_of(text: str) -> int | None:
-    """Return the time that a text states (ms) in front matter's forms; noon for a day alone.
+    """Return the time that a text states (UTC ms) in front matter's forms; noon for a day alone.
 
-    Noon in UTC is the same day nearly everywhere, midnight is the day before in half of the world.
+    None where it begins with no day. Noon in UTC is the same day nearly everywhere, midnight is the day before in half of
+    the world.
     """
     day = _DATED.match(text.strip())
     if day is None:
@@ -111,12 +120,13 @@ def time_of(text: str) -> int | None:
 
 
 def day_of(text: str) -> int | None:
-    """Return the noon of the day that a heading or a file's name begins with; None when it begins with none."""
+    """Return noon of the day that a heading or a file's name begins with, UTC milliseconds; None when it begins with none."""
     day = _DATED.match(text.strip().strip("[]"))
     return _noon(day) if day else None
 
 
 def _noon(day: re.Match[str]) -> int | None:
+    """Return noon of a matched day, UTC milliseconds; None for an impossible date."""
     try:
         moment = dt.datetime(int(day[1]), int(day[2]), int(day[3]), tzinfo=dt.UTC)
     except ValueError:

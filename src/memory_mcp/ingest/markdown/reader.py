@@ -81,7 +81,10 @@ class MarkdownImporter:
         return iter((path,))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: files among notes or that look like one, never in a source tree."""
+        """Return whether a file is a note: among notes, or with front matter, links or a date like one.
+
+        Never in a source tree, and not a document such as README; a day of an export in any case.
+        """
         if file.suffix.lower() not in _ENDINGS or _DOCUMENTS.match(file.stem):
             return False
         if is_exported(beginning.decode("utf-8", "replace")):
@@ -94,7 +97,10 @@ class MarkdownImporter:
         return bool(_NOTE_KEYS & front.keys()) or _LINK.search(text) is not None or day_of(file.stem) is not None
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a record is a section, and so is a step."""
+        """Yield the event of each section, see `Importer`; of a day of an export its messages.
+
+        Always read from its start. Raises OSError when the file cannot be read.
+        """
         del offset  # what is written anew as a whole is read from its start
         if _is_exported(file):
             yield from _exported(file, report)
@@ -111,12 +117,13 @@ class MarkdownImporter:
 
 
 def _is_exported(file: Path) -> bool:
+    """Return whether a file is a day of an export. Raises OSError when it cannot be read."""
     with file.open(encoding="utf-8", errors="replace") as stream:
         return is_exported(stream.read(_LINE))
 
 
 def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
-    """Yield the events of a day; a message that was changed beyond reading is counted."""
+    """Yield the events of a day of an export; a message that was changed beyond reading is skipped and counted."""
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:
         for number, form, line in messages(stream):
             report.lines += 1
@@ -135,6 +142,10 @@ class _Note:
     """One note as it is read."""
 
     def __init__(self, file: Path, front: Mapping[str, list[str]]) -> None:
+        """Take title, tags, aliases, time and project of a note from its front matter, name and place.
+
+        Without a time in the front matter, the day in its name counts, and else when the file was written.
+        """
         named = {key: value for key, value in front.items() if value}
         title = next((named[key][0] for key in ("title",) if key in named), file.stem)
         told = {
@@ -152,10 +163,10 @@ class _Note:
         self._day: int | None = None
 
     def drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
-        """Return the event of a section; a heading that names a day gives its time.
+        """Return the event of a section, counted in `tally`; a heading that names a day gives its time.
 
-        Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put
-        in between moves no id.
+        Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put in
+        between moves no id.
         """
         text = section.text
         part = Part(Role.USER, EventType.NOTE, text, {"heading": " > ".join(section.headings)})
@@ -182,16 +193,16 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _name_of(file: Path) -> str:
-    """Return a note's name: its path below the home directory if possible, so that other machines give the same."""
+    """Return a note's name: "~/" and its path below the home directory, so that other machines give the same; else its path."""
     home = Path.home()
     return f"~/{file.relative_to(home).as_posix()}" if file.is_relative_to(home) else file.as_posix()
 
 
 @lru_cache(maxsize=4096)
 def _project_of(folder: Path) -> str:
-    """Return the project of notes: their repository, else the notes program's folder, else the topmost one.
+    """Return the project of notes: their repository, else the notes program's folder, else the highest folder with notes.
 
-    The highest that holds notes, that is, with at most one in between that holds none.
+    Between that and the notes' own there is never more than one folder without notes; home and the root are no project.
     """
     project = project_of(str(folder))
     if project != str(folder):
@@ -207,6 +218,7 @@ def _project_of(folder: Path) -> str:
 
 
 def _has_notes(folder: Path) -> bool:
+    """Return whether a folder itself holds notes; False where it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return any(entry.name.lower().endswith(_ENDINGS) for entry in entries)
@@ -215,12 +227,16 @@ def _has_notes(folder: Path) -> bool:
 
 
 def _is_vault(folder: Path) -> bool:
+    """Return whether a folder is the root of a notes program's notes."""
     return any((folder / name).is_dir() for name in _VAULTS)
 
 
 @lru_cache(maxsize=4096)
 def _kind_of(folder: Path) -> tuple[bool, bool]:
-    """Return whether a folder is inside a notes program's, and whether it is inside a source tree."""
+    """Return whether a folder is inside a notes program's, and whether it is inside a source tree.
+
+    The nearest folder above that is one of them decides.
+    """
     if _is_vault(folder):
         return True, False
     if any((folder / name).is_file() for name in _CODE):

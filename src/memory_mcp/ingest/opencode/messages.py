@@ -46,7 +46,7 @@ class OpencodeReading(Reading):
         self._include_thinking = include_thinking
 
     def message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: Whose) -> Given:
-        """Return the drafts of a message."""
+        """Return the drafts of a message in the order of its parts; a role that is unknown gives nothing, with the reason."""
         self.session.session_id = whose.root or whose.id
         self.session.thread = whose.id if whose.root else ""
         self.cwd = as_text(as_mapping(info.get("path")).get("cwd")) or whose.directory
@@ -63,6 +63,7 @@ class OpencodeReading(Reading):
         return Given(list(_apart(told)))
 
     def _user(self, parts: Parts, whose: Whose) -> Iterator[Part]:
+        """Yield the prompt as one part, then what is left out; in a subagent's session it is the calling agent's words."""
         texts: list[str] = []
         left_out: list[Part] = []
         for _, part in parts:
@@ -83,6 +84,7 @@ class OpencodeReading(Reading):
         yield from left_out
 
     def _assistant(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[Told]:
+        """Yield what one part of an answer is: call and result, thought, words or summary; parts without words give nothing."""
         kind, text = as_text(part.get("type")), as_text(part.get("text"))
         own = parse_time(as_mapping(part.get("time")).get("start"))
         when = time if own is None else own
@@ -100,6 +102,10 @@ class OpencodeReading(Reading):
 
     @staticmethod
     def _tool(key: str, part: Mapping[str, object], time: int | None) -> Iterator[Told]:
+        """Yield a call and, once it completed or failed, its result, at the times that the client states.
+
+        What a subagent brought back is the end of that subagent.
+        """
         state, name = as_mapping(part.get("state")), as_text(part.get("tool"))
         call_id = as_text(part.get("callID"))
         times = as_mapping(state.get("time"))
@@ -121,19 +127,22 @@ class OpencodeReading(Reading):
 
 
 def prompt_of(parts: Parts) -> str:
-    """Return what the user typed in a message with these parts."""
+    """Return what the user typed in a message with these parts; "" for nothing."""
     texts = (as_text(p.get("text")) for _, p in parts if p.get("type") == "text" and p.get("synthetic") is not True)
     return "\n".join(filter(str.strip, texts)).strip()
 
 
 def is_finished(info: Mapping[str, object]) -> bool:
-    """Return whether nothing more is written into a message."""
+    """Return whether nothing more is written into a message: it is no answer, is completed, or ended with an error."""
     done = as_mapping(info.get("time")).get("completed")
     return info.get("role") != "assistant" or done is not None or "error" in info
 
 
 def _apart(told: list[Told]) -> Iterator[Told]:
-    """Yield the items in the order of their parts, each at least a millisecond after the one before it."""
+    """Yield the items in their order; one at exactly the time given to the one before it comes a millisecond later.
+
+    Times that differ stay as they are, also earlier ones.
+    """
     last: int | None = None
     for one in told:
         time = one.time

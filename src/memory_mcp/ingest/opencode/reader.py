@@ -27,17 +27,20 @@ class OpencodeImporter(ClientImporter):
     growth = Growth.DATABASE
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder in which the client keeps its data."""
+        """Return the folder opencode in $XDG_DATA_HOME, else in ~/.local/share; existing or not."""
         data = os.environ.get("XDG_DATA_HOME")
         return ((Path(data) if data else Path.home() / ".local" / "share") / "opencode",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`: databases and messages; parts are read with their message."""
+        """Return the databases and messages below `path`, or `path` itself; raises SourceUnreadable without such a path.
+
+        Parts are read with their message.
+        """
         found = find_files(path, (".db", ".json"))
         return (f for f in found if f.is_dir() or _is_named(f)) if path.is_dir() else found
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`."""
+        """Return whether a file is opencode's: a database of its name, or a message by its place and fields."""
         if not _is_named(file):
             return False
         if file.suffix == ".db":
@@ -45,7 +48,11 @@ class OpencodeImporter(ClientImporter):
         return any({"id", "sessionID", "role"} <= value.keys() for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`: the position in a database is the time of a message, UTC milliseconds."""
+        """Yield what is new, see `Importer`.
+
+        The position in a database is the time of a message, UTC milliseconds; a message's file is read as a whole. Raises
+        OSError when the file cannot be read.
+        """
         reading = OpencodeReading(self._settings.include_thinking)
         with file.open("rb") as stream:
             is_database = stream.read(len(HEADER)) == HEADER
@@ -62,6 +69,7 @@ class OpencodeImporter(ClientImporter):
 
 
 def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: Path, number: int) -> Read:
+    """Return what a stored message gives, counted; nothing of our own summarizer's sessions and of unfinished messages."""
     if opens_own_session(stored.whose.prompt):
         given = Given(reason=OWN_SESSION)
     elif not stored.finished:
@@ -73,6 +81,7 @@ def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: 
 
 
 def _is_named(file: Path) -> bool:
+    """Return whether a file has the name of a database or the place of a message."""
     if file.suffix == ".db":
         return file.name.startswith("opencode")
     return file.suffix == ".json" and file.parent.parent.name == "message"

@@ -46,7 +46,7 @@ class Stored:
 def iter_database(file: Path, position: int, written: int) -> Iterator[Stored]:
     """Yield the messages created behind a position (UTC milliseconds) of a database last written at `written`.
 
-    Raises OSError when it cannot be read.
+    A position behind an unfinished or quite new message stays before it. Raises OSError when it cannot be read.
     """
     try:
         with closing(_connect(file)) as con:
@@ -56,7 +56,7 @@ def iter_database(file: Path, position: int, written: int) -> Iterator[Stored]:
 
 
 def message_file(file: Path) -> Stored | None:
-    """Return a message and its parts by its file; None when it is no message."""
+    """Return a message and its parts by its file; None when the file is no message or cannot be read."""
     info = _object(file)
     if info is None or not as_text(info.get("role")):
         return None
@@ -67,6 +67,10 @@ def message_file(file: Path) -> Stored | None:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
+    """Open a database for reading; without its journal where that cannot be opened, so that the newest changes may lack.
+
+    Raises sqlite3.Error when it cannot be read.
+    """
     address = file.absolute().as_uri()
     con = sqlite3.connect(f"{address}?mode=ro", uri=True)
     try:
@@ -85,6 +89,10 @@ class _Database:
         self._known: dict[str, Whose] = {}
 
     def messages(self, position: int, written: int) -> Iterator[Stored]:
+        """Yield the messages created behind a position (UTC milliseconds), in order, each with where reading may go on.
+
+        That stays before the first message that is not finished or was created in the last 10 s before `written`.
+        """
         passed = True
         for key, session, created, data in self._con.execute(_MESSAGES, (position,)):
             info = _parsed(data)
@@ -101,13 +109,16 @@ class _Database:
             yield Stored(key, info, parts, self._known[session], finished, position)
 
     def _parts(self, message: str) -> Parts:
+        """Return a message's parts in their order."""
         return [(key, _parsed(data)) for key, data in self._con.execute(_PARTS, (message,))]
 
     def _session(self, session: str) -> tuple[str, str, str]:
+        """Return a session's parent, directory and version; "" for what is not stored."""
         row = self._con.execute(_SESSION, (session,)).fetchone() or ("", "", "")
         return as_text(row[0]), as_text(row[1]), as_text(row[2])
 
     def _prompt(self, session: str) -> str:
+        """Return the first prompt of a session, if it is among its first 20 messages; else ""."""
         for key, data in self._con.execute(_FIRST, (session,)):
             if _parsed(data).get("role") == "user":
                 return prompt_of(self._parts(key))
@@ -116,16 +127,17 @@ class _Database:
 
 class _Folder:
     def __init__(self, file: Path) -> None:
+        """Take the folder of a message's file as that of its session."""
         self._of = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
 
     def messages(self) -> list[str]:
-        """Names of the session's messages, in their order."""
+        """Return the names of the session's message files, in their order."""
         return sorted(path.name for path in self._of.glob("*.json"))
 
     def parts(self, message: str) -> Parts:
-        """Return a message's parts, in their order."""
+        """Return a message's parts, in their order; those that cannot be read are left out."""
         folder = self._root / "part" / message
         if not folder.is_dir():
             folder = self._root / "part" / self._session / message
@@ -133,7 +145,7 @@ class _Folder:
         return [(key, part) for key, part in found if part is not None]
 
     def whose(self) -> Whose:
-        """Return the session that the messages belong to."""
+        """Return the session that the messages belong to, with its top session, directory, version and first prompt."""
         info = self._info(self._session)
         first = next((n for n in self.messages() if (_object(self._of / n) or {}).get("role") == "user"), "")
         prompt = prompt_of(self.parts(Path(first).stem)) if first else ""
@@ -141,13 +153,14 @@ class _Folder:
         return Whose(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt)
 
     def _info(self, session: str) -> Mapping[str, object]:
+        """Return what is stored of a session; {} for none."""
         name = f"{session}.json"
         places = (self._root / "info" / name, *(self._root / "session").glob(f"*/{name}")) if session else ()
         return next((info for place in places if (info := _object(place)) is not None), {})
 
 
 def _root(parent: str, parent_of: Callable[[str], str]) -> str:
-    """Return the session at the top; "" when there is no parent."""
+    """Return the session at the top above a parent, through at most 10 further ones; "" when there is no parent."""
     for _ in range(_DEEPEST):
         above = parent_of(parent) if parent else ""
         if not above:
@@ -157,6 +170,7 @@ def _root(parent: str, parent_of: Callable[[str], str]) -> str:
 
 
 def _parsed(data: object) -> dict[str, object]:
+    """Return the object in a text; {} for any other text."""
     try:
         return dict(as_mapping(json.loads(as_text(data))))
     except (ValueError, RecursionError):
@@ -164,7 +178,7 @@ def _parsed(data: object) -> dict[str, object]:
 
 
 def _object(path: Path) -> dict[str, object] | None:
-    """Return the object in a small file; None if there is none."""
+    """Return the object in a file of at most 64 MB; None if there is none or it cannot be read."""
     try:
         with path.open("rb") as stream:
             value = json.loads(stream.read(_LONGEST))

@@ -42,6 +42,7 @@ _UNITS |= {"小时": "hour", "小時": "hour", "時間": "hour", "分": "minute"
 
 
 def _any(words: Mapping[str, object]) -> str:
+    """Return a pattern of any of the words, the longer of two first."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -72,11 +73,12 @@ class Phrase:
 
 
 def _compiled(template: str) -> re.Pattern[str]:
+    """Return a template as a pattern, with {piece} replaced by that of `_PIECES`."""
     return re.compile(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
 
 
 def _number(text: str) -> int:
-    """Return the number that 12, 十二, 二十三 or 二〇二三 stands for."""
+    """Return the number that 12, 十二, 二十三 or 二〇二三 stands for. Raises KeyError or ValueError for another text."""
     if text.isdigit() and text.isascii():
         return int(text)
     if "十" in text:
@@ -86,40 +88,46 @@ def _number(text: str) -> int:
 
 
 def _year(m: re.Match[str], on: Windows) -> int | None:
+    """Return the year of a match, in figures or relative to this year (去年); None where it names none."""
     return _number(m["y"]) if m["y"] else on.today.year - _YEARS_BACK[m["yb"]] if m["yb"] else None
 
 
 def _date(m: re.Match[str], on: Windows) -> TimeWindow:
-    """Return the day of 2023年10月28日 or 10月28日; without a year the latest such day."""
+    """Return the day of 2023年10月28日 or 10月28日, or its part where one is named; without a year the latest such day."""
     month, day = _number(m["m"]), _number(m["d"])
     return on.day(dt.date(_year(m, on) or on.begun(month, day), month, day), _hours(m))
 
 
 def _iso(m: re.Match[str], on: Windows) -> TimeWindow:
+    """Return the day of 2026-01-30 or 2026/1/30. Raises ValueError for an impossible date."""
     return on.day(dt.date(int(m["y"]), int(m["m"]), int(m["d"])))
 
 
 def _month(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the month, or its third, of 2026年1月 or 1月; without a year the latest begun."""
     month = _number(m["m"])
     return _third(on.months(_year(m, on) or on.begun(month), month, 1), m, on)
 
 
 def _third(window: TimeWindow, m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the beginning, middle or end of a window where the match names one (初, 中旬, 末), else the window."""
     return on.third(window, _THIRDS[m["third"]]) if m["third"] else window
 
 
 def _season(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the season of 2025年夏 or 去年夏; None without a year."""
     year = _year(m, on)
     return on.months(year, _SEASONS[m["s"]], 3) if year else None
 
 
 def _whole_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the year, or its third, of 2025年 or 去年; None for a future year."""
     year = _year(m, on)
     return _third(on.months(year, 1, 12), m, on) if year and year <= on.today.year else None
 
 
 def _week(m: re.Match[str], on: Windows) -> TimeWindow | None:
-    """Return the time of 上周, 上周六, 先週の土曜日, 先週末."""
+    """Return the week of 上周, the day of 上周六 or 先週の土曜日, or the weekend of 先週末."""
     week = on.period("week", _BACK[m["back"]])
     if m["end"]:
         return on.weekend(_BACK[m["back"]])
@@ -128,16 +136,19 @@ def _week(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _back_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """Return the month, or its third, of 上个月 or 先月."""
     return _third(on.period("month", _BACK[m["back"]]), m, on)
 
 
 def _named(m: re.Match[str], on: Windows) -> TimeWindow:
+    """Return the day, or its part, of 昨天 or 今朝."""
     word = m["word"]
     part = next((hours for name, hours in _PARTS.items() if word.endswith(name)), None)
     return on.day(on.today - dt.timedelta(days=_DAYS_BACK[word]), part or _hours(m))
 
 
 def _hours(m: re.Match[str]) -> tuple[int, int] | None:
+    """Return the hours (first, after the last) of a part of a day, such as 上午; None where the match names none."""
     return _PARTS[m["part"]] if m["part"] else None
 
 
@@ -150,6 +161,7 @@ def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
 
 
 def _rolling(m: re.Match[str], on: Windows) -> TimeWindow:
+    """Return the window of the last days, weeks or hours, as in 最近三天."""
     return on.rolling(_UNITS[m["u"] or m["mu"]], _number(m["n"]))
 
 
@@ -186,7 +198,10 @@ _PARTICLE = re.compile("[的のには、，]*")
 
 
 def read(query: str, on: Windows) -> Phrase | None:
-    """Return the first time that a Chinese or Japanese text names; None for any other text."""
+    """Return the first time that a Chinese or Japanese text names; None for any other text.
+
+    One that a word before it denies or moves is skipped; after 8 of them the text is no question.
+    """
     if query.isascii() or not _HAS_CJK.search(query):
         return None
     text = "".join(n if len(n := unicodedata.normalize("NFKC", c)) == 1 else c for c in query)
@@ -204,7 +219,10 @@ def read(query: str, on: Windows) -> Phrase | None:
 
 
 def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
-    """Return the first point in time at or after a place, and where it is."""
+    """Return the first time at or after a place: its window, start and end; None where there is none.
+
+    Forms whose date is impossible are passed over.
+    """
     found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
     for start, number, m in sorted(found, key=lambda f: f[:2]):
         try:
@@ -217,7 +235,10 @@ def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None
 
 
 def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase:
-    """Return the phrase of a point in time with a range, since, before, after, until or weekday around it."""
+    """Return the phrase of a time with what is around it: a weekday after, a range, since, before, after or until.
+
+    Without any of them, or where the result would be empty, the time itself.
+    """
     beside = _BESIDE.match(text, end)
     weekday = _WEEKDAYS[beside["w"] or beside["wj"]] if beside else 0
     if beside and (near := on.beside(window, weekday, 1, 1, as_span=False)):
@@ -238,7 +259,11 @@ def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) 
 
 
 def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase | None:
-    """Return the time of 从3月到5月 or 3月から5月まで; a year that only the first names counts for both."""
+    """Return the range of 从3月到5月 or 3月から5月まで, from the first's beginning to the second's end.
+
+    A year that only the first names counts for both. None where no second time follows, or it ends before the first
+    begins.
+    """
     joint = _JOINT.match(text, end)
     other = _next(text, joint.end(), on) if joint else None
     if not joint or not other or other[1] != joint.end():
@@ -254,5 +279,6 @@ def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> 
 
 
 def _phrase(text: str, window: TimeWindow, start: int, end: int) -> Phrase:
+    """Return a phrase, with the place after the particles and commas that follow it."""
     particle = _PARTICLE.match(text, end)
     return Phrase(window, start, end, particle.end() if particle else end)

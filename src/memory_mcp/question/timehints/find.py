@@ -53,7 +53,11 @@ class TimeHint:
 
 
 def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
-    """Return the first time the question names, relative to now on the user's calendar."""
+    """Return the first time the question names, relative to now on the user's calendar.
+
+    Without one `window` is None, `words` "" and `rest` the question with single blanks. The longest phrase where several
+    languages read one; reading ends after `MOST_EFFORT`.
+    """
     text, starts = _plain(query)
     windows = Windows(calendar, now_ms, dt.date.fromisoformat(calendar.day_of(now_ms)))
     other = cjk.read(query, windows)
@@ -80,7 +84,10 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
 
 
 def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return the question with all but plain words blanked out, and the start and head of each word."""
+    """Return the question with all but plain words blanked out, at the same length, and the (start, head) of each word left.
+
+    Quotations are blanked unless they are all of it.
+    """
     text = re.sub(r"\s", " ", query)
     if not _QUOTED.fullmatch(text.strip()):
         text = _QUOTED.sub(lambda m: "\0" * len(m.group()), text)
@@ -97,7 +104,7 @@ def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _without(query: str, start: int, end: int) -> str:
-    """Return the text without the part from `start` to `end` and the punctuation that belonged to it."""
+    """Return the text, with single blanks, without the part from `start` to `end` and its punctuation; "" if no word is left."""
     left, right = query[:start].rstrip(), query[end:].lstrip()
     if left.endswith("(") and right.startswith(")"):
         left, right = left[:-1].rstrip(), right[1:].lstrip()

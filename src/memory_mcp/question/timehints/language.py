@@ -14,7 +14,7 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a pattern of any of the words, the longer of two first."""
+    """Return a pattern text that matches any of the words, longer ones first."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -31,13 +31,13 @@ COUNTED = (
 
 
 def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
-    """Return a template as pattern text: a space is white space, {piece} one of the pieces."""
+    """Return a template as pattern text: a space is white space, " ?" may be missing, {piece} is one of the pieces."""
     text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """Return a template as a pattern, whatever the case."""
+    """Return a template, expanded, as a pattern that ignores case."""
     return re.compile(expand(template, pieces), re.I)
 
 
@@ -58,7 +58,10 @@ class Form:
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Return a function that matches a form at a place; compiled on first use, as all of them take a tenth of a second."""
+    """Return a function that matches a form at a place of a text; None where it does not match.
+
+    Compiled once, on first use, as all forms take a tenth of a second.
+    """
     return re.compile(text, re.I).match
 
 
@@ -72,7 +75,10 @@ def head_of(text: str, i: int = 0) -> str:
 
 
 def form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
-    """Return a form that ends where a word ends; of a head of several words the first counts."""
+    """Return a form that ends where a word ends; of a head of several words the first counts.
+
+    `template` is expanded with `pieces` (see `expand`); `resolver` names a method of `Points`.
+    """
     firsts = frozenset(map(head_of, heads))
     return Form(firsts, expand(f"(?:{template})" + r"(?!\w)", pieces), resolver)
 
@@ -149,7 +155,7 @@ class Language:
     begins: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the patterns and sets that follow from the tables."""
+        """Compute the patterns and sets that follow from the tables, such as forms by their first words."""
         openers = frozenset(
             words.replace("’", "'").split()[0].split("'")[0] for words in (*self.leads, *self.bounds, *self.pairs)
         )
@@ -170,7 +176,7 @@ class Language:
 
 
 def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
-    """Return the forms that may begin with a word, in their order."""
+    """Return by each word the forms that may begin with it, in their order."""
     found: dict[str, tuple[Form, ...]] = {}
     for one in forms:
         for head in one.heads:

@@ -55,6 +55,7 @@ class Points(ABC):
     """Resolves matches of forms. Every method returns None if the match is no time after that leading word."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
+        """Read `text` with one language's words; `windows` is the calendar as seen from today."""
         self.begins = language.begins
         self._text = text
         self._on = windows
@@ -62,10 +63,10 @@ class Points(ABC):
 
     @abstractmethod
     def point(self, i: int, lead: str) -> Found | None:
-        """Return one day or period after a leading word ("" for none); None for an impossible date."""
+        """Return the time, without a range or bound, at a place after a leading word ("" for none); None where there is none."""
 
     def _inner(self, i: int, lead: str) -> Found | None:
-        """Return the period that a part of it is said about: the end of (last month)."""
+        """Return the whole that a part is said of, as "last month" in "the end of last month"; None for a part of a part."""
         if lead in INSIDE:
             return None
         while i < len(self._text) and self._text[i] in " -":
@@ -73,14 +74,14 @@ class Points(ABC):
         return self.point(i, "inside in" if lead in PLAIN_LEADS else "inside")
 
     def _at_clock(self, day: Found) -> Found:
-        """Return a day with the time behind it, if it is one day and there is one."""
+        """Return a day with the clock time behind it, if it is one whole day and there is one; else the day unchanged."""
         m = self._words.clock.match(self._text, day.end)
         if not m or day.at_ms is not None or self._on.unit(day.window) != "day":
             return day
         return self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
 
     def _clock(self, m: re.Match[str], date: dt.date, day: Found) -> Found:
-        """Return a clock time on a date: a minute, an hour where no minute is said, two around it."""
+        """Return a clock time on a date: a minute, an hour where no minute is said, an hour to each side for "around"."""
         text = (m["clock"] or m["hour"]).lower().replace(" ", "")
         hour, _, minute = re.sub("[^0-9:]", "", text).partition(":")
         hours = 12 if text in self._words.noons else int(hour)
@@ -93,7 +94,10 @@ class Points(ABC):
         return replace(day, window=alone, end=m.end(), at_ms=at)
 
     def _clocked(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "noon yesterday", "around 3pm on Tuesday"; of "since 9am" the latest."""
+        """Return the time of "noon yesterday".
+
+        Without a day the latest after "since", or one that a range completes, else None.
+        """
         if lead in INSIDE:
             return None
         place = self._words.lead.match(self._text, m.end() + 1)
@@ -109,7 +113,7 @@ class Points(ABC):
         return found if found.first_ms <= self._on.now_ms else self._clock(m, self._on.today - DAY, whole)
 
     def _instant(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the minute, or the second if given, of 2026-01-30T14:00 with or without a zone."""
+        """Return the minute, or the second if given, of 2026-01-30T14:00 with or without a zone; None before 1970."""
         local = dt.datetime.fromisoformat(m["stamp"].upper().replace(" ", "T"))
         zone = (m["zone"] or "").upper()
         offset = dt.datetime.fromisoformat(f"2000-01-01T00:00{zone.replace('Z', '+00:00')}").tzinfo
@@ -130,7 +134,7 @@ class Points(ABC):
         return self._on.day(dt.date.fromisoformat(f"{year}-{part}"))
 
     def _numeric(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the day of 2026/01/30, 30.1.2026, or of 30/1/2026 and 1/30/2026 if only one order is possible."""
+        """Return the day of 2026/01/30 or 30.1.2026; of 30/1/2026 and 1/30/2026 only if one order is possible, else None."""
         if m["y"]:
             return self._on.day(dt.date(int(m["y"]), int(m["b"]), int(m["a"])))
         day, month = int(m["d"]), int(m["m"])
@@ -140,7 +144,7 @@ class Points(ABC):
         return self._on.day(dt.date(int(m["year"]), month, day))
 
     def _days(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the days of "Jan 30", "January 30th, 2026", "the 3rd to the 5th of January"; without a year the latest."""
+        """Return the days of "Jan 30", "the 3rd to the 5th of January"; without a year the latest; None for a doubtful month."""
         month = self._month_number(m["m"], is_sure=bool(lead or m["n"] or (m["fixed"] and m["m"].lower() in self._words.months)))
         first, last = (int(re.sub(r"\D", "", text)) for text in (m["d"], m["e"] or m["d"]))
         if not month or last < first:
@@ -149,7 +153,7 @@ class Points(ABC):
         return self._on.days(dt.date(year, month, first), dt.date(year, month, last) + DAY)
 
     def _nth_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the first week of March, the last Friday of December, the second half of 2025."""
+        """Return the first week of March, the last Friday of December, the second half of 2025; None where it has none such."""
         whole, unit = self._inner(m.end(), lead), m["u"].lower()
         number = self._words.ordinals[m["n"].lower()]
         weekday = self._words.weekdays.get(unit)
@@ -157,11 +161,11 @@ class Points(ABC):
         return replace(whole, window=window) if whole and window else None
 
     def _nth_day(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the day of "on the 3rd", the latest."""
+        """Return the day of "on the 3rd", the latest; None after another word than "on" and "since"."""
         return self._on.nth_day(int(re.sub(r"\D", "", m["d"]))) if lead in {"on", "since"} else None
 
     def _third(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day."""
+        """Return the time of "early 2025" or "the end of last month"; of "before the end" up to its last day; else None."""
         whole, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
         window = self._on.third(whole.window, which) if whole else None
         dates = self._on.dates(window) if window else None
@@ -170,7 +174,7 @@ class Points(ABC):
         return replace(whole, window=window) if whole and window else None
 
     def _month(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the month of "January 2026", "in January", "March last year"; without a year the latest begun."""
+        """Return the month of "in January"; without a year the latest begun; None where no word says it is a month."""
         name = m["m"].lower()
         is_led = lead in _PERIOD_LEADS and not (lead == "from" and name in self._words.named_months)
         is_sure = lead in PLAIN_LEADS
@@ -190,10 +194,11 @@ class Points(ABC):
         return 0 if is_doubtful else self._words.months.get(word) or self._words.short_months[word]
 
     def _year_number(self, text: str) -> int:
+        """Return the year of "2025" or "last year"."""
         return int(text) if text.isdigit() else self._on.today.year - self._words.shifts[text.lower().split()[0]]
 
     def _quarter(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the quarter of "Q3 2025" or "2025-Q3"; of "in Q3" the latest begun."""
+        """Return the quarter of "Q3 2025" or "2025-Q3"; of "in Q3" the latest begun; None for a bare "Q3"."""
         if not m["fixed"] and lead not in _PERIOD_LEADS:
             return None
         text = m["q"].lower()
@@ -213,7 +218,7 @@ class Points(ABC):
         return self._on.week(int(m["y"] or year), int(m["k"]))
 
     def _week_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the week of May 5; the weekend of a Saturday or Sunday."""
+        """Return the week of May 5; "the weekend of" a Saturday or Sunday. None where no single day follows."""
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
@@ -223,14 +228,14 @@ class Points(ABC):
         return replace(day, window=seen.period("week", 0))
 
     def _part_of(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the morning of 5 June."""
+        """Return the hours of "the morning of 5 June"; None where no one day follows."""
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
         return replace(day, window=self._on.day(self._on.calendar.local(day.window.start_ms).date(), self._hours(m["part"])))
 
     def _beside(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the Saturday after October 28, two days before 5 June, the week after that of May 5."""
+        """Return the Saturday after October 28, two days before 5 June, the week after that of May 5; None where unclear."""
         beside, name, words = self._inner(m.end(), lead), m["u"].lower(), self._words
         weekday = words.weekdays.get(name)
         count = 1 if not m["n"] else abs(words.ordinals.get(m["n"].lower(), 0)) if weekday is not None else self._count(m["n"])
@@ -242,7 +247,7 @@ class Points(ABC):
         return replace(beside, window=window) if window else None
 
     def _lasting(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the time of "seit zwei Wochen", for which other languages say "since two weeks ago"."""
+        """Return the last units up to now for "seit zwei Wochen", where other languages say "since two weeks ago"; else None."""
         return self._on.rolling(self._words.units[m["u"].lower()], self._count(m["n"])) if lead == "since" else None
 
     def _year(self, m: re.Match[str], lead: str) -> TimeWindow | None:
@@ -259,11 +264,11 @@ class Points(ABC):
         return self._on.season(month, None) if lead in PLAIN_LEADS and name not in self._words.doubtful_seasons else None
 
     def _shifted_season(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the season of "last summer", the latest that is over."""
+        """Return the season of "last summer", the latest that is over; None for "the last summer"."""
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the time of "today", "yesterday evening", "last night"."""
+        """Return the time of "today", "yesterday evening", "last night"; None for "the last night" and doubtful words."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
         if words in self._words.doubtful_days and not (m["part"] or self._words.speaks.search(self._text)):
@@ -272,10 +277,11 @@ class Points(ABC):
         return None if is_last else self._on.day(self._on.today - dt.timedelta(days=back), self._hours(part or m["part"]))
 
     def _hours(self, part: str | None) -> tuple[int, int] | None:
+        """Return the hours (first, after the last) of a part of a day; None for no part."""
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Return the whole week of "three weeks ago" or "the week before last"; about the time of "two hours ago"."""
+        """Return the whole week of "three weeks ago", about the time of "two hours ago"; None after "over" and "within"."""
         unit, count = self._words.units[m["u"].lower()], self._count(m["n"]) if m["n"] else 2
         if lead in {"over", "within"}:
             return None
@@ -285,7 +291,7 @@ class Points(ABC):
         return Found(self._on.ago(unit, count), m.start(), m.end(), at_ms=at) if lead not in INSIDE else None
 
     def _shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the week of "last week" or "this week"; the days up to now of "the last three weeks" or "the past week"."""
+        """Return the week of "last week" or "this week", the days up to now of "the last three weeks" or "the past week"."""
         shift, unit = self._shift(m["w"]), self._words.units[m["u"].lower()]
         if m["n"]:
             return self._on.rolling(unit, self._count(m["n"])) if shift == 1 else None
@@ -302,7 +308,10 @@ class Points(ABC):
         return self._on.months(self._on.today.year - is_before, number, 1) if number else None
 
     def _weekday(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the latest past day of "on Tuesday" or "last Tuesday"; of "this Tuesday" the one of this week."""
+        """Return the latest past day of "on Tuesday" or "last Tuesday"; of "this Tuesday" the one of this week.
+
+        None for a bare weekday.
+        """
         number, word = self._words.weekdays[m["name"].lower()], m["fixed"] or ""
         has_sign = word or m["part"] or m["before"] or self._text.startswith(POSSESSIVES, m.end())
         if not (has_sign or lead in _WEEKDAY_LEADS) or (not m["before"] and self._is_beside(m)):
@@ -312,25 +321,27 @@ class Points(ABC):
         return self._on.day(self._on.today + dt.timedelta(days=days), self._hours(m["part"]))
 
     def _week_and_day(self, m: re.Match[str], lead: str) -> Found | None:
-        """Return the day of "Tuesday of last week" or "Friday two weeks ago"."""
+        """Return the day of "Tuesday of last week" or "Friday two weeks ago"; None where no whole week follows."""
         week, number = self._inner(m.end(), lead), self._words.weekdays[m["name"].lower()]
         window = self._on.nth(week.window, "day", number + 1) if week and self._on.unit(week.window) == "week" else None
         return replace(week, window=window) if week and window else None
 
     def _weekend(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the days of "last weekend" or "over the weekend"; the latest begun if no word says which."""
+        """Return the days of "last weekend" or "over the weekend"; the latest begun if no word says which; else None."""
         if m["w"] and not self._is_the_last(m):
             return self._on.weekend(self._shift(m["w"]))
         return self._on.weekend(None) if not m["w"] and lead in _WEEKEND_LEADS else None
 
     def _inside_unit(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the current period, for "the (end of the) month"."""
+        """Return the current period, for "the (end of the) month"; None outside of such a phrase."""
         return self._on.period(self._words.units[m["u"].lower()], 0) if lead in INSIDE else None
 
     def _shift(self, words: str) -> int:
+        """Return how many periods back words such as "last" or "this" mean."""
         return self._words.shifts[" ".join(words.lower().split())]
 
     def _count(self, text: str) -> int:
+        """Return a count in figures or number words; 0 for words that are none."""
         return int(text) if text.isdigit() else max(self._words.numbers.get(word, 0) for word in text.lower().split())
 
     def _is_the_last(self, m: re.Match[str]) -> bool:
@@ -343,6 +354,7 @@ class Points(ABC):
         return bool(side) and self._has_the(m)
 
     def _has_the(self, m: re.Match[str]) -> bool:
+        """Return whether an article stands before a match."""
         return bool(self._words.the_before.search(self._text[max(0, m.start() - BACK) : m.start()]))
 
 

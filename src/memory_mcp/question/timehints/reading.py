@@ -26,6 +26,7 @@ class Reader(Points):
     """Reads phrases of one language at places of a text. Every method returns None if there is no such phrase at the place."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
+        """Read `text` with one language's words; `windows` is the calendar as seen from today."""
         super().__init__(text, windows, language)
         #: What reading cost so far: forms that were tried.
         self.effort = 0
@@ -33,14 +34,14 @@ class Reader(Points):
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read(self, i: int, head: str) -> Found | None:
-        """Return a range, a bound or a point at a place, the longest form first; `head` is the word there."""
+        """Return a range, else a bound, else a point at a place; `head` is the word there."""
         if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
         return self._range(i) or self._bound(i) or self._led(i)
 
     def _led(self, i: int) -> Found | None:
-        """Return a point, or two with "and" between them."""
+        """Return a point after its leading word, or the range of two with "and" between them."""
         m = self._words.lead.match(self._text, i)
         lead = self._words.leads[m[1].lower()] if m else ""
         begin, lead = m.end() if m else i, "" if lead == "between" else lead
@@ -50,7 +51,11 @@ class Reader(Points):
         return (a and b and self._joined(a, b, lead)) or a
 
     def _range(self, i: int) -> Found | None:
-        """Return the range "between A and B", "from A to B" or "A to B", in which one of them must be a time by itself."""
+        """Return the range "between A and B", "from A to B" or "A to B".
+
+        Without a leading word one of them must be a time by itself. None where there is no second, or the range would be
+        empty.
+        """
         m = self._words.pair.match(self._text, i)
         kind = self._words.pairs[m[1].lower()] if m else ""
         begin, lead = (m.end(), "between") if m else (i, "to")
@@ -63,14 +68,20 @@ class Reader(Points):
         return replace(both, start=i) if both else None
 
     def _joined(self, a: Found, b: Found, lead: str) -> Found | None:
-        """Return the range from the beginning of one point to the end of the other; None if it is empty."""
+        """Return the range from the earlier beginning to the later end of two points; None if it is empty.
+
+        A first one whose year or week is open is read again as seen from the second.
+        """
         if a.floating and (lead in PAIR_LEADS or not b.floating):  # the Friday before that Monday, the January of that year
             a = Reader(self._text, self._on.seen_from(b.window.start_ms), self._words).point(a.start, lead) or a
         start, end = min(a.first_ms, b.first_ms), max(a.last_ms, b.last_ms)
         return Found(TimeWindow(start, end), a.start, b.end) if start < end else None
 
     def _bound(self, i: int) -> Found | None:
-        """Return the time since, before, after or until a point."""
+        """Return the time since, before, after or until a point; since and after end with today, before and until begin at 0.
+
+        None for an empty one, and for "two days before yesterday".
+        """
         m = self._words.bound.match(self._text, i)
         kind = self._words.bounds[" ".join(m[1].lower().split())] if m else ""
         if kind in {"before", "after"} and self._words.unit_before.search(self._text[max(0, i - BACK) : i]):
@@ -84,13 +95,16 @@ class Reader(Points):
         return Found(TimeWindow(start, end), i, point.end) if start < end else None
 
     def point(self, i: int, lead: str) -> Found | None:
-        """See Points; each place is read once under each lead."""
+        """Return the time at a place after a leading word (see `Points`); each place is read once under each lead."""
         if (i, lead) not in self._read:
             self._read[i, lead] = self._resolved(i, lead)
         return self._read[i, lead]
 
     def _resolved(self, i: int, lead: str) -> Found | None:
-        """Return the first point that a form at a place stands for, after a leading word ("" for none)."""
+        """Return the first time that a form at a place stands for, after a leading word ("" for none); None for none.
+
+        A clock time behind a day is taken in; impossible dates are passed over.
+        """
         for resolve, m in self._matches(self._behind_article(i)):
             self.effort += 3
             try:
@@ -106,7 +120,7 @@ class Reader(Points):
         return None
 
     def _matches(self, i: int) -> list[tuple[Resolver, re.Match[str]]]:
-        """Return the forms that stand at a place, whatever leads them; each place is read under several leads."""
+        """Return the forms that match at a place, whatever leads them, each with its resolver; kept for each place."""
         known = self._known.get(i)
         if known is None:
             forms = self._words.forms.get(head_of(self._text, i), ())
@@ -115,6 +129,6 @@ class Reader(Points):
         return known
 
     def _behind_article(self, i: int) -> int:
-        """Return the place after an article at a place, or the place itself."""
+        """Return the place behind an article, if one stands at the place, else the place itself."""
         article = self._words.articles.match(self._text, i)
         return article.end() if article else i

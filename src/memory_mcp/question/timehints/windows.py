@@ -30,42 +30,54 @@ class Windows:
     today: dt.date
 
     def seen_from(self, ms: int) -> "Windows":
-        """Return the same calendar on another day."""
+        """Return the calendar seen from the local day of a moment (UTC milliseconds); `now_ms` stays."""
         return Windows(self.calendar, self.now_ms, self.calendar.local(ms).date())
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
-        """Return the window from one date up to another; raise ValueError if it is empty or begins before 1970."""
+        """Return the window from one date up to, not including, another.
+
+        Raises ValueError if it is empty or begins before 1970.
+        """
         window = self.calendar.days(first, after)
         if not 0 < window.start_ms < window.end_ms:
             raise ValueError(first)
         return window
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
-        """Return the first date and the one after the last of a window of whole days; None for any other."""
+        """Return the first date and the one after the last of a window of whole local days; None for any other window."""
         first, after = (self.calendar.local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return the window of `count` whole months."""
+        """Return the window of `count` whole months; months below 1 or above 12 are of other years.
+
+        Raises ValueError before 1970.
+        """
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
-        """Return a day, or its hours from and up to."""
+        """Return a day, or its hours from `hours[0]` up to `hours[1]` (which may be above 24). Raises ValueError before 1970."""
         whole = self.days(day, day + DAY)
         return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
 
     def at(self, day: dt.date, minute: int) -> int:
-        """Return the moment at which a local clock shows a number of minutes since midnight; the earlier of two."""
+        """Return the moment, UTC milliseconds, at which a local clock shows `minute` minutes since midnight.
+
+        The earlier of two.
+        """
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
     def week(self, year: int, week: int) -> TimeWindow:
-        """Return an ISO week."""
+        """Return the window of an ISO week. Raises ValueError for one that the year does not have."""
         monday = dt.date.fromisocalendar(year, week, 1)
         return self.days(monday, monday + WEEK)
 
     def period(self, unit: str, back: int) -> TimeWindow:
-        """Return the day, week, month, quarter or year that is `back` before the current one; a fortnight is two weeks."""
+        """Return the day, week, month, quarter or year that is `back` before the current one.
+
+        A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for another unit.
+        """
         day = self.today
         if unit == "day":
             return self.day(day - dt.timedelta(days=back))
@@ -76,7 +88,11 @@ class Windows:
         return self.months(day.year, (day.month - 1) // count * count + 1 - back * count, count)
 
     def rolling(self, unit: str, count: int) -> TimeWindow:
-        """Return the window of the last `count` units, with today, or up to this millisecond for hours and less."""
+        """Return the window of the last `count` units.
+
+        In days and longer units it begins that long before today and includes today; in hours and less it ends with this
+        millisecond.
+        """
         day = self.today
         if unit in SECONDS:
             start = self.now_ms - count * SECONDS[unit] * 1000
@@ -89,19 +105,25 @@ class Windows:
         return self.days(first, day + DAY)
 
     def ago(self, unit: str, count: int) -> TimeWindow:
-        """Return the window around `count` hours, minutes or seconds ago, a quarter to each side."""
+        """Return the window around `count` hours, minutes or seconds ago, a quarter of that time to each side.
+
+        Raises ValueError before 1970, KeyError for another unit.
+        """
         length = count * SECONDS[unit] * 1000
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
 
     def weekend(self, back: int | None) -> TimeWindow:
-        """Return the weekend so many weeks before this week's; the latest begun for None."""
+        """Return Saturday and Sunday so many weeks before this week's; for None the latest that have begun."""
         saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
         weeks = (saturday > self.today) if back is None else back
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
     def season(self, month: int, shift: int | None) -> TimeWindow:
-        """Return the three months from one: the latest begun (None), the running one or this year's (0), the latest over (1)."""
+        """Return the three months from `month` on.
+
+        For `shift` None the latest begun, for 0 the running one or else this year's, for 1 the latest that is over.
+        """
         now = self.today
         start = month_of(self.begun(month), month)
         running = now < month_of(start.year, month + 3)
@@ -112,7 +134,10 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date exists and has come. Raises ValueError for a date that no recent year has."""
+        """Return the latest year in which a date exists and has begun, today included.
+
+        Raises ValueError for a date that the last nine years lack.
+        """
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -120,7 +145,7 @@ class Windows:
         raise ValueError(day)
 
     def nth_day(self, day: int) -> TimeWindow:
-        """Return the latest day of that number in a month that has come. Raises ValueError for a number that no month has."""
+        """Return the latest day of that number in a month, today included. Raises ValueError for a number that no month has."""
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -129,7 +154,10 @@ class Windows:
         raise ValueError(day)
 
     def third(self, window: TimeWindow, which: int) -> TimeWindow | None:
-        """Return the beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for another window."""
+        """Return the beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for any other window.
+
+        Of a month the 1st to 10th, 11th to 20th and the rest; of a week two, two and three days.
+        """
         dates, unit = self.dates(window), self.unit(window)
         if not dates or not unit:
             return None
@@ -141,7 +169,10 @@ class Windows:
         return self.days(cuts[which], cuts[which + 1])
 
     def unit(self, window: TimeWindow) -> str:
-        """Return which whole unit of the calendar a window is, or nothing."""
+        """Return which whole unit of the calendar a window is: day, week, month, quarter or year; "" for any other.
+
+        A quarter or year may begin in any month.
+        """
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
@@ -149,7 +180,11 @@ class Windows:
         return "day" if after - first == DAY else next(found, "")
 
     def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
-        """Return the nth day, week, half, quarter or weekday (a number) of a unit, -1 for the last; None if there is none."""
+        """Return the nth (-1: the last) part of a window: day, week, half, quarter, or weekday by its number.
+
+        Weeks are counted from the window's first day, not by the calendar. None if there is none such, or the window is
+        no whole month, quarter or year (of a week only days).
+        """
         dates, whole = self.dates(window), self.unit(window)
         if not dates or (whole not in {"month", "quarter", "year"} and (whole, unit) != ("week", "day")):
             return None
@@ -195,6 +230,7 @@ class Windows:
         return self.day(first + side * far) if unit == "day" else seen.period(unit, -side * count)
 
     def _nth_day(self, first: dt.date, after: dt.date, unit: str | int, n: int) -> TimeWindow | None:
+        """Return the nth day (`unit` "day") or weekday (its number) between two dates, -1 for the last; None if there is none."""
         step = 1 if unit == "day" else 7
         if isinstance(unit, int):
             first += dt.timedelta(days=(unit - first.weekday()) % 7)
@@ -204,6 +240,7 @@ class Windows:
 
 
 def _positive(window: TimeWindow) -> TimeWindow:
+    """Return the window unchanged. Raises ValueError if it is empty or begins before 1970."""
     if not 0 < window.start_ms < window.end_ms:
         raise ValueError(window)
     return window
