@@ -57,7 +57,7 @@ class BackupKeeper:
         pace = Pace(self._give_way, should_stop)
         if self.folder.parent == self._directory and self.folder.is_symlink():
             # Nobody chose to write where a link in the data directory leads.
-            hint = "Remove the link, or name the folder it leads to: memory-mcp config set backup.directory FOLDER"
+            hint = "Remove the link, or name the folder it leads to in the setting backup.directory."
             raise StorageError(f"{self.folder} is a link", hint)
         with self._turn:
             more = beside.rows(self._directory, self._storage.tombstones)

@@ -30,9 +30,9 @@ _MISSING, _UNKNOWN = "the following arguments are required: ", "unrecognized arg
 HABITS = {
     **dict.fromkeys(("list", "ls", "log", "history", "recent"), "timeline"),
     **dict.fromkeys(("find", "recall", "question"), "ask"),
-    **dict.fromkeys(("get", "open", "cat", "view"), "show"),
+    **dict.fromkeys(("get", "cat", "view"), "show"),
     **dict.fromkeys(("add", "remember", "save", "store", "put"), "ingest"),
-    **dict.fromkeys(("init", "index", "load", "sync"), "import"),
+    **dict.fromkeys(("init", "index", "load"), "import"),
     **dict.fromkeys(("status", "check", "health", "info"), "doctor"),
     **dict.fromkeys(("start", "stop", "restart"), "daemon"),
     **dict.fromkeys(("mcp", "server", "run"), "serve"),

@@ -179,14 +179,13 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
         return
     plan = as_text(record.get("planContent"))
     texts: list[str] = []
-    first, pasted = 0, False
+    first = 0
     for number, block in enumerate(as_blocks(message.get("content"))):
         if block.get("type") == "tool_result":
             yield _result(record, state, block, _suffix(number))
         elif part := plain(block):
             first = number if not texts else first
             texts.append(part)
-            pasted = pasted or block.get("type") == "image"
     if texts:
         said, metadata = _prompt(record, state, texts)
         yield _Part(_suffix(first), said, metadata)
