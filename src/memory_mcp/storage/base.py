@@ -52,7 +52,7 @@ class EventStore(Protocol):
         ...
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them."""
+        """Append each batch in turn, in one commit where commits are expensive; return their results in that order."""
         ...
 
     def find(self, event_id: EventId) -> Event | None:
@@ -71,7 +71,7 @@ class EventStore(Protocol):
         ...
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
+        """Return up to `limit` committed events, shown or not, numbered above `seq`, in order of arrival; [] for none."""
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
@@ -98,10 +98,10 @@ class EventStore(Protocol):
         ...
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given.
+        """Return the shown events of each segment by its key, in order, numbered up to `last_seq`, if given.
 
-        They are those that are shown. A segment of which none is shown, since another one tells the same messages,
-        has them all the same.
+        A segment of which none is shown, since another one tells the same messages, has the hidden ones. One without any
+        event is left out.
         """
         ...
 
@@ -156,7 +156,7 @@ class EventStore(Protocol):
         ...
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """Count the matches of `pattern` in texts and metadata, by what its only group matches.
+        """Count the matches of `pattern` in texts and metadata of shown events, by what its only group matches.
 
         Every match begins with `begin`.
         """

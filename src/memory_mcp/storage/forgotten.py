@@ -128,15 +128,22 @@ class Erasing(ABC):
 
     @abstractmethod
     def _rows(self, statement: str, **given: Any) -> Sequence[Row]:
-        """Run a statement with the named parameters and return all its rows, inside the caller's transaction."""
+        """Run a statement, spelled as the module says, inside the caller's transaction, and return all its rows.
+
+        `given` has the value of each name in braces but `own`: lists for `keys`, `ids`, `names` and `list`, single values
+        for others.
+        """
 
     @abstractmethod
     def _each(self, statement: str) -> Iterable[Row]:
-        """Yield the rows of a statement without parameters, which may have very many."""
+        """Yield the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
 
     @abstractmethod
     def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement that writes, with the named parameters, inside the caller's transaction."""
+        """Run a statement that writes, inside the caller's transaction; statement and `given` are those of `_rows`.
+
+        Callers do not call it in a dry run: an engine may then refuse to write.
+        """
 
     @abstractmethod
     def _key_of(self, table: str) -> str:

@@ -107,9 +107,10 @@ class SupersededStore(Protocol):
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
-        """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
+        """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
 
-        Others are left out. Of what the program noticed, nodes that changed since the last call are read.
+        The record's `new` is None where nothing does. Others are left out. Of what the program noticed, nodes that
+        changed since the last call are read.
         """
         ...
 
@@ -218,9 +219,9 @@ class ProjectStore(Protocol):
         ...
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """Return every stream that has cuts.
+        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
-        Each is its key, the project it was recorded with, its session, and the project that its cuts name.
+        A stream whose cuts name two projects comes once for each.
         """
         ...
 

@@ -34,6 +34,7 @@ class Changes:
     """The last entries of the outbox, without gaps."""
 
     def __init__(self) -> None:
+        """Begin without any change."""
         self._lock = threading.Lock()
         self._kept: deque[Change] = deque(maxlen=_CHANGES)
 
@@ -72,6 +73,7 @@ class RecentEvents:
     """The latest events by id and by number of arrival, and the ends of the streams that are being written."""
 
     def __init__(self) -> None:
+        """Begin without any event."""
         self._lock = threading.Lock()
         self._arrived: deque[StoredEvent] = deque()
         self._by_id: dict[EventId, Event] = {}
@@ -181,6 +183,7 @@ class RecentGrips:
     """All grips of events that were quoted or read lately."""
 
     def __init__(self) -> None:
+        """Begin without any grip."""
         self._lock = threading.Lock()
         self._of: OrderedDict[EventId, dict[GripId, Grip]] = OrderedDict()
         self._by_id: dict[GripId, Grip] = {}

@@ -251,9 +251,10 @@ def _say(directory: Path, what: dict[str, Any]) -> None:
 def store_what_is_left(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
-    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much else was lost, by what.
+    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much was lost, by what.
 
-    `append` stores events, `add` the rows of a table that it is given with.
+    The keys are "rows of TABLE" for rows that could not be read, and one for events stored without some of their columns;
+    {} for nothing. `append` stores events, `add` the rows of a table by its name.
     """
     lost, narrowed = dict[str, int](), 0
     with suppress(OSError, ValueError, TypeError, AttributeError):

@@ -52,6 +52,7 @@ class DamagedReader:
     """Reads rows of a damaged file in a child process, for as long as it can be read."""
 
     def __init__(self, file: Path) -> None:
+        """Read nothing yet: the child process is started by the first query."""
         self._file = file
         self._child: Child | None = None
         #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.

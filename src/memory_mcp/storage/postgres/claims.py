@@ -52,6 +52,7 @@ class Claims:
     """The claims that this process holds on one memory."""
 
     def __init__(self, con: Connection) -> None:
+        """Hold nothing yet; `con` names the memory, and its writes are refused in threads that lost a claim."""
         self._con = con
         self._lock = threading.Lock()
         self._known: dict[str, _Claim] = {}
@@ -125,7 +126,7 @@ class Claims:
         return int(row[0]) if row else None
 
     def _given(self, name: str, epoch: int = 0) -> dict[str, object]:
-        """Return the parameters of the statements about a claim; the lease is in milliseconds."""
+        """Return the parameters of the statements about a claim: tenant, space, name, holder, lease (milliseconds) and epoch."""
         memory = {"tenant": self._con.tenant, "space": self._con.space}
         return {**memory, "name": name, "holder": HOLDER, "lease": int(LEASE * 1000), "epoch": epoch}
 

@@ -81,6 +81,7 @@ class Reader:
     """Several statements at one moment. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
+        """Read over `raw`, in whose transaction the caller is; `memory` has the parameters `tenant` and `space`."""
         self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
@@ -108,6 +109,7 @@ class Writer(Reader):
     """A transaction of one memory, with its head locked. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
+        """Write over `raw`, in a transaction that has locked the memory's head, whose values are `head`."""
         super().__init__(raw, memory)
         self.head = head
         #: Rows of each question that `Connection.writing` was given.
@@ -140,7 +142,7 @@ class Writer(Reader):
         yield from super().stream(text, size, **parameters)
 
     def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
-        """Insert rows given as lists, one for each column, inside this transaction.
+        """Insert rows given as lists, one for each column, inside this transaction; nothing without rows.
 
         `columns` are their names separated by commas, `types` their SQL types; uuids are given as texts.
         """
@@ -319,7 +321,7 @@ class Connection:
 
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
-        """Have every transaction of this thread in the block raise Busy at its start once `name` has another epoch."""
+        """In the block, have this thread's writing transactions raise Busy at their start once claim `name` has another epoch."""
         before = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
         try:
@@ -328,7 +330,7 @@ class Connection:
             self._fences.now = before
 
     def head(self) -> Head:
-        """Return how far the memory got; up to `_FRESH` seconds old where another process writes.
+        """Return how far the memory got; up to 0.1 seconds old where another process writes.
 
         Raises NotFound for a member to whom the database does not show the memory.
         """

@@ -169,9 +169,10 @@ class PostgresProjects:
         return self._con.row(_BRANCH, project=project) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """Return every stream that has cuts.
+        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
-        See ProjectStore, in no order; a stream whose cuts name two projects comes once for each.
+        A stream whose cuts name two projects comes once for each. The recorded project is the first by name of its
+        events'.
         """
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 

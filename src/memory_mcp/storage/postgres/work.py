@@ -42,6 +42,7 @@ class Work:
     """The table `work` of a database. Any thread may ask."""
 
     def __init__(self, database: Database) -> None:
+        """Use connections of `database` that are bound to nobody; nothing is read yet."""
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
