@@ -152,7 +152,7 @@ class EventStore(Protocol):
         ...
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Return the names of those who spoke in a scope, in alphabetical order."""
+        """Return the names of those who said the shown events of a scope, as recorded, in alphabetical order, without ""."""
         ...
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
@@ -199,7 +199,7 @@ class TocStore(Protocol):
         ...
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of those nodes that exist, by id."""
+        """Return the latest versions of those nodes that exist, with bullets and pins, by id."""
         ...
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
@@ -219,7 +219,7 @@ class TocStore(Protocol):
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return the ids of a node's children in order of time; for the root, those of the years."""
+        """Return the ids of a node's children in order of time, [] without any; for the root, those of the years."""
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
@@ -251,7 +251,7 @@ class TocStore(Protocol):
         ...
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments, and the build of each period's node."""
+        """Return the highest build of each day's segments, and the build of each period's node; what has no node is left out."""
         ...
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
@@ -347,8 +347,8 @@ class Storage(Records, Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
         """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
 
-        Yields whether another process held it since this one did last. Raises Busy when another process does not let
-        go in time.
+        Yields whether another process may have held it since this one did last. Raises Busy when another process does not
+        let go in time.
         """
         ...
 

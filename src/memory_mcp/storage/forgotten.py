@@ -168,8 +168,10 @@ class Erasing(ABC):
     def run(self) -> Erased:
         """Look through the events that are new, count what goes, and unless it is a dry run remove it; return the counts.
 
-        The stored answers to requests are removed by every run that is not dry, even if nothing else is. Nothing is
-        committed: that is the caller's. The result's `last_seq` is left at 0.
+        Counts are by kind: events, events with a value, duplicates, nodes, segments, bullets, term sets, texts by agents
+        or models, grips, openings, superseded, pins, topic labels, and "TABLE rows" of tables beside the tree. The stored
+        answers to requests are removed by every run that is not dry, even if nothing else is. Nothing is committed: that
+        is the caller's. The result's `last_seq` is left at 0.
         """
         self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
         self._follow_pairs()

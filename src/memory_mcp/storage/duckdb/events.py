@@ -185,7 +185,7 @@ class DuckEvents:
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
+        """Return the committed events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none."""
         if seq >= self._numbers.committed_event:
             return []
         found = self._recent.after(seq, limit)
@@ -353,7 +353,7 @@ class DuckEvents:
         return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Return the names of those who spoke in a scope, in alphabetical order; see EventStore."""
+        """Return the names of those who said the shown events of a scope, as recorded, in alphabetical order, without ""."""
         where, parameters = self._conditions(scope, None)
         sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]

@@ -131,7 +131,10 @@ def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[s
         return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
 
     def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield rows of a stretch by column: without the columns of `suspects` that cannot be read at all, else in halves."""
+        """Yield rows of a stretch by column: without the columns of `suspects` that cannot be read at all, else in halves.
+
+        A part of it that cannot be read is logged and left out.
+        """
         rows = ask(columns, first, count)
         if rows is not None:
             nothing = dict.fromkeys(COLUMNS)

@@ -66,7 +66,7 @@ class Spans:
                         _set(kept, cut)
 
     def forget(self) -> None:
-        """Keep nothing, since segments were moved."""
+        """Drop every span, since segments were moved; counts as a write, so that what is being read now is not kept."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
@@ -114,7 +114,7 @@ class Streams:
             return {key: self._by_key[key] for key in keys if key in self._by_key}
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """Put the cuts that a build has written into those kept streams to which they belong."""
+        """Put the cuts that a build has written into those kept streams to which they belong, in place of their earlier form."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
@@ -124,7 +124,7 @@ class Streams:
                     self._by_key[cut.key] = cut
 
     def forget(self) -> None:
-        """Keep nothing, since segments were moved."""
+        """Drop every cut, since segments were moved; counts as a write, so that what is being read now is not kept."""
         with self._lock:
             self._writes += 1
             self._kept.clear()

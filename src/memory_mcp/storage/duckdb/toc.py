@@ -34,6 +34,7 @@ class DuckToc(DuckTerms):
     """See TocStore; what searches read again and again is kept in memory."""
 
     def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
+        """Read nothing yet; what is asked for is kept by node, span of days, stream and day."""
         super().__init__(con)
         self._numbers = numbers
         self._clock = clock

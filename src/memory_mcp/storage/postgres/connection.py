@@ -72,7 +72,7 @@ ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
-    """Return the condition that rows of a table (or of its `alias`) belong to this memory."""
+    """Return the SQL condition that rows of a table (or of its `alias`) belong to the memory of %(tenant)s and %(space)s."""
     dot = f"{alias}." if alias else ""
     return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
 
@@ -85,11 +85,11 @@ class Reader:
         self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of a statement; tenant and space are among its parameters."""
+        """Return all rows of a statement; tenant and space are among its parameters. Raises psycopg.Error."""
         return self._run(text, parameters).fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row of a statement, or None."""
+        """Return the first row of a statement, or None; parameters and errors are those of `rows`."""
         return self._run(text, parameters).fetchone()
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
@@ -97,7 +97,7 @@ class Reader:
         return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Yield the rows of a statement in slices of `size`, from a cursor of the database's."""
+        """Yield the rows of a statement in lists of `size`, the last one shorter, from a cursor of the database's."""
         with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
             cursor.itersize = size
             cursor.execute(sql(text), {**self._memory, **parameters})

@@ -95,7 +95,7 @@ class _Erasing(forgotten.Erasing):
         return self._reader.rows(text, **parameters)
 
     def _each(self, statement: str) -> Iterator[Row]:
-        """Yield the rows of a statement without parameters one by one, read 2000 at a time."""
+        """Yield the rows of a statement without parameters but {own} one by one, read 2000 at a time."""
         for rows in self._reader.stream(statement.format(**_SPELLED), READ):
             yield from rows
 

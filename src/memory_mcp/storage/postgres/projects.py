@@ -53,7 +53,7 @@ class _Rules:
     looked_to: int = 0
 
     def hold(self, head: Head) -> bool:
-        """Return whether nothing was recorded or stored since that could change them."""
+        """Return whether by `head` nothing was noted or reset since, nor, if a rule asks where sessions began, stored."""
         return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.watched())
 
 

@@ -129,8 +129,8 @@ class PostgresStorage:
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
         """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
 
-        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether
-        another process held it since. Raises Busy after 30 seconds.
+        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether another
+        process held it since this one did, True at the first time. Raises Busy after 30 seconds.
         """
         return self.claims.held(name)
 

@@ -349,7 +349,7 @@ def _of(project: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _whole_of(row: Row) -> TocNode:
-    """Return a node from a row of `_WHOLE`."""
+    """Return a node, with its bullets, their grips and whether it is pinned, from a row of `_WHOLE`."""
     pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
     grips: dict[int, list[int]] = {}
     for at, place in enumerate(quoted or ()):
