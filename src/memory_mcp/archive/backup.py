@@ -80,7 +80,7 @@ class Pace:
     should_stop: Callable[[], bool] = lambda: False
 
     def step(self) -> None:
-        """Wait while others work. Raises DeadlineExceeded when the backup is to stop."""
+        """Call `give_way`, which may wait while others work; then raise DeadlineExceeded if the backup is to stop."""
         self.give_way()
         if self.should_stop():
             raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
