@@ -80,7 +80,7 @@ class Pace:
     should_stop: Callable[[], bool] = lambda: False
 
     def step(self) -> None:
-        """Wait while others work. Raises DeadlineExceeded when the backup is to stop."""
+        """Call `give_way`, which may wait while others work; then raise DeadlineExceeded if the backup is to stop."""
         self.give_way()
         if self.should_stop():
             raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
@@ -139,6 +139,7 @@ class _reported:  # noqa: N801 - a context manager, written as one
         return None
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raise StorageError, or DiskFull for want of room, in place of an OSError; other errors pass on."""
         if isinstance(error, OSError):
             text = f"the backup cannot be written to {self._place}: {error.strerror or error}"
             if DiskFull.of(error) is not None:
@@ -147,7 +148,11 @@ class _reported:  # noqa: N801 - a context manager, written as one
 
 
 def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: list[SharedFile]) -> dict[str, Any]:
-    """Return what a backup says of itself: times, reason, store, sizes and the shared files it names."""
+    """Return what a backup says of itself, for JSON: time, reason, store, sizes and the shared files it names.
+
+    The keys are kind ("backup"), at_ms, why, store_id, schema, timezone, store_bytes (the store's size on disk),
+    last_seq, and files, each a dict of the fields of SharedFile.
+    """
     return {
         "kind": "backup",
         "at_ms": now_ms,

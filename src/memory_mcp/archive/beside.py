@@ -24,8 +24,9 @@ _PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"
 def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableRows]:
     """Return the pauses and tombstones beside the store of a data directory (None: there is none), as one part or none.
 
-    A damaged file of pauses, or tombstones without a key, count as none. `log` has the store's own tombstones, where
-    it keeps them itself; then files with tombstones are not read.
+    Rows are (what, told): pauses as JSON, then the tombstones' key in hexadecimal and each tombstone's line. A damaged
+    file of pauses, or tombstones without a key, count as none. `log` has the store's own tombstones, where it keeps them
+    itself; then files with tombstones are not read.
     """
     found: list[tuple[str, str]] = []
     if directory is not None:

@@ -131,9 +131,11 @@ class Archive:
             raise
 
     def __enter__(self) -> "Archive":
+        """Return the open archive itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the file; errors pass on."""
         self._file.close()
 
     @property
@@ -142,6 +144,7 @@ class Archive:
         return None if self._places is None else [head for _, head in self._places[1:]]
 
     def __iter__(self) -> Iterator[Block | Damaged]:
+        """Yield each whole block with rows, and Damaged for what is not whole, by the index, or without it in order of place."""
         if self._magic != MAGIC:
             yield Damaged("the first bytes of the file", lost=False)
         if self._places is None:
@@ -172,7 +175,10 @@ class Archive:
         return found["about"], [(place, head_of(told)) for place, told in found["blocks"]]
 
     def _index_at(self, at: int) -> dict[str, Any] | None:
-        """Return the index whose frame begins at an offset, and note where it ends; None where it is damaged."""
+        """Return the index ("about", and "blocks" as [place of the body, head]) at an offset; note where it ends.
+
+        None if damaged.
+        """
         told = self._framed_at(at, INDEX)
         if told is None:
             return None

@@ -98,7 +98,10 @@ class Exchange:
         return f"{READ_ELSEWHERE}{own.machine}:{machine}"
 
     def _marks(self, own: Outgoing) -> dict[str, dict[str, str]]:
-        """Return by other machine's folder the state in which its files were read, by file; unreadable ones are left out."""
+        """Return the state in which files of other machines were read, by the machine's folder and by the file's name.
+
+        A state is "whole:SIZE:MTIME_NS" or "torn". Folders whose stored states are no JSON are left out.
+        """
         prefix, found = self._mark(own), {}
         for name, told in self._storage.outbox.marks(prefix).items():
             with suppress(ValueError):

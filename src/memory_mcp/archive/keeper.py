@@ -31,6 +31,7 @@ class BackupKeeper:
     def __init__(
         self, storage: Storage, settings: BackupSettings, directory: Path | None, clock: Clock, give_way: Callable[[], None]
     ) -> None:
+        """Use the folder that `settings` name for `directory` (None: no backups); `give_way` is called between two blocks."""
         self._storage = storage
         self._settings = settings
         self._clock = clock
@@ -81,6 +82,9 @@ class BackupKeeper:
 
 
 def held(folder: Path) -> Held:
-    """Return how many backups a folder has, their bytes and the newest time, without reading them; 0 and None for no folder."""
+    """Return how many backups a folder has, the bytes of all its archive files, and the newest one's time (UTC ms).
+
+    Times are those that the names say, and no file is opened. A missing or unreadable folder has 0, 0 and None.
+    """
     found = backups(folder)
     return Held(folder, len(found), size_of(folder), found[0].at_ms if found else None)

@@ -279,7 +279,10 @@ def machines(data_dir: Path) -> list[str]:
 
 
 def _new_machine(data_dir: Path) -> str:
-    """Give this machine another folder name and return it; it is on disk when this returns."""
+    """Give this machine another folder name and return it; it is on disk when this returns.
+
+    Raises StorageError when the file of the names is damaged.
+    """
     known, made = machines(data_dir), uuid.uuid4().hex
     place = data_dir / _ID
     machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))

@@ -105,7 +105,7 @@ def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
 
 
 def about_of(backup: Backup) -> dict[str, Any]:
-    """Return what a backup says of itself: time, reason, store, schema, files.
+    """Return what a backup says of itself, by the keys at_ms, why, store_id, schema, files and others; see `backup._about`.
 
     Raises SourceUnreadable when it is none, or cannot be read.
     """

@@ -31,6 +31,7 @@ class Evidence:
     """Expands grips. Context never leaves the session, project and thread of the quote."""
 
     def __init__(self, storage: Storage) -> None:
+        """Read events and grips from `storage`; nothing is written."""
         self._storage = storage
 
     def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:

@@ -57,7 +57,7 @@ class EventLog:
     def append_each(self, writes: Sequence[Write]) -> list[Appended]:
         """Store several writes of transcripts or hooks as `append` does each, together where the engine can.
 
-        `before` is called once with all drafts.
+        `before` is called once with all drafts. Results are in the order of the writes.
         """
         self._before([draft for write in writes for draft in write.drafts])
         batches = [Batch(self.as_events(write.drafts, write.source), write.request) for write in writes]

@@ -48,7 +48,7 @@ class Snapshot(Protocol):
 
     @property
     def schema(self) -> int:
-        """The version of the rows; see `ROWS`."""
+        """The version of the tables whose form the rows have, counted as `ROWS` is, whichever engine gives them."""
         ...
 
     @property
@@ -61,10 +61,10 @@ class Snapshot(Protocol):
         ...
 
     def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return how many rows of a shared table have keys from `first` to `last`, and a fingerprint of them.
+        """Return how many rows of a shared table have keys from `first` to `last`, both included, and a fingerprint of them.
 
-        The fingerprint is the hexadecimal XOR of what identifies the rows, "" where there are none; see
-        `frames.print_of`.
+        The fingerprint is the hexadecimal XOR of the rows: of an event its id, of a grip its id XOR its segment; "" where
+        there are none.
         """
         ...
 

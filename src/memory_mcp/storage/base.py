@@ -52,7 +52,7 @@ class EventStore(Protocol):
         ...
 
     def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
-        """Do what `append` does for each batch in turn; an engine whose commits are expensive makes one commit of them."""
+        """Append each batch in turn, in one commit where commits are expensive; return their results in that order."""
         ...
 
     def find(self, event_id: EventId) -> Event | None:
@@ -71,7 +71,7 @@ class EventStore(Protocol):
         ...
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
+        """Return up to `limit` committed events, shown or not, numbered above `seq`, in order of arrival; [] for none."""
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
@@ -98,10 +98,10 @@ class EventStore(Protocol):
         ...
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given.
+        """Return the shown events of each segment by its key, in order, numbered up to `last_seq`, if given.
 
-        They are those that are shown. A segment of which none is shown, since another one tells the same messages,
-        has them all the same.
+        A segment of which none is shown, since another one tells the same messages, has the hidden ones. One without any
+        event is left out.
         """
         ...
 
@@ -152,11 +152,11 @@ class EventStore(Protocol):
         ...
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Return the names of those who spoke in a scope, in alphabetical order."""
+        """Return the names of those who said the shown events of a scope, as recorded, in alphabetical order, without ""."""
         ...
 
     def marks(self, begin: str, pattern: str) -> dict[str, int]:
-        """Count the matches of `pattern` in texts and metadata, by what its only group matches.
+        """Count the matches of `pattern` in texts and metadata of shown events, by what its only group matches.
 
         Every match begins with `begin`.
         """
@@ -199,7 +199,7 @@ class TocStore(Protocol):
         ...
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of those nodes that exist, by id."""
+        """Return the latest versions of those nodes that exist, with bullets and pins, by id."""
         ...
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
@@ -219,7 +219,7 @@ class TocStore(Protocol):
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return the ids of a node's children in order of time; for the root, those of the years."""
+        """Return the ids of a node's children in order of time, [] without any; for the root, those of the years."""
         ...
 
     def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
@@ -251,7 +251,7 @@ class TocStore(Protocol):
         ...
 
     def freshness(self) -> Freshness:
-        """Return the highest build of each day's segments, and the build of each period's node."""
+        """Return the highest build of each day's segments, and the build of each period's node; what has no node is left out."""
         ...
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
@@ -347,8 +347,8 @@ class Storage(Records, Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
         """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
 
-        Yields whether another process held it since this one did last. Raises Busy when another process does not let
-        go in time.
+        Yields whether another process may have held it since this one did last. Raises Busy when another process does not
+        let go in time.
         """
         ...
 

@@ -128,15 +128,22 @@ class Erasing(ABC):
 
     @abstractmethod
     def _rows(self, statement: str, **given: Any) -> Sequence[Row]:
-        """Run a statement with the named parameters and return all its rows, inside the caller's transaction."""
+        """Run a statement, spelled as the module says, inside the caller's transaction, and return all its rows.
+
+        `given` has the value of each name in braces but `own`: lists for `keys`, `ids`, `names` and `list`, single values
+        for others.
+        """
 
     @abstractmethod
     def _each(self, statement: str) -> Iterable[Row]:
-        """Yield the rows of a statement without parameters, which may have very many."""
+        """Yield the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
 
     @abstractmethod
     def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement that writes, with the named parameters, inside the caller's transaction."""
+        """Run a statement that writes, inside the caller's transaction; statement and `given` are those of `_rows`.
+
+        Callers do not call it in a dry run: an engine may then refuse to write.
+        """
 
     @abstractmethod
     def _key_of(self, table: str) -> str:
@@ -161,8 +168,10 @@ class Erasing(ABC):
     def run(self) -> Erased:
         """Look through the events that are new, count what goes, and unless it is a dry run remove it; return the counts.
 
-        The stored answers to requests are removed by every run that is not dry, even if nothing else is. Nothing is
-        committed: that is the caller's. The result's `last_seq` is left at 0.
+        Counts are by kind: events, events with a value, duplicates, nodes, segments, bullets, term sets, texts by agents
+        or models, grips, openings, superseded, pins, topic labels, and "TABLE rows" of tables beside the tree. The stored
+        answers to requests are removed by every run that is not dry, even if nothing else is. Nothing is committed: that
+        is the caller's. The result's `last_seq` is left at 0.
         """
         self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
         self._follow_pairs()

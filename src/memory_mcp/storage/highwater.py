@@ -247,7 +247,7 @@ def _check_of(said: Mapping[str, Any]) -> int:
 
 
 def _written(mark: Mark) -> dict[str, Any]:
-    """Return a mark as a dict for JSON, its XOR as 16 hexadecimal digits."""
+    """Return a mark as a dict for JSON: its fields by name, the XOR (`chain`) as 16 hexadecimal digits, 0 for None."""
     return asdict(mark) | {"chain": f"{mark.chain or 0:016x}"}
 
 

@@ -26,7 +26,10 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
-        """Make and lock the directory, and write pid, command line and `kind` (`DAEMON` or `ALONE`) into `owner.json`."""
+        """Make and lock the directory.
+
+        Write pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`) to `owner.json`.
+        """
         prepare(directory)
         self.directory = directory
         self._note = directory / "owner.json"

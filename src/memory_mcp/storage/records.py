@@ -45,11 +45,14 @@ class UsageStore(Protocol):
     """When quotations were opened, by grip: whatever removes a grip can remove this with it."""
 
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Note that each of the grips was opened at `at_ms` (UTC ms); one that is named twice counts twice."""
+        """Note that each of the grips was opened at `at_ms` (UTC ms), committed; one that is named twice counts twice."""
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return the openings of those of `ids` that were ever opened. Reads nothing while nothing was."""
+        """Return the openings, in order, of those of `ids` that were ever opened, others left out.
+
+        Reads nothing while nothing was.
+        """
         ...
 
     def forget(self, ids: Iterable[GripId]) -> None:
@@ -107,9 +110,10 @@ class SupersededStore(Protocol):
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
-        """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
+        """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
 
-        Others are left out. Of what the program noticed, nodes that changed since the last call are read.
+        The record's `new` is None where nothing does. Others are left out. Of what the program noticed, nodes that
+        changed since the last call are read.
         """
         ...
 
@@ -122,7 +126,7 @@ class AuditStore(Protocol):
         ...
 
     def all(self, limit: int = 100) -> list[Act]:
-        """Return up to `limit` acts, newest first, as they were recorded."""
+        """Return up to `limit` acts, newest first."""
         ...
 
 
@@ -218,9 +222,9 @@ class ProjectStore(Protocol):
         ...
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """Return every stream that has cuts.
+        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
-        Each is its key, the project it was recorded with, its session, and the project that its cuts name.
+        A stream whose cuts name two projects comes once for each.
         """
         ...
 
@@ -279,15 +283,15 @@ class Outbox(Protocol):
         ...
 
     def mark(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer under its name, in a transaction of its own."""
+        """Store the position of a follower or importer in place of its earlier one, in a transaction of its own."""
         ...
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """Store several positions, by name, in one transaction."""
+        """Store several positions, by name, each in place of its earlier one, in one transaction; others stay."""
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name."""
+        """Return the positions whose names begin with `prefix`, by name, as texts; {} for none."""
         ...
 
     def forget_requests(self, now_ms: int) -> int:

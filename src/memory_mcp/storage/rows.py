@@ -40,7 +40,10 @@ def pack(metadata: Mapping[str, str]) -> str:
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """Return an event from a row of `EVENT` columns, under the project it was recorded with."""
+    """Return an event from a row of `EVENT` columns, under the project it was recorded with.
+
+    Raises ValueError for an unknown type, role or trust, or metadata that are no JSON.
+    """
     return Event(
         event_id=event_id_from(row[0]),
         timestamp=row[1],
@@ -124,7 +127,7 @@ def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
 
 
 def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
-    """Return a node from a row of `NODE` columns and its bullets."""
+    """Return a node from a row of `NODE` columns, with these bullets in their order, as pinned or not."""
     return TocNode(
         node_id=NodeId(row[1]),
         level=TocLevel(row[2]),

@@ -20,6 +20,7 @@ class Standing(ABC):
     """
 
     def __init__(self) -> None:
+        """Begin with nothing read and nothing noticed."""
         #: Never held while the store is read or written: whoever holds that says here that it changed.
         self._lock = threading.Lock()
         self._changes = 0
@@ -69,10 +70,10 @@ class Standing(ABC):
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
     def of(self, ids: Iterable[GripId]) -> Known:
-        """Return, for each of `ids` that holds no more, the statement that holds now, over any number of steps, and why.
+        """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
 
-        See SupersededStore: for each of `ids` that holds no more, the end of its chain of replacements; none for
-        others.
+        The end of its chain of replacements as a record whose `old` is that id; `new` is None where nothing replaces it.
+        Ids that still hold are left out.
         """
         known = self._all()
         return {i: last(i, known) for i in ids if i in known} if known else {}

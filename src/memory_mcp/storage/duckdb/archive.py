@@ -46,7 +46,7 @@ class DuckSnapshot:
         self.last_seq = int(self._one("SELECT coalesce(max(seq), 0) FROM event")[0])
 
     def _one(self, sql: str, parameters: list[Any] | None = None) -> Any:
-        """Return the first row of a query, which has to have one."""
+        """Return the first row of a query as a tuple; raise IndexError where it has none."""
         return self._cursor.execute(sql, parameters or []).fetchall()[0]
 
     def last(self, table: str) -> int:
@@ -89,7 +89,7 @@ class DuckSnapshot:
                 yield from self._slices(table, columns)
 
     def _slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
-        """Yield the rows of the query that the cursor ran last, at most 500 at a time."""
+        """Yield the rows of the query that the cursor ran last as rows of `table`, at most 500 at a time; nothing for no rows."""
         while rows := self._cursor.fetchmany(_SLICE):
             yield TableRows(table, columns, rows)
 
@@ -98,6 +98,7 @@ class DuckArchive:
     """See ArchiveStore."""
 
     def __init__(self, con: Connection, reread: Callable[[], None]) -> None:
+        """Call `reread` after each load, since rows then changed that the store's other parts keep in memory."""
         self._con = con
         #: Called when rows were put in behind everybody's back.
         self._reread = reread
@@ -158,7 +159,7 @@ class DuckArchive:
 
 
 def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    """Return the columns of every table with their types, in order."""
+    """Return by table the columns with DuckDB's names of their types; tables by name, columns in the table's order."""
     found: dict[str, dict[str, str]] = {}
     sql = """SELECT table_name, column_name, data_type FROM duckdb_columns()
              WHERE NOT internal AND database_name = current_database() ORDER BY table_name, column_index"""

@@ -155,7 +155,7 @@ def _one_byte(value: int) -> int | None:
 
 
 def _of_tail(tail: bytes) -> int:
-    """Return what the bytes behind the last whole word add to a checksum (the last step of MurmurHash64A)."""
+    """Return the number that the bytes behind the last whole word add, by XOR, to a checksum (MurmurHash64A's last step)."""
     mixed = (_TAIL_SEED ^ (len(tail) * _TAIL_MULTIPLY)) & _ALL
     mixed = ((mixed ^ int.from_bytes(tail, "little")) * _TAIL_MULTIPLY) & _ALL
     mixed = ((mixed ^ (mixed >> 47)) * _TAIL_MULTIPLY) & _ALL

@@ -356,6 +356,7 @@ class _Closed:
     """Stands in for a closed connection: every use raises ConnectionException."""
 
     def __getattr__(self, name: str) -> Any:
+        """Raise ConnectionException, whatever is asked for."""
         raise duckdb.ConnectionException("the store is closed")
 
 

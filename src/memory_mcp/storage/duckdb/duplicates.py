@@ -37,6 +37,7 @@ class Duplicates:
     """The pairs of a store. They are found inside the transaction of an append."""
 
     def __init__(self, con: Connection) -> None:
+        """Read whether there is any pair."""
         self._con = con
         row = con.row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
         #: Whether there may be any pair.

@@ -49,7 +49,11 @@ class Erasing(forgotten.Erasing):
         self._con, self._numbers = con, numbers
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
-        """Run a statement inside the caller's transaction and return all its rows; braces become DuckDB's parameters."""
+        """Run a statement inside the caller's transaction with the parameters `given`; return all its rows.
+
+        Braces become SQL: {own} `true`, {keys}, {ids} and {names} `IN` the given list of that name, {list} that list as
+        texts, any other {name} the parameter of that name.
+        """
         spelled = statement.format(**{name: f"${name}" for name in given} | _SPELLED)
         return self._con.execute(spelled, given).fetchall()
 
@@ -58,7 +62,7 @@ class Erasing(forgotten.Erasing):
         return self._rows(statement)
 
     def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement inside the caller's transaction; what it returns is dropped."""
+        """Run a statement, spelled as for `_rows`, inside the caller's transaction; what it returns is dropped."""
         self._rows(statement, **given)
 
     def _key_of(self, table: str) -> str:  # noqa: ARG002

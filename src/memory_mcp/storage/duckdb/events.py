@@ -72,6 +72,7 @@ class DuckEvents:
         quoted: RecentGrips,
         projects: DuckProjects,
     ) -> None:
+        """Read whether there is any pair; the other parts are those of the whole store, kept up to date here."""
         self._con = con
         self._projects = projects
         self._numbers = numbers
@@ -128,6 +129,7 @@ class DuckEvents:
         seen = self._quoted.writes
 
         def settle() -> None:
+            """Take the new events into the mark, the recent events and, with no grips, the recent grips."""
             self._mark.add(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
             self._recent.add(first, self._projects.take(fresh))
             self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
@@ -183,7 +185,7 @@ class DuckEvents:
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events, shown or not, whose number of arrival is above `seq`, in order of arrival."""
+        """Return the committed events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none."""
         if seq >= self._numbers.committed_event:
             return []
         found = self._recent.after(seq, limit)
@@ -213,7 +215,7 @@ class DuckEvents:
         return [self._event(row) for row in self._con.rows(sql, [after, to, *parameters])]
 
     def last_seq(self) -> int:
-        """Return the highest number of arrival in the store; 0 when it is empty; see EventStore."""
+        """Return the highest number of arrival that was given out, from memory; 0 in an empty store."""
         return self._numbers.last_event
 
     def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
@@ -225,7 +227,7 @@ class DuckEvents:
         return self.in_segments([segment]).get(segment.key, [])
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return the events of each segment by its key, in order; only those numbered up to `last_seq`, if that is given."""
+        """Return the shown events of each segment by its key, in order, up to number `last_seq`; see EventStore."""
         found: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
             if own := self._live(segment, last_seq):
@@ -351,7 +353,7 @@ class DuckEvents:
         return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Return the names of those who spoke in a scope, in alphabetical order; see EventStore."""
+        """Return the names of those who said the shown events of a scope, as recorded, in alphabetical order, without ""."""
         where, parameters = self._conditions(scope, None)
         sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]

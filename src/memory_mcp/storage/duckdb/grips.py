@@ -16,6 +16,7 @@ class DuckGrips:
     """See GripStore; those of events that were quoted or read lately are kept in memory."""
 
     def __init__(self, con: Connection, recent: RecentGrips) -> None:
+        """Read and write over `con`; `recent` is shared with whatever stores events and grips, which keeps it up to date."""
         self._con = con
         self._recent = recent
 

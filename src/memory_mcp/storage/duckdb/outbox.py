@@ -17,6 +17,7 @@ class Numbers:
     """The last numbers given out: read once when the file is opened, and given out under the write lock."""
 
     def __init__(self, con: Connection) -> None:
+        """Read the counters from the store, see `load`."""
         self._con = con
         self.last_event: int = 0
         self.last_change: int = 0
@@ -59,7 +60,8 @@ class Numbers:
     def changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
 
-        See Outbox; from memory alone: None where the last 20,000 changes do not reach back to `seq`.
+        From memory alone: None where the last 20,000 changes do not reach back to `seq`. "" is among them where something
+        else than a node changed, such as events that arrived.
         """
         last = self.committed
         if seq >= last:
@@ -105,6 +107,7 @@ def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, 
     if name == DERIVER:
 
         def settle() -> None:
+            """Keep the deriver's position in memory."""
             numbers.derived = int(value)
 
         numbers.once_committed(settle)
@@ -120,13 +123,14 @@ class DuckOutbox:
     """See Outbox."""
 
     def __init__(self, con: Connection, numbers: Numbers) -> None:
+        """Use `con` for reads and `numbers`, those of the whole store, for what is in memory."""
         self._con = con
         self._numbers = numbers
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
 
-        From memory alone, see `Numbers.changed_since`.
+        From memory alone; "" among them stands for changes of anything else, see `Numbers.changed_since`.
         """
         return self._numbers.changed_since(seq)
 

@@ -99,9 +99,10 @@ class DuckProjects:
         return self._con.row(sql, [project]) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """Return every stream that has cuts.
+        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
-        See ProjectStore, in no order; a stream whose cuts name two projects comes once for each.
+        A stream whose cuts name two projects comes once for each. The recorded project is that of any event of the
+        stream.
         """
         sql = """SELECT e.stream, e.project, e.session_id, s.project
                  FROM (SELECT stream, any_value(project) AS project, any_value(session_id) AS session_id

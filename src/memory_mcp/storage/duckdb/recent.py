@@ -34,6 +34,7 @@ class Changes:
     """The last entries of the outbox, without gaps."""
 
     def __init__(self) -> None:
+        """Begin without any change."""
         self._lock = threading.Lock()
         self._kept: deque[Change] = deque(maxlen=_CHANGES)
 
@@ -43,7 +44,7 @@ class Changes:
             self._kept.extend(changes)
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Drop every entry; `after` then returns None until others are added."""
         with self._lock:
             self._kept.clear()
 
@@ -72,6 +73,7 @@ class RecentEvents:
     """The latest events by id and by number of arrival, and the ends of the streams that are being written."""
 
     def __init__(self) -> None:
+        """Begin without any event."""
         self._lock = threading.Lock()
         self._arrived: deque[StoredEvent] = deque()
         self._by_id: dict[EventId, Event] = {}
@@ -102,7 +104,7 @@ class RecentEvents:
             self._trim()
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Drop all events: those kept by arrival, by id and by stream."""
         with self._lock:
             self._forget_arrived()
             self._tails.clear()
@@ -128,7 +130,7 @@ class RecentEvents:
             self._tail_chars -= tail.chars
 
     def get(self, event_id: EventId) -> Event | None:
-        """Return one of the last events to arrive, None for any other."""
+        """Return one of the last events to arrive, which are kept here; None for any other, which may be stored all the same."""
         with self._lock:
             return self._by_id.get(event_id)
 
@@ -181,6 +183,7 @@ class RecentGrips:
     """All grips of events that were quoted or read lately."""
 
     def __init__(self) -> None:
+        """Begin without any grip."""
         self._lock = threading.Lock()
         self._of: OrderedDict[EventId, dict[GripId, Grip]] = OrderedDict()
         self._by_id: dict[GripId, Grip] = {}
@@ -188,13 +191,13 @@ class RecentGrips:
         self.writes = 0
 
     def of(self, event_id: EventId) -> list[Grip] | None:
-        """Return all grips of an event in order of place; None when they are not known."""
+        """Return all grips of an event in order of place, [] where nothing quotes it; None when they are not known here."""
         with self._lock:
             found = self._of.get(event_id)
             return None if found is None else sorted(found.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
     def get(self, grip_id: GripId) -> Grip | None:
-        """Return a grip of an event whose grips are kept, None for any other."""
+        """Return a grip of an event whose grips are kept; None for any other, which may be stored all the same."""
         with self._lock:
             return self._by_id.get(grip_id)
 
@@ -232,7 +235,7 @@ class RecentGrips:
                         self._by_id[grip.grip_id] = grip
 
     def forget(self) -> None:
-        """Keep nothing, after a transaction failed; counts as a write."""
+        """Drop all grips, after a transaction failed; counts as a write, so that what is being read now is not kept."""
         with self._lock:
             self.writes += 1
             self._of.clear()

@@ -95,7 +95,7 @@ def salvage(file: Path, now_ms: int) -> Salvaged:
 
 
 def finish(directory: Path) -> None:
-    """Remove `salvage.json`: everything that could be saved is stored."""
+    """Remove `salvage.json`, since everything that could be saved is stored; a missing one is no error."""
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
@@ -231,7 +231,7 @@ def _begin_anew(file: Path, now_ms: int) -> None:
 
 
 def _place(directory: Path, now_ms: int) -> Path:
-    """Return the folder of this salvage, named by its time, and made when it is missing."""
+    """Return the folder `damaged/YYYY-MM-DDTHH-MM-SSZ` of a data directory, by `now_ms` in UTC; made where it is missing."""
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place = directory / FOLDER / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -239,21 +239,25 @@ def _place(directory: Path, now_ms: int) -> Path:
 
 
 def _relative(place: Path) -> str:
-    """Return a folder of a salvage, relative to the data directory."""
+    """Return a folder of a salvage, relative to the data directory: "damaged/NAME"."""
     return f"{FOLDER}/{place.name}"
 
 
 def _say(directory: Path, what: dict[str, Any]) -> None:
-    """Write into `salvage.json` what is under way, in place of what it said."""
+    """Write `what` as JSON into `salvage.json`, in place of what it said.
+
+    "place" is the salvage's relative folder or "", "lost" how many rows of which tables could not be read.
+    """
     machine.put(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 
 def store_what_is_left(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
-    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much else was lost, by what.
+    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much was lost, by what.
 
-    `append` stores events, `add` the rows of a table that it is given with.
+    The keys are "rows of TABLE" for rows that could not be read, and one for events stored without some of their columns;
+    {} for nothing. `append` stores events, `add` the rows of a table by its name.
     """
     lost, narrowed = dict[str, int](), 0
     with suppress(OSError, ValueError, TypeError, AttributeError):

@@ -52,6 +52,7 @@ class DamagedReader:
     """Reads rows of a damaged file in a child process, for as long as it can be read."""
 
     def __init__(self, file: Path) -> None:
+        """Read nothing yet: the child process is started by the first query."""
         self._file = file
         self._child: Child | None = None
         #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.
@@ -130,7 +131,10 @@ def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[s
         return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
 
     def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield rows of a stretch by column: without the columns of `suspects` that cannot be read at all, else in halves."""
+        """Yield rows of a stretch by column: without the columns of `suspects` that cannot be read at all, else in halves.
+
+        A part of it that cannot be read is logged and left out.
+        """
         rows = ask(columns, first, count)
         if rows is not None:
             nothing = dict.fromkeys(COLUMNS)

@@ -34,11 +34,15 @@ class Space:
     """Room beside one file. While it is `lacking`, each call of `require` tries whether there is some again."""
 
     def __init__(self, path: Path | None) -> None:
+        """Take it that there is room; `path` None: a store in memory, for which there always is."""
         self._path = path
         self.lacking = False
 
     def require(self) -> None:
-        """Raise DiskFull when there was no room at the last write and there is none now; else take back `lacking`."""
+        """Raise DiskFull when there was no room at the last write and there is none now; else set `lacking` to False.
+
+        Does nothing for a store in memory.
+        """
         if self.lacking and self._path is not None:
             if not _fits(self._path):
                 raise disk_full(self._path)
@@ -51,9 +55,10 @@ def _needed(path: Path) -> int:
 
 
 def _fits(path: Path) -> bool:
-    """Return whether there is room for the needed bytes, by taking it in a probe file beside the file and giving it back.
+    """Return whether the bytes of `_needed` fit beside a file: they are taken in a probe file, which is removed again.
 
-    The number of free blocks does not show quotas and limits on a file's size; it decides where room cannot be taken.
+    Free blocks do not show quotas and limits on a file's size; they decide only where room cannot be taken ahead. False
+    for any other error of the system.
     """
     probe = path.with_name(path.name + ".probe")
     needed, behind = _needed(path), max(_size(path), _size(log_of(path)))

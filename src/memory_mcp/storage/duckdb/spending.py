@@ -10,6 +10,7 @@ class DuckSpending:
     """See SpendingStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def record(self, spent: Spent) -> None:

@@ -31,6 +31,7 @@ class Spans:
     """Segments of a span of days and a project, as last read and brought up to date with every build."""
 
     def __init__(self) -> None:
+        """Begin without any span."""
         self._kept: OrderedDict[tuple[str, str, str | None], list[Segment]] = OrderedDict()
         self._writes = 0
         self._lock = threading.Lock()
@@ -65,7 +66,7 @@ class Spans:
                         _set(kept, cut)
 
     def forget(self) -> None:
-        """Keep nothing, since segments were moved."""
+        """Drop every span, since segments were moved; counts as a write, so that what is being read now is not kept."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
@@ -75,6 +76,7 @@ class Streams:
     """All cuts of the streams that were asked for last, in order of start."""
 
     def __init__(self, read: Callable[[list[int]], dict[int, list[Segment]]]) -> None:
+        """Read cuts that are not kept with `read`: it returns all cuts of each given stream, [] for one without cuts."""
         self._read = read
         self._kept: OrderedDict[int, list[Segment]] = OrderedDict()
         self._by_key: dict[int, Segment] = {}
@@ -107,12 +109,12 @@ class Streams:
         return found | read
 
     def named(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that are kept, by segment key."""
+        """Return by segment key those cuts that are kept in memory; a key that is left out may still be in the store."""
         with self._lock:
             return {key: self._by_key[key] for key in keys if key in self._by_key}
 
     def put(self, cuts: Iterable[Segment]) -> None:
-        """Put the cuts that a build has written into those kept streams to which they belong."""
+        """Put the cuts that a build has written into those kept streams to which they belong, in place of their earlier form."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
@@ -122,7 +124,7 @@ class Streams:
                     self._by_key[cut.key] = cut
 
     def forget(self) -> None:
-        """Keep nothing, since segments were moved."""
+        """Drop every cut, since segments were moved; counts as a write, so that what is being read now is not kept."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
@@ -130,7 +132,7 @@ class Streams:
 
 
 def _set(kept: list[Segment], cut: Segment) -> None:
-    """Put a cut into a list ordered by start, in the place of its earlier form: starts never move."""
+    """Put a cut into a list ordered by start: in the place of the cut with its key, or inserted where there is none."""
     at = bisect_left(kept, cut.start, key=lambda c: c.start)
     while at < len(kept) and kept[at].start == cut.start:
         if kept[at].key == cut.key:

@@ -13,6 +13,7 @@ class DuckTerms:
     """The part of TocStore about terms: reads and folds rows, which `publish` adds."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:

@@ -34,6 +34,7 @@ class DuckToc(DuckTerms):
     """See TocStore; what searches read again and again is kept in memory."""
 
     def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
+        """Read nothing yet; what is asked for is kept by node, span of days, stream and day."""
         super().__init__(con)
         self._numbers = numbers
         self._clock = clock
@@ -121,7 +122,7 @@ class DuckToc(DuckTerms):
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
-        """Return the sums of every day that has cuts, from the file."""
+        """Return by day (ISO date) the sums of its cuts, from the file; days without cuts are left out."""
         sql = """SELECT day, sum(events)::BIGINT, count(*), sum(tokens)::BIGINT, list(DISTINCT session_id), list(DISTINCT agent),
                  list(DISTINCT project) FROM segment_cut GROUP BY day"""
         rows = self._con.rows(sql)
@@ -225,7 +226,7 @@ class DuckToc(DuckTerms):
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
-        """Return id, build, number of term rows and highest rowid of these by key, from the file; (id, (build, rows, last))."""
+        """Return (node id, (build, number of term rows, highest rowid of these or 0)) by key, from the file; no missing nodes."""
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key

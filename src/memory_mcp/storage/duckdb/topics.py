@@ -14,6 +14,7 @@ class DuckTopics:
     """See TopicStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def all(self) -> list[KnownTopic]:

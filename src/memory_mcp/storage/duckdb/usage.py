@@ -11,6 +11,7 @@ class DuckUsage:
     """See UsageStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
         #: Whether there is any row; None: not looked yet. Only this process writes.
         self._any: bool | None = None

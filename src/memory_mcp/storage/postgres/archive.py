@@ -135,6 +135,7 @@ class PostgresArchive:
     """See ArchiveStore."""
 
     def __init__(self, con: Connection, memory: Memory, reread: Callable[[], None]) -> None:
+        """Call `reread` after each load, since rows then changed that other parts keep in memory."""
         self._con, self._memory = con, memory
         #: Called when rows were put in behind everybody's back.
         self._reread = reread
@@ -257,7 +258,10 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
 
 
 def _kept(value: Any, kind: str) -> Any:
-    """Return a value as a column of type `kind` takes it: keys as uuids; NUL and lone surrogates become U+FFFD."""
+    """Return a value as a column of type `kind` takes it: keys as texts of uuids, lists item by item, others as they are.
+
+    In texts NUL and lone surrogates become U+FFFD.
+    """
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):

@@ -13,6 +13,7 @@ class PostgresAudit:
     """See AuditStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def record(self, act: Act) -> None:

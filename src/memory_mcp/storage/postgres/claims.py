@@ -52,17 +52,18 @@ class Claims:
     """The claims that this process holds on one memory."""
 
     def __init__(self, con: Connection) -> None:
+        """Hold nothing yet; `con` names the memory, and its writes are refused in threads that lost a claim."""
         self._con = con
         self._lock = threading.Lock()
         self._known: dict[str, _Claim] = {}
 
     @contextmanager
     def held(self, name: str) -> Iterator[bool]:
-        """Hold a claim while the block runs; yields whether another process held it since this one did.
+        """Hold a claim while the block runs; yields whether another process held it since this one did, True at the first time.
 
         A thread that holds it may hold it again (yields False); other threads of this process wait without a bound.
-        Raises Busy when another process keeps it for longer than two leases (30 s). It is renewed meanwhile by a
-        thread; writes of the block raise Busy once it was lost all the same.
+        Raises Busy when another process keeps it for longer than two leases (30 s). It is renewed meanwhile by a thread;
+        writes of the block raise Busy once it was lost all the same.
         """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())
@@ -125,7 +126,7 @@ class Claims:
         return int(row[0]) if row else None
 
     def _given(self, name: str, epoch: int = 0) -> dict[str, object]:
-        """Return the parameters of the statements about a claim; the lease is in milliseconds."""
+        """Return the parameters of the statements about a claim: tenant, space, name, holder, lease (milliseconds) and epoch."""
         memory = {"tenant": self._con.tenant, "space": self._con.space}
         return {**memory, "name": name, "holder": HOLDER, "lease": int(LEASE * 1000), "epoch": epoch}
 

@@ -32,7 +32,7 @@ class Conditions:
         self.texts.append(text.format(*map(self.parameter, values)))
 
     def parameter(self, value: object) -> str:
-        """Add a value to the parameters and return its placeholder."""
+        """Add a value to the parameters under the next of the names p0, p1, ...; return its placeholder, such as "%(p0)s"."""
         name = f"p{len(self.given)}"
         self.given[name] = value
         return f"%({name})s"

@@ -72,7 +72,7 @@ ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
-    """Return the condition that rows of a table (or of its `alias`) belong to this memory."""
+    """Return the SQL condition that rows of a table (or of its `alias`) belong to the memory of %(tenant)s and %(space)s."""
     dot = f"{alias}." if alias else ""
     return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
 
@@ -81,14 +81,15 @@ class Reader:
     """Several statements at one moment. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
+        """Read over `raw`, in whose transaction the caller is; `memory` has the parameters `tenant` and `space`."""
         self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of a statement; tenant and space are among its parameters."""
+        """Return all rows of a statement; tenant and space are among its parameters. Raises psycopg.Error."""
         return self._run(text, parameters).fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row of a statement, or None."""
+        """Return the first row of a statement, or None; parameters and errors are those of `rows`."""
         return self._run(text, parameters).fetchone()
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
@@ -96,7 +97,7 @@ class Reader:
         return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Yield the rows of a statement in slices of `size`, from a cursor of the database's."""
+        """Yield the rows of a statement in lists of `size`, the last one shorter, from a cursor of the database's."""
         with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
             cursor.itersize = size
             cursor.execute(sql(text), {**self._memory, **parameters})
@@ -108,6 +109,7 @@ class Writer(Reader):
     """A transaction of one memory, with its head locked. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
+        """Write over `raw`, in a transaction that has locked the memory's head, whose values are `head`."""
         super().__init__(raw, memory)
         self.head = head
         #: Rows of each question that `Connection.writing` was given.
@@ -140,7 +142,7 @@ class Writer(Reader):
         yield from super().stream(text, size, **parameters)
 
     def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
-        """Insert rows given as lists, one for each column, inside this transaction.
+        """Insert rows given as lists, one for each column, inside this transaction; nothing without rows.
 
         `columns` are their names separated by commas, `types` their SQL types; uuids are given as texts.
         """
@@ -319,7 +321,7 @@ class Connection:
 
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
-        """Have every transaction of this thread in the block raise Busy at its start once `name` has another epoch."""
+        """In the block, have this thread's writing transactions raise Busy at their start once claim `name` has another epoch."""
         before = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
         try:
@@ -328,7 +330,7 @@ class Connection:
             self._fences.now = before
 
     def head(self) -> Head:
-        """Return how far the memory got; up to `_FRESH` seconds old where another process writes.
+        """Return how far the memory got; up to 0.1 seconds old where another process writes.
 
         Raises NotFound for a member to whom the database does not show the memory.
         """

@@ -279,6 +279,7 @@ class Listener:
     """Hears of commits of every process, and calls `heard` with tenant and space; a hint, on which nothing may depend."""
 
     def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
+        """Prepare to call `heard` with tenant and space for each commit that is told of; `start` begins."""
         self._database, self._heard = database, heard
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="listening", daemon=True)

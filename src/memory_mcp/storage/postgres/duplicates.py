@@ -45,6 +45,7 @@ class Duplicates:
     """The pairs of a memory."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con` for reads outside of a transaction; nothing is read yet."""
         self._con = con
 
     def decide(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> None:

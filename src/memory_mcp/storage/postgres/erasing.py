@@ -76,6 +76,7 @@ class _Erasing(forgotten.Erasing):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
     def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
+        """With a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
 
@@ -86,17 +87,23 @@ class _Erasing(forgotten.Erasing):
         return self._reader
 
     def _rows(self, statement: str, **given: Any) -> list[Row]:
-        """Run a statement in the caller's transaction and return all its rows."""
+        """Run a statement of `storage.forgotten`, with its parameters `given`, in the caller's transaction.
+
+        Return all its rows.
+        """
         text, parameters = _spelled(statement, given)
         return self._reader.rows(text, **parameters)
 
     def _each(self, statement: str) -> Iterator[Row]:
-        """Yield the rows of a statement without parameters one by one, read 2000 at a time."""
+        """Yield the rows of a statement without parameters but {own} one by one, read 2000 at a time."""
         for rows in self._reader.stream(statement.format(**_SPELLED), READ):
             yield from rows
 
     def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement that writes in the caller's transaction; fails in a dry run."""
+        """Run a statement of `storage.forgotten` that writes, in the caller's transaction.
+
+        Fails in a dry run (AssertionError).
+        """
         text, parameters = _spelled(statement, given)
         self._writer.run(text, **parameters)
 

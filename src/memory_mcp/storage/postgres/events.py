@@ -65,6 +65,7 @@ class PostgresEvents:
     """See EventStore."""
 
     def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
+        """Read nothing yet; `projects` gives the names under which events are shown, and is told of new events."""
         self._con, self._clock, self._projects = con, clock, projects
         self._pairs = Duplicates(con)
         self._forgot_ms = 0

@@ -23,6 +23,7 @@ class PostgresGrips:
     """See GripStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def find(self, grip_id: str) -> Grip | None:

@@ -113,12 +113,12 @@ class Cuts:
         return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
 
     def counts(self, project: str | None) -> list[tuple[str, int]]:
-        """Return each day that has some (of a project), with their number, in order."""
+        """Return each day that has cuts (of a project; None: any), with their number, in order."""
         counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
         return [(day, count) for day, count in counted if count]
 
     def days(self, first: str, after: str, project: str | None) -> list[str]:
-        """Return the days from `first` up to, not including, `after` that have some (of a project), in order."""
+        """Return the days from `first` up to, not including, `after` that have cuts (of a project; None: any), in order."""
         days = self._span(first, after)
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
@@ -145,10 +145,10 @@ class Cuts:
 
 
 def kept_cuts(con: Connection) -> Followed[Cuts | None]:
-    """Return a memory's cuts, kept and followed in memory; None in their place where there are more than `MOST`."""
+    """Return a memory's cuts, kept and followed in memory; None in their place where there are more than 50,000 (`MOST`)."""
 
     def read(reader: Reader) -> Cuts | None:
-        """Return all cuts from the tables; None where there are more than `MOST`."""
+        """Return all cuts from the tables; None where there are more than 50,000 (`MOST`)."""
         rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
         return None if len(rows) > MOST else Cuts.of({row[0]: segment_of(row[1:]) for row in rows})
 

@@ -38,6 +38,7 @@ class PostgresOutbox:
     """See Outbox."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 

@@ -53,7 +53,7 @@ class _Rules:
     looked_to: int = 0
 
     def hold(self, head: Head) -> bool:
-        """Return whether nothing was recorded or stored since that could change them."""
+        """Return whether by `head` nothing was noted or reset since, nor, if a rule asks where sessions began, stored."""
         return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.watched())
 
 
@@ -169,9 +169,10 @@ class PostgresProjects:
         return self._con.row(_BRANCH, project=project) is not None
 
     def streams(self) -> list[tuple[int, str, str, str]]:
-        """Return every stream that has cuts.
+        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
-        See ProjectStore, in no order; a stream whose cuts name two projects comes once for each.
+        A stream whose cuts name two projects comes once for each. The recorded project is the first by name of its
+        events'.
         """
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 

@@ -77,7 +77,7 @@ def publish(con: Connection, build: Build) -> int:
 
 
 def unnamed(build: Build) -> set[NodeId]:
-    """Return the segments of a build of which it writes a cut or terms, but no node."""
+    """Return the ids of the segments of a build of which it writes a cut or terms, or resets terms, but writes no node."""
     told = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
     return {i for i in told if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
 
@@ -124,7 +124,7 @@ def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
 
 
 def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
-    """Return up to 5000 rows from `start` on as parameters by column name."""
+    """Return up to 5000 rows from place `start` on, as lists by the names of their columns."""
     return {name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)}
 
 

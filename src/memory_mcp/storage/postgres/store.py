@@ -41,8 +41,9 @@ def open_storage(opening: Opening) -> "PostgresStorage":
     """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
 
     The tables are made or brought up to date first; the directory is locked if one is named and not locked already.
-    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables,
-    StorageLocked when another process has the data directory, where the indexes lie.
+    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
+    when another process has the data directory, where the indexes lie, ConfigError for an address that is none,
+    InvalidQuery for a zone that does not exist. Nothing stays open then; a lock that the caller gave stays held.
     """
     given = opening.lock is not None
     lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
@@ -73,7 +74,10 @@ class PostgresStorage:
         owns_database: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one."""
+        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one.
+
+        `close` releases `lock` and, with `owns_database`, closes the database. Nothing is read yet.
+        """
         clock = clock or SystemClock()
         self._database, self._memory = database, memory
         self._lock, self._owns_database = lock, owns_database
@@ -125,8 +129,8 @@ class PostgresStorage:
     def exclusive(self, name: str) -> AbstractContextManager[bool]:
         """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
 
-        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether
-        another process held it since. Raises Busy after 30 seconds.
+        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether another
+        process held it since this one did, True at the first time. Raises Busy after 30 seconds.
         """
         return self.claims.held(name)
 
@@ -181,7 +185,7 @@ class PostgresStorage:
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """Remove from every table what `keep` does not keep, and return what went; with `dry` only count it.
 
-        See Storageand `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
+        See Storage and `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
         """
         erased = erase(self._con, keep, dry, after)
         if not dry:

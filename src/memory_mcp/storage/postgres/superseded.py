@@ -25,6 +25,7 @@ class PostgresSuperseded(Standing):
     """See SupersededStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
         super().__init__()
 

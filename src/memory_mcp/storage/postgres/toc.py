@@ -59,6 +59,7 @@ class PostgresToc(PostgresTerms):
     """See TocStore; cuts and stamps of segments are kept in memory."""
 
     def __init__(self, con: Connection, clock: Clock) -> None:
+        """Use `con`; nothing is read yet, and cuts and stamps are kept once they are asked for."""
         super().__init__(con)
         self._clock = clock
         self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
@@ -343,12 +344,12 @@ class PostgresToc(PostgresTerms):
 
 
 def _of(project: str | None) -> tuple[str, dict[str, str]]:
-    """Return the further condition that a row is of a project, if one is named, and its parameters."""
+    """Return the further condition that a row is of a project, and its parameters by name; ("", {}) for None."""
     return ("", {}) if project is None else ("AND project = %(project)s", {"project": project})
 
 
 def _whole_of(row: Row) -> TocNode:
-    """Return a node from a row of `_WHOLE`."""
+    """Return a node, with its bullets, their grips and whether it is pinned, from a row of `_WHOLE`."""
     pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
     grips: dict[int, list[int]] = {}
     for at, place in enumerate(quoted or ()):

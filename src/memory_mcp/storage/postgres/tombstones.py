@@ -29,6 +29,7 @@ class PostgresTombstones:
     """See TombstoneLog: each line is a row."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def stamp(self) -> int:

@@ -18,6 +18,7 @@ class PostgresTopics:
     """See TopicStore."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
 
     def all(self) -> list[KnownTopic]:

@@ -14,6 +14,7 @@ class PostgresUsage:
     """See UsageStore; each opening is a row."""
 
     def __init__(self, con: Connection) -> None:
+        """Use `con`; nothing is read yet."""
         self._con = con
         #: When there was no row, as `Head.noted` says it; None before the first look.
         self._empty_at: tuple[int, int] | None = None

@@ -42,6 +42,7 @@ class Work:
     """The table `work` of a database. Any thread may ask."""
 
     def __init__(self, database: Database) -> None:
+        """Use connections of `database` that are bound to nobody; nothing is read yet."""
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
@@ -69,7 +70,7 @@ class Work:
             raw.execute(sql(statement), given)
 
     def let_go(self) -> None:
-        """Release everything that this process holds, and make it due for others at once."""
+        """Release everything that this process holds, and make it due for others at once; committed when this returns."""
         with self._database.connection(None) as raw:
             raw.execute(_LET_GO, [HOLDER])
 
@@ -80,6 +81,6 @@ class Work:
         return longest if row is None or row[0] is None else min(max(int(row[0]) / 1000, 0.0), longest)
 
     def waiting(self) -> dict[str, int]:
-        """Return how many memories wait for each kind of work that is due."""
+        """Return by kind of work how many memories, of all tenants, wait for it and are due; kinds without any are left out."""
         with self._database.connection(None) as raw:
             return {str(name): int(count) for name, count in raw.execute(sql(_WAITING)).fetchall()}
