@@ -89,7 +89,7 @@ class Switch:
     enable_with: str = ""
 
     def status(self, name: LayerName) -> LayerStatus:
-        """Return the status of a layer without an index: unhealthy, with the reason and the settings that enable it."""
+        """Return the status of a layer without an index: unhealthy, a count of 0, the reason, and the settings that enable it."""
         return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
 
     def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
@@ -243,7 +243,10 @@ class TeleportLayer:
         return Side(found, tuple(beside), shares, tuple(notices))
 
     def rated(self, query: IndexQuery, names: Array) -> Candidates:
-        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out. Raises IndexNotReady."""
+        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
+
+        Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
+        """
         with self._explaining():
             found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
         return found
