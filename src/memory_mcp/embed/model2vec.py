@@ -48,6 +48,7 @@ class Model2Vec:
     name = "model2vec"
 
     def __init__(self, folder: str | Path) -> None:
+        """Use the model in `folder` ("~" is the home directory); nothing is read before it is needed."""
         self.folder = Path(folder).expanduser().absolute()
         self._fingerprint: dict[str, Any] | None = None
         self._shared: _Loaded | None = None

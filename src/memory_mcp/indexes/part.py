@@ -154,6 +154,7 @@ class LivePart(Generic[B]):
     __slots__ = ("_alive_rows", "_by_grip", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
+        """Create it; `alive` is `(units,)` bool, None for all; `order` are the indices of units by key, None to compute them."""
         self.part = part
         #: Which units are alive, `(units,)` bool; None for all.
         self.alive = alive

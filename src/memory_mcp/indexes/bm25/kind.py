@@ -48,7 +48,7 @@ class Bm25:
     reads_words = True
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the versions of files, documents and tokenizer, and the BM25 parameters by table."""
+        """Return format, documents and tokenizer (version numbers), and forms: k1, b and average length by table."""
         forms = {t.value: [f.k1, f.b, f.average] for t, f in FORMS.items()}
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 

@@ -118,8 +118,8 @@ class AgenticLayer:
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
         """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
-        They become the window unless the query has one, and then it is widened, with a notice, when nothing is found
-        inside. Raises InvalidQuery as `search`.
+        Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside.
+        Raises InvalidQuery as `search`.
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
