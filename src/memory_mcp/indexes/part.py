@@ -31,7 +31,7 @@ class Kind(Protocol[B]):
 
     @property
     def name(self) -> str:
-        """The name of the kind in folders and metrics."""
+        """The name of the kind in folders, metrics and `KINDS`: "bm25" or "vector"."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Kind(Protocol[B]):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the stored data depends on, as plain JSON. A change requires a rebuild."""
+        """Return everything the stored data depends on, as plain JSON; keys differ by kind. A change requires a rebuild."""
         ...
 
     def options(self, reuse: Path | None) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Vector:
         self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the versions of files and documents, and the model's fingerprint.
+        """Return format and documents (version numbers) and embedder, the model's fingerprint.
 
         Raises LayerUnavailable when there is no such model or it has more than 1024 dimensions.
         """
