@@ -289,7 +289,7 @@ class Accelerators:
         self._warm_once.set()
 
     def _to_warm(self) -> "Embedder | None":
-        """Return the model that searches use, None while no vector index has documents."""
+        """Return the model that searches use; None while the vector index is not opened or has indexed nothing."""
         searcher = cast("VectorIndex | None", self._searchers.get("vector"))
         return searcher.serving if searcher is not None and searcher.keeper.index.position.outbox else None
 

@@ -120,5 +120,5 @@ class HybridLayer:
 
 
 def _partial(missing: dict[LayerName, LayerUnavailable]) -> list[str]:
-    """Return a notice for each side that could not answer, with the reason."""
+    """Return a notice for each side that could not answer: "partial: NAME could not answer (REASON)"."""
     return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

@@ -318,7 +318,11 @@ def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled]
 
 
 def matches_of(found: Candidates, score: Array) -> list[Match]:
-    """Return candidates in order as matches; one without a grip is an event not indexed yet. `score` is `(n,)`."""
+    """Return candidates in order as matches of grips; `score` is `(n,)`.
+
+    One not indexed yet has no grip and a node id of "". Parts are the columns named in `PARTS`, zeros left out; scores
+    have six decimals.
+    """
     rows = zip(
         found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
         found.start.tolist(), found.raw.tolist(), found.words.tolist(), found.meaning.tolist(), score.tolist(), strict=True,

@@ -151,7 +151,7 @@ class TopicsLayer:
         return LayerAnswer((), window=query.window, themes=tuple(themes))
 
     def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
-        """Return segments with their bullets, from the index's copies or the store; unknown ones are left out."""
+        """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
         found = self._shown.nodes(ids)
         return found | self._tree.nodes([i for i in ids if i not in found])
 
