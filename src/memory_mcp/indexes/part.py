@@ -188,7 +188,7 @@ class LivePart(Generic[B]):
 
     @property
     def messages(self) -> Messages:
-        """The part's grips, grouped by message."""
+        """The part's grips, replaced ones included, grouped by message; computed once."""
         if self._messages is None:
             self._messages = Messages.of(self.part.grips)
         return self._messages

@@ -53,7 +53,7 @@ class Bm25:
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return no options."""
+        """Return {}: a child process needs no options for this kind."""
         del reuse
         return {}
 

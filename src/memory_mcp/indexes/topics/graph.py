@@ -77,12 +77,12 @@ class TopicGraph:
 
     @cached_property
     def topics(self) -> Level:
-        """The level of topics."""
+        """The level of topics: the segments with their topics, and the names of topics; computed once."""
         return Level(self.rows, self.tables, self.names[: len(self.area_of)], self.pins, self.settings, self.embed)
 
     @cached_property
     def areas(self) -> Level:
-        """The level of areas."""
+        """The level of areas: the segments with their areas as topics, and the names of areas; computed once."""
         rows, names = by_area(self.rows, self.area_of), self.names[len(self.area_of) :]
         return Level(rows, self.tables, names, self.pins, self.settings, self.embed)
 
@@ -215,7 +215,7 @@ class TopicGraph:
 
     @cached_property
     def _in_force(self) -> Mapping[Place, TopicLabel]:
-        """The valid given labels by topic and project."""
+        """The valid given labels by topic and project (None: for viewers of all), computed once; see `in_force`."""
         own = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
         return in_force(self.labels, own)
 
@@ -280,7 +280,10 @@ class TopicGraph:
         return [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in parts]
 
     def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
-        """Return a topic of a level as related, strength rounded."""
+        """Return the topic at `place` of a level as related, with its label in the view's project.
+
+        Strength has three decimals.
+        """
         return Related(
             level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
         )

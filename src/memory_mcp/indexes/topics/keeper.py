@@ -386,7 +386,7 @@ class TopicKeeper:
             yield self._documents(ids[start : start + READ])
 
     def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
-        """Return the documents of those segments that exist."""
+        """Return the documents of those segments that exist, in no particular order."""
         nodes = self._storage.toc.nodes(ids)
         segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())
