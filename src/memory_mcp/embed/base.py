@@ -14,7 +14,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The fixed name of this kind of embedder, such as "model2vec", as in settings, metrics and the fingerprint."""
+        """The fixed name of this kind of embedder in fingerprints, such as "model2vec"; not that of its model."""
         ...
 
     @property
