@@ -14,7 +14,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the embedder in settings and metrics."""
+        """The fixed name of this kind of embedder in fingerprints, such as "model2vec"; not that of its model."""
         ...
 
     @property
@@ -23,9 +23,9 @@ class Embedder(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything a vector depends on, and the model's folder; plain JSON.
+        """Return everything a vector depends on, and the model's folder; plain JSON, for `Model2Vec` as there.
 
-        Raises LayerUnavailable if there is no model.
+        Indexes compare it to see whether their vectors are still valid. Raises LayerUnavailable if there is no model.
         """
         ...
 

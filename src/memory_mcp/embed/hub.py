@@ -35,11 +35,12 @@ _BY_HAND = "Nothing was changed. Without a network, copy the model's folder here
 
 
 def fetch(model: Model, on_progress: OnProgress | None = None) -> int:
-    """Download a model of the hub into its folder; return its size in bytes. A folder that is complete already stays.
+    """Download a model of the hub into its folder; return the size of that folder in bytes.
 
-    Raises LayerUnavailable when the hub cannot be reached or the model cannot be loaded, InvalidQuery when
-    the hub has no such model or one of another kind, or the data directory belongs to something else; OSError
-    when the disk is full or refuses writing.
+    A folder that is complete already stays as it is (the download is made all the same); an incomplete one is replaced.
+    Leftovers of downloads older than a day are deleted. Raises LayerUnavailable when the hub cannot be reached or the
+    model cannot be loaded, InvalidQuery when the hub has no such model or one of another kind, or the data directory
+    belongs to something else; OSError when the disk is full or refuses writing.
     """
     if why := paths.foreign(str(model.folder.parent.parent)):
         raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
@@ -91,7 +92,11 @@ def _download(name: str, staged: Path, cache: Path, on_progress: OnProgress | No
 
 
 def _progress_class(on_progress: OnProgress | None) -> Any:
-    """Return a tqdm class that reports bytes to `on_progress` and draws nothing."""
+    """Return a tqdm class that draws nothing and calls `on_progress(bytes so far, bytes in total)`.
+
+    It does so only once the total is above 100,000 bytes, and never with a smaller share than before. None: reports
+    nothing.
+    """
     from tqdm import tqdm
 
     # The total grows with each file, and two bars count the same bytes: progress never goes back.
@@ -103,7 +108,10 @@ def _progress_class(on_progress: OnProgress | None) -> Any:
             super().__init__(*args, **{**kwargs, "file": io.StringIO()})
 
         def update(self, n: float | None = 1) -> None:
-            """Count `n` more bytes, and report them if the share done has grown."""
+            """Count `n` more bytes.
+
+            Call `on_progress` unless the share done is smaller than one reported before, or the total too small.
+            """
             nonlocal most
             super().update(n)
             if on_progress and self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:

@@ -48,6 +48,7 @@ class Model2Vec:
     name = "model2vec"
 
     def __init__(self, folder: str | Path) -> None:
+        """Use the model in `folder` ("~" is the home directory); nothing is read before it is needed."""
         self.folder = Path(folder).expanduser().absolute()
         self._fingerprint: dict[str, Any] | None = None
         self._shared: _Loaded | None = None
@@ -58,9 +59,10 @@ class Model2Vec:
         return int(self.fingerprint()["dimensions"])
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return name, version, folder, digest of the files, and dimensions; read once, which takes all files.
+        """Return a copy of the fingerprint: name, version (of the way from text to vector), folder, digest (hex) and dimensions.
 
-        Raises LayerUnavailable if files are missing or cannot be read.
+        All files are read the first time, nothing afterwards. Raises LayerUnavailable if files are missing or cannot be
+        read.
         """
         if self._fingerprint is None:
             self._fingerprint = _fingerprint(self.folder)
@@ -116,7 +118,10 @@ def _load(folder: Path) -> Any:
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
-    """Return the fingerprint of a folder's files; raises LayerUnavailable if they are missing or cannot be read."""
+    """Return the fingerprint of a folder's files: a dict of name, version, folder, digest (hex) and dimensions.
+
+    Reads all files. Raises LayerUnavailable if they are missing or cannot be read.
+    """
     missing = [n for n in FILES if not (folder / n).is_file()]
     if missing:
         what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"

@@ -90,7 +90,7 @@ def hub_name(name: str) -> str:
 def located(name: str, home: Path | None) -> Model:
     """Return the model as `named` does; raises LayerUnavailable, with what to do, if a hub's model is not downloaded.
 
-    A bundled one or a folder is not looked at.
+    Whether the files of the bundled one or of a folder exist is not checked. Raises InvalidQuery as `named`.
     """
     found = named(name, home)
     if found.kind == "hub" and not found.here:
@@ -101,7 +101,7 @@ def located(name: str, home: Path | None) -> Model:
 
 
 def fetched(home: Path) -> Iterator[Model]:
-    """Yield the downloaded models by name that are complete."""
+    """Yield the complete models in the data directory `home`, sorted by folder name; those with missing files are left out."""
     for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
         found = _fetched(folder)
         if found is not None and found.here:
@@ -109,11 +109,14 @@ def fetched(home: Path) -> Iterator[Model]:
 
 
 def _fetched(folder: Path) -> Model | None:
-    """Return the model of a folder named like a downloaded one; None for any other."""
+    """Return the hub's model whose downloaded files belong in `folder`: `models/OWNER--NAME`; None for a folder of another name.
+
+    Whether it exists is not checked.
+    """
     owner, between, short = folder.name.partition(_BETWEEN)
     return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED else None
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether only this program writes into a model's folder: the bundled one and downloaded ones."""
+    """Return whether only this program writes into this folder: it is the bundled model's, or named like a downloaded one's."""
     return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None

@@ -108,7 +108,10 @@ class Static:
         return unit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of each text's known tokens, identifiers split first; none for a text of mostly unknown words."""
+        """Return the numbers of each text's known tokens, in order, identifiers split first.
+
+        The list of a text of mostly unknown words is empty.
+        """
         prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
         if self.unknown is None:
@@ -120,9 +123,9 @@ class Static:
         return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:
-        """Return the known ones of a text's tokens, none if too many words are unknown.
+        """Return the known ones of a text's tokens, in order; an empty list if more than half of the words are unknown.
 
-        Symbols and emoji do not count as unknown.
+        `ids` are its tokens, `unknown` the number of the unknown token. Symbols and emoji do not count as unknown words.
         """
         if unknown not in ids:
             return ids
@@ -162,7 +165,7 @@ def load(folder: Path) -> Static:
 
 
 def _unknown_of(tokenizer: Tokenizer) -> int | None:
-    """Return the id of the unknown token; None if there is none."""
+    """Return the number of the token for unknown words; None if the tokenizer has none."""
     model = tokenizer.model
     if not hasattr(model, "unk_token"):
         # Unigram models have a number instead.

@@ -13,10 +13,11 @@ _TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64
 
 
 def head(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the header of a file and the offset of the data, in bytes.
+    """Return the header of a safetensors file and the offset of the data, in bytes.
 
-    Raises ValueError if it is truncated or no JSON, struct.error if it has fewer than 8 bytes, OSError if it
-    cannot be read.
+    The header maps each array's name to its dtype, shape and data_offsets (from the offset on), and may have an entry
+    "__metadata__". Raises ValueError if it is truncated or no JSON, struct.error if it has fewer than 8 bytes, OSError if
+    it cannot be read.
     """
     with path.open("rb") as f:
         size = struct.unpack("<Q", f.read(8))[0]
@@ -26,9 +27,9 @@ def head(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
-    """Return the arrays by name: mapped, or read into memory if somebody else may write to the file.
+    """Return the arrays of a safetensors file by name: views of the mapped file, or of a copy in memory if not `mapped`.
 
-    Raises ValueError or KeyError for another format or an unsupported type.
+    Raises ValueError or KeyError for another format or an unsupported type, and as `head`.
     """
     told, start = head(path)
     raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if mapped else np.fromfile(path, dtype=np.uint8)

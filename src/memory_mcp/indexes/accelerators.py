@@ -139,7 +139,10 @@ class Accelerators:
         return found
 
     def _make(self, name: str) -> Searcher:
-        """Create an index, its maintainer and its searcher; reads no index file. Raises LayerUnavailable without a model."""
+        """Create an index, its maintainer and its searcher; reads no index file.
+
+        Raises LayerUnavailable without a usable model, ImportError without the engine.
+        """
         from memory_mcp.indexes.build import Workshop
         from memory_mcp.indexes.keeper import Keeper
         from memory_mcp.indexes.live import LiveIndex
@@ -210,7 +213,7 @@ class Accelerators:
             return self._topic_keeper
 
     def labeller(self) -> "Labeller | None":
-        """Return a `Labeller`, which selects topics for a language model and stores its labels; None without topics."""
+        """Return a new `Labeller`, which selects topics for a language model and stores its labels; None without topics."""
         keeper = self.topics()
         if keeper is None:
             return None
@@ -286,7 +289,7 @@ class Accelerators:
         self._warm_once.set()
 
     def _to_warm(self) -> "Embedder | None":
-        """Return the model that searches use, None while no vector index has documents."""
+        """Return the model that searches use; None while the vector index is not opened or has indexed nothing."""
         searcher = cast("VectorIndex | None", self._searchers.get("vector"))
         return searcher.serving if searcher is not None and searcher.keeper.index.position.outbox else None
 
@@ -364,7 +367,11 @@ class Accelerators:
         return self.keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
-        """Drop documents older than the settings allow from each usable index; return their number by index and level, if any."""
+        """Drop documents older than the settings allow.
+
+        Return their number by level for each searchable index, {} if none is due. Committed on return. Raises as
+        `LiveIndex.prune`.
+        """
         pruned, settings = {}, self._settings.bm25
         for name, keeper in self.keepers.items():
             status = keeper.status()
@@ -376,7 +383,8 @@ class Accelerators:
     def prune(self, name: str, age_days: int, level: str) -> Mapping[str, int]:
         """Drop documents older than `age_days` from one index, whatever the settings say; return their number by level.
 
-        `level` is segment, day, week or all. Raises InvalidQuery for another level, and as `keeper`.
+        `level` is segment, day, week or all. Raises InvalidQuery for another level or an age below 1, and as `keeper` and
+        `LiveIndex.prune`.
         """
         cutoffs = retention.by_hand(age_days, level, self._clock.now_ms())
         return self.keeper(name).index.prune(cutoffs)

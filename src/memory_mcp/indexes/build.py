@@ -24,6 +24,7 @@ class Workshop:
     """Starts child processes for one index."""
 
     def __init__(self, index: LiveIndex[Any], options: Mapping[str, Any], budget_mb: int) -> None:
+        """Create it; `options` are those of the kind of index, `budget_mb` the megabytes that a maker's documents may fill."""
         self._index = index
         self._options = options
         self._budget_mb = budget_mb

@@ -35,6 +35,7 @@ class Names:
     """The distinct strings of a part and their codes."""
 
     def __init__(self, known: Sequence[str] = ()) -> None:
+        """Start with strings whose codes are their indices in `known`."""
         self.strings = list(known)
         self._codes = {s: i for i, s in enumerate(self.strings)}
 

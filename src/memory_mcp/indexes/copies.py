@@ -41,7 +41,7 @@ class Texts:
         return cls(b"".join(texts), np.cumsum([len(t) for t in texts], dtype="<i8"))
 
     def at(self, row: int) -> str:
-        """Return the text of one row."""
+        """Return the text of one row, lone surrogates kept; "" for an empty copy."""
         start = int(self.ends[row - 1]) if row else 0
         return str(self.data[start : int(self.ends[row])], "utf-8", "surrogatepass")
 

@@ -100,7 +100,7 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
 
 
 def subject(node: TocNode) -> str:
-    """Return the title without its date: times are filtered by, not searched as words."""
+    """Return what a node's title says after its date and " · "; the whole title if it has no " · "."""
     return node.title.split(" · ", 1)[-1]
 
 

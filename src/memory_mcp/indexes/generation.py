@@ -141,9 +141,10 @@ class Home:
         return max(numbers, default=0) + 1
 
     def sweep(self, manifest: Manifest | None) -> None:
-        """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds.
+        """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds and writes.
 
-        None removes all. Parts whose prefix is in `building` are spared; parts that cannot be removed stay.
+        None: all parts and manifests; CURRENT and the stamps stay. Parts whose prefix is in `building` are spared; parts
+        that cannot be removed stay.
         """
         wanted = {p.name for p in manifest.parts} if manifest else set()
         for path in sorted(self.parts.iterdir()) if self.parts.is_dir() else ():
@@ -156,9 +157,9 @@ class Home:
         failpoint("index.swept")
 
     def stamps(self, manifest: Manifest) -> dict[str, tuple[int, ...]] | None:
-        """Return for each file of a generation, by path: size, times of modification and of change (ns), inode.
+        """Return the stamp of each file of a generation, by path relative to the folder: size, mtime, ctime (ns), inode.
 
-        None if one is missing.
+        CURRENT and the manifest are among them. None if a file is missing.
         """
         names = [_CURRENT, f"{manifest.name}.json"]
         names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.parts for f in p.files]
@@ -198,7 +199,10 @@ class Home:
 
 
 def _serialized(manifest: Manifest) -> str:
-    """Return a manifest as JSON with its checksum."""
+    """Return a manifest as JSON: an object of `checksum`, and `manifest` with the fields of `Manifest`.
+
+    In it a part is an object of name, files (size and digest by name) and dead.
+    """
     value = {
         "number": manifest.number,
         "store_id": manifest.store_id,

@@ -40,6 +40,7 @@ class Keeper:
         workshop: Workshop,
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
+        """Create it, and let `index` merge large parts in child processes; `give_way` is called between steps of long work."""
         self._storage = storage
         self.index = index
         self.workshop = workshop

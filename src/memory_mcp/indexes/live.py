@@ -40,6 +40,7 @@ class LiveIndex(Merging[B]):
     """An index that one thread changes at a time and any number search."""
 
     def __init__(self, kind: Kind[B], directory: Path, store_id: str, clock: Clock) -> None:
+        """Create the index, not loaded yet; `directory` is its folder, `store_id` that of the store its files must belong to."""
         #: The kind of new generations, and that of the current one; they differ until it is rebuilt.
         self.wanted, self.kind = kind, kind
         self.home = Home(directory)
@@ -190,7 +191,7 @@ class LiveIndex(Merging[B]):
         self._health, self._reason = Health.HEALTHY, ""
 
     def _tail_part(self) -> Part[B]:
-        """Return the write buffer as a part in memory."""
+        """Return the write buffer as a part in memory, without name and files."""
         held = list(self._tail.values())
         return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
 

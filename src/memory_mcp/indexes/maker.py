@@ -51,6 +51,7 @@ class Maker:
     """Collects units, writes a part whenever enough are collected, merges parts at the end."""
 
     def __init__(self, kind: Kind[Any], hello: Hello) -> None:
+        """Create it, without units; the folder, the budget and the cutoffs are those of `hello`."""
         self._kind = kind
         self._parts = Path(hello.directory) / "parts"
         self._scratch = Path(hello.directory)

@@ -31,7 +31,7 @@ class Kind(Protocol[B]):
 
     @property
     def name(self) -> str:
-        """The name of the kind in folders and metrics."""
+        """The name of the kind in folders, metrics and `KINDS`: "bm25" or "vector"."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Kind(Protocol[B]):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the stored data depends on, as plain JSON. A change requires a rebuild."""
+        """Return everything the stored data depends on, as plain JSON; keys differ by kind. A change requires a rebuild."""
         ...
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
@@ -154,6 +154,7 @@ class LivePart(Generic[B]):
     __slots__ = ("_alive_rows", "_by_grip", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
+        """Create it; `alive` is `(units,)` bool, None for all; `order` are the indices of units by key, None to compute them."""
         self.part = part
         #: Which units are alive, `(units,)` bool; None for all.
         self.alive = alive
@@ -187,7 +188,7 @@ class LivePart(Generic[B]):
 
     @property
     def messages(self) -> Messages:
-        """The part's grips, grouped by message."""
+        """The part's grips, replaced ones included, grouped by message; computed once."""
         if self._messages is None:
             self._messages = Messages.of(self.part.grips)
         return self._messages

@@ -15,7 +15,7 @@ class RetentionDays:
     month: int = field(default=0, metadata={"help": "Days that month nodes stay in the indexes; 0: for ever."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for negative numbers."""
+        """Raise ConfigError if a number of days is negative."""
         if min(self.segment, self.day, self.week, self.month) < 0:
             raise ConfigError("retention_days cannot be negative")
 
@@ -37,7 +37,7 @@ class IndexSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for sizes that cannot work."""
+        """Raise ConfigError for a budget below 8 MB, an interval below one second, or a negative number of documents."""
         if self.memory_budget_mb < 8:
             raise ConfigError("memory_budget_mb must be at least 8")
         if self.commit_interval_secs < 1:
@@ -77,7 +77,7 @@ class TopicsSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for numbers out of range."""
+        """Raise ConfigError for less than one segment, a half-life or dormancy of 0 days or less, or negative days of pruning."""
         if self.min_segments < 1:
             raise ConfigError("topics.min_segments must be at least 1")
         if self.half_life_days <= 0 or self.dormant_days <= 0:

@@ -29,7 +29,7 @@ class Snapshot(Generic[B]):
 
     @classmethod
     def of(cls, parts: tuple[LivePart[B], ...], position: Position) -> "Snapshot[B]":
-        """Return the snapshot of some parts."""
+        """Return the snapshot of some parts, oldest first, at a position, with the number of living documents by table."""
         counts = {t: sum(p.counts[t] for p in parts) for t in TABLES}
         return cls(parts, position, counts)
 

@@ -124,7 +124,10 @@ class Hit:
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
-    """Return a hit for an event that has no node yet: its node id is ""; `grip` cites `quote`, `score` is 0..1."""
+    """Return a hit for an event that has no node yet: its node id is "", its title "not yet filed in the tree".
+
+    `grip` cites `quote`, `score` is 0..1. Parts are empty.
+    """
     return Hit(
         node_id=NodeId(""),
         title="not yet filed in the tree",

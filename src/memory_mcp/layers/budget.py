@@ -193,7 +193,7 @@ class Budget:
         self._cancelled.set()
 
     def is_cancelled(self) -> bool:
-        """Return whether this path, one it was made from, or the whole call was cancelled."""
+        """Return whether this path, one it was made from, or the whole call (`GONE`) was cancelled."""
         if self._cancelled.is_set() or (self._gone is not None and self._gone.is_set()):
             return True
         return self.parent is not None and self.parent.is_cancelled()
@@ -240,7 +240,7 @@ class Budget:
             return True
 
     def record_hit(self, name: str) -> None:
-        """Add the name of a bound that was reached to `hit`."""
+        """Add the name of a bound that was reached to `hit`, unless it is there."""
         with self.spent.lock:
             if name not in self.hit:
                 self.hit.append(name)
@@ -276,9 +276,9 @@ class Budget:
             return True
 
     def visit(self, count: int) -> int:
-        """Count up to `count` nodes; return how many may be compared, 0 or more.
+        """Count up to `count` nodes as visited; return how many may be compared, 0 to `count`.
 
-        Fewer than `count` are recorded as the bound reached.
+        Fewer than `count` are recorded as the bound reached; a soft bound may be exceeded for them first.
         """
         with self.spent.lock:
             within = min(count, self._own_left()[0])
@@ -330,7 +330,11 @@ class Budget:
             self.parent._use(nodes, calls)
 
     def go_down(self, depth: int) -> bool:
-        """Return whether a search may enter this depth (years are 1); record the deepest, or the bound that forbids it."""
+        """Return whether a search may enter this depth (years are 1).
+
+        If so, record it if it is the deepest so far; if not, record the bound as reached. A soft bound may be exceeded
+        for it.
+        """
         with self.spent.lock:
             if self._stopped("max_depth", depth, 0):
                 return False
@@ -338,7 +342,10 @@ class Budget:
             return True
 
     def spend(self, text: str) -> bool:
-        """Count the tokens of a piece of the answer; return False and count nothing when they do not fit. Never exceeded."""
+        """Count the estimated tokens of a piece of the answer.
+
+        Return False, count nothing and record the bound when they do not fit. This bound is never exceeded.
+        """
         tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:
             if self.tokens + tokens > self.bounds.max_token_budget:

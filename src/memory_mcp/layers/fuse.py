@@ -23,10 +23,10 @@ _TABLES: dict[str, dict[DocType, Table]] = {"bm25": BM25, "vector": VECTOR}
 
 
 def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None = None) -> list[Match]:
-    """Return both lists as one, best first, at most `limit` of it; each document once, ties by id.
+    """Return both lists as one, best first, at most `limit` of it (None: all); each document once, ties by id.
 
-    If only one side found anything, its list is returned as it is. Otherwise `score` is calibrated once more, `raw` is the
-    fused number, and `parts` divides the score between the sides.
+    If only one side found anything, its matches are returned in their order with their own scores. Otherwise `score` is
+    calibrated once more, `raw` is the fused number, and `parts` divides the score between "bm25" and "vector".
     """
     sides = {name: side for name, side in (("bm25", keyword), ("vector", similar)) if side}
     if len(sides) < 2:
@@ -87,6 +87,9 @@ def _nothing(side: str, doc_type: DocType) -> float:
 
 
 def _parts(given: Mapping[str, float], score: float) -> tuple[tuple[str, float], ...]:
-    """Return the share of `score` that each side contributes, by name; they add up to it."""
+    """Return the part of `score` that each side contributes, as (name, value) pairs in the order of `given`; they add up to it.
+
+    `given` are the scores by side. Values have six decimals.
+    """
     total = sum(value * _SHARES[name] for name, value in given.items())
     return tuple((name, round(score * value * _SHARES[name] / total, 6)) for name, value in given.items())

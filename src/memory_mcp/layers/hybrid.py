@@ -41,10 +41,10 @@ class HybridLayer:
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
 
     def teleport(self, query: IndexQuery) -> Teleported:
-        """Return the best documents of both sides, or of the only one available, marked as partial then.
+        """Return the best `query.limit` documents of both sides, or of the only one available, marked as partial then.
 
-        Filters that exclude nodes give messages (see `messages`). Raises InvalidQuery for an empty text and
-        LayerUnavailable when neither side can answer.
+        Filters that exclude nodes give messages (see `messages`). A notice tells each side that could not answer. Raises
+        InvalidQuery for an empty text and LayerUnavailable when neither side can answer.
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -120,5 +120,5 @@ class HybridLayer:
 
 
 def _partial(missing: dict[LayerName, LayerUnavailable]) -> list[str]:
-    """Return a notice for each side that could not answer, with the reason."""
+    """Return a notice for each side that could not answer: "partial: NAME could not answer (REASON)"."""
     return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

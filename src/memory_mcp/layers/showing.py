@@ -117,7 +117,7 @@ class Showing:
         )
 
     def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
-        """Return a hit for each event that is not indexed yet, quoting up to 400 characters with most of the terms `wanted`."""
+        """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most of the terms `wanted`."""
         hits = []
         for one in found:
             event = one.event

@@ -79,7 +79,7 @@ def _events_in(pins: frozenset[str]) -> frozenset[str]:
 
 
 def _grips(hit: Hit) -> tuple[GripId, ...]:
-    """Return the grips of a hit, that of the quoted words first; it may be named twice."""
+    """Return the grips of a hit, that of the quoted words first, which may occur twice; () if it has none."""
     return (GripId(hit.grip_id), *hit.grip_ids) if hit.grip_id else hit.grip_ids
 
 

@@ -70,7 +70,7 @@ class Successors:
         return self.put_before(hits)
 
     def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
-        """Return the statement as a list of one hit with this score; empty if it was forgotten or belongs to another project."""
+        """Return the statement as a list of one hit with this score; empty if it was forgotten or is not of exactly `project`."""
         try:
             found = Evidence(self._storage).expand(grip_id, 0, 0)
         except NotFound:

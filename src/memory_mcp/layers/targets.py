@@ -55,7 +55,10 @@ def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
 
 
 def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
-    """Return the target of a text of an event; `ids` are those that stand for it in results, `missing` the one asked for."""
+    """Return the target named `missing` for a text of an event, with the project, agent and time of the event.
+
+    `ids` are those that stand for it in results.
+    """
     telling = _telling(tree, text)
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
 
@@ -79,7 +82,10 @@ def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Ta
 
 
 def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
-    """Return the times of the periods above a period, nearest first, and then its own."""
+    """Return the times of the periods above a period, nearest first, and then its own.
+
+    The root, which is all time, is left out.
+    """
     above: list[NodeId] = list(parents(node_id))
     for other in above:
         above += [n for n in parents(other) if n not in above]

@@ -89,7 +89,7 @@ class Switch:
     enable_with: str = ""
 
     def status(self, name: LayerName) -> LayerStatus:
-        """Return the status of a layer without an index: unhealthy, with the reason and the settings that enable it."""
+        """Return the status of a layer without an index: unhealthy, a count of 0, the reason, and the settings that enable it."""
         return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
 
     def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
@@ -243,7 +243,10 @@ class TeleportLayer:
         return Side(found, tuple(beside), shares, tuple(notices))
 
     def rated(self, query: IndexQuery, names: Array) -> Candidates:
-        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out. Raises IndexNotReady."""
+        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
+
+        Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
+        """
         with self._explaining():
             found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
         return found
@@ -315,7 +318,11 @@ def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled]
 
 
 def matches_of(found: Candidates, score: Array) -> list[Match]:
-    """Return candidates in order as matches; one without a grip is an event not indexed yet. `score` is `(n,)`."""
+    """Return candidates in order as matches of grips; `score` is `(n,)`.
+
+    One not indexed yet has no grip and a node id of "". Parts are the columns named in `PARTS`, zeros left out; scores
+    have six decimals.
+    """
     rows = zip(
         found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
         found.start.tolist(), found.raw.tolist(), found.words.tolist(), found.meaning.tolist(), score.tolist(), strict=True,

@@ -125,9 +125,10 @@ class TopicsLayer:
         return self.graph().topic(found.topic_id, self.view(project))
 
     def rebuild(self) -> "Rebuilt":
-        """Rebuild the topic graph and wait for it.
+        """Rebuild the topic graph and wait for it; return its number of segments (as `documents`) and the time it took.
 
-        Raises LayerUnavailable when the layer is off, IndexNotReady while one is running.
+        Raises LayerUnavailable when the layer is off, IndexNotReady while a rebuild is running; other errors of the
+        rebuild are passed on.
         """
         return self.keeper.rebuild()
 
@@ -150,7 +151,7 @@ class TopicsLayer:
         return LayerAnswer((), window=query.window, themes=tuple(themes))
 
     def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
-        """Return segments with their bullets, from the index's copies or the store; unknown ones are left out."""
+        """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
         found = self._shown.nodes(ids)
         return found | self._tree.nodes([i for i in ids if i not in found])
 

@@ -48,12 +48,12 @@ class Bm25:
     reads_words = True
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the versions of files, documents and tokenizer, and the BM25 parameters by table."""
+        """Return format, documents and tokenizer (version numbers), and forms: k1, b and average length by table."""
         forms = {t.value: [f.k1, f.b, f.average] for t, f in FORMS.items()}
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return no options."""
+        """Return {}: a child process needs no options for this kind."""
         del reuse
         return {}
 

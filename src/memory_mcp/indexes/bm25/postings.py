@@ -173,7 +173,10 @@ class Postings:
         return Postings(self.table, self.terms[used], indptr, fresh[stays], self.data[stays], len(rows))
 
     def write(self, directory: Path) -> None:
-        """Save with bm25s in a folder named after the table, and the terms in a file beside it."""
+        """Write the postings with bm25s into a folder named after the table, and the terms into a file beside it.
+
+        Files of these names are replaced; not synced. Raises OSError.
+        """
         model = _TermFrequencies(self.table)
         model.scores = {"data": self.data, "indices": self.indices, "indptr": self.indptr, "num_docs": self.rows}
         model.save(directory / self.table.value, show_progress=False)

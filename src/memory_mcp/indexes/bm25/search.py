@@ -375,7 +375,7 @@ def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
 def _match(found: Ranked[_Best]) -> Match:
     """Return a document as a match; of a node with its best grip, if it has one that holds a term.
 
-    Its parts are its own score, what shares of others add, and its normalized score.
+    Its parts are "own", its own score, "lift", what shares of others add, and "standing", the normalized score.
     """
     some, at = found.best, found.at
     own, grip, grips = float(some.own[at]), some.grip[at], some.live.part.grips

@@ -60,7 +60,7 @@ def made_of(
 
 
 def _members(rows: Rows, count: int) -> list[list[int]]:
-    """Return the keys of the segments of each of `count` topics."""
+    """Return the keys of the segments of each of `count` topics, one list a topic, by index of the topic."""
     return [rows.lo[rows.topic == place].tolist() for place in range(count)]
 
 

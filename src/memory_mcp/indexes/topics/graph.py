@@ -77,12 +77,12 @@ class TopicGraph:
 
     @cached_property
     def topics(self) -> Level:
-        """The level of topics."""
+        """The level of topics: the segments with their topics, and the names of topics; computed once."""
         return Level(self.rows, self.tables, self.names[: len(self.area_of)], self.pins, self.settings, self.embed)
 
     @cached_property
     def areas(self) -> Level:
-        """The level of areas."""
+        """The level of areas: the segments with their areas as topics, and the names of areas; computed once."""
         rows, names = by_area(self.rows, self.area_of), self.names[len(self.area_of) :]
         return Level(rows, self.tables, names, self.pins, self.settings, self.embed)
 
@@ -151,15 +151,17 @@ class TopicGraph:
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
-        """Return a topic or area, or the one it was merged into; raises NotFound if the view has no segment of it."""
+        """Return a topic or area, or the one it was merged into, with its values in the view.
+
+        Raises NotFound if there is none or the view has no segment of it, InvalidQuery for an id of another form.
+        """
         level, place, shares = self._find(topic_id, view)
         return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
     def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
         """Return the level, the index there and the view's segments of a topic or area, or of what it was merged into.
 
-        Raises NotFound if there is none or the view has no segment of it; `parse_topic_id` raises for an id
-        of another form.
+        Raises NotFound if there is none or the view has no segment of it, InvalidQuery for an id of another form.
         """
         # Topics of this graph are found even if the store has a newer grouping already.
         named = parse_topic_id(topic_id)
@@ -213,14 +215,15 @@ class TopicGraph:
 
     @cached_property
     def _in_force(self) -> Mapping[Place, TopicLabel]:
-        """The valid given labels by topic and project."""
+        """The valid given labels by topic and project (None: for viewers of all), computed once; see `in_force`."""
         own = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
         return in_force(self.labels, own)
 
     def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
-        """Return whether another topic or area of a scope has this label, given or of its own.
+        """Return whether another topic or area than `other_than` has this label in a scope, given or of its own.
 
-        Labels are the same if they have the same terms, whatever the case and order.
+        Labels are the same if they have the same terms, whatever the case and order. `project` None is the scope of all
+        projects.
         """
         wanted = folded(label)
         return any(
@@ -234,7 +237,7 @@ class TopicGraph:
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return a page of a topic's segments, most relevant (to a text, if not blank) first, and the number of all.
 
-        Raises NotFound if the view has no segment of the topic.
+        `relevance` of each is that to the topic, whatever the text. Raises as `topic`.
         """
         level, place, shares = self._find(topic_id, view)
         own = np.flatnonzero(shares.rows.topic == place)
@@ -251,9 +254,8 @@ class TopicGraph:
     def related(self, topic_id: str, view: View, limit: int) -> list[Related]:
         """Return up to `limit` related topics: parent or children, then similar and co-occurring ones, strongest first.
 
-        The strength of a parent or child is the share of the area that the topic is. Each is listed once, as
-        what it is most. Weak relations, and old topics other than parent and children, are left out. Raises
-        NotFound if the view has no segment of the topic.
+        The strength of a parent or child is the share of the area that the topic is. Each is listed once, as what it is
+        most. Weak relations, and old topics other than parent and children, are left out. Raises as `topic`.
         """
         level, place, shares = self._find(topic_id, view)
         there = (shares.mentions > 0) & ~level.left_out(view)
@@ -278,16 +280,19 @@ class TopicGraph:
         return [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in parts]
 
     def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
-        """Return a topic of a level as related, strength rounded."""
+        """Return the topic at `place` of a level as related, with its label in the view's project.
+
+        Strength has three decimals.
+        """
         return Related(
             level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
         )
 
     def weeks(self, topic_id: str, view: View, count: int) -> list[int]:
-        """Return a topic's mentions by ISO week, `count` numbers, oldest first.
+        """Return the number of a topic's mentions in each of `count` weeks, Monday to Sunday, oldest first; 0 for none.
 
-        The last is the current week, or that of the view's newest mention if that is `count` weeks ago or
-        more. Raises NotFound.
+        The last is the current week, or that of the view's newest mention of anything if that is `count` weeks ago or
+        more. Raises as `topic`.
         """
         _, place, shares = self._find(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == place] - 1) // 7
@@ -298,18 +303,18 @@ class TopicGraph:
         return found
 
     def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
-        """Return the Monday of each week with mentions, as a proleptic ordinal, and their number, ascending.
+        """Return a pair for each week with mentions, ascending: the proleptic ordinal of its Monday, and their number.
 
-        Raises NotFound: no such topic or area, or none of its mentions is in the view.
+        Raises as `topic`.
         """
         _, place, shares = self._find(topic_id, view)
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))
 
     def turns(self, topic_id: str) -> list[Turn]:
-        """Return what happened to a topic when the memory was grouped anew, the latest last, at most 12.
+        """Return what happened to a topic when the memory was grouped anew, the latest last, at most 12 entries.
 
-        None for an unknown one.
+        Empty for an id that no topic ever had; raises InvalidQuery for one of another form.
         """
         known = self.known.get(parse_topic_id(topic_id))
         return list(known.turns) if known else []

@@ -72,10 +72,10 @@ def link_neighbours(links: Links, before: Sequence[int]) -> None:
 
 
 def _bounded(links: Links, fineness: float) -> tuple[Array, float]:
-    """Return communities, numbered by size, and the resolution used.
+    """Return the community of each segment, numbered by size, and the resolution used, lowered at most 7 times.
 
-    The resolution is lowered, at most 7 times, while there are more topics than `_MOST` third roots of the
-    segments.
+    It is lowered while there are more topics than `_MOST` third roots of the segments. -1 is for communities of fewer
+    than `LEAST_SEGMENTS`.
     """
     most = _MOST * len(links) ** (1 / 3)
     for _ in range(_TRIES):
@@ -101,9 +101,10 @@ def _agreed(links: Links, fineness: float) -> Links:
 
 
 def _settled(rows: Rows, found: Array) -> Array:
-    """Return the topic of each segment, `(n,)`, with those without a topic (-1) assigned to the nearest one that fits.
+    """Return the topic of each segment, `(n,)`, with those without one (-1) assigned to the nearest topic that fits.
 
-    Unchanged if all have one or none has. Topics are numbered by size again.
+    -1 stays where none fits. Topics are numbered by size again. If all segments have a topic or none has, `found` itself
+    is returned.
     """
     left = np.flatnonzero(found < 0)
     if not len(left) or len(left) == len(found):
@@ -124,7 +125,10 @@ def _numbered(found: Array) -> Array:
 
 
 def _links(rows: Rows) -> Links:
-    """Return the up to 12 most similar segments of each with their similarity above 0, in both directions."""
+    """Return the links of each segment: to its up to 12 most similar ones, and to those it is among these of.
+
+    A link is in both directions, by index of the other segment, and its strength is the similarity, always above 0.
+    """
     links: Links = [{} for _ in range(len(rows))]
     most = min(_NEIGHBOURS, len(rows) - 1)
     for start, alike in _similarities(rows):

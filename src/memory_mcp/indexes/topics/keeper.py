@@ -97,7 +97,7 @@ class TopicKeeper:
         self.last_rebuild_secs: float | None = None
 
     def graph(self) -> TopicGraph:
-        """Return the graph with changes placed, up to 512 segments; raises IndexUnreadable with the reason if there is none."""
+        """Return the graph, changes placed if they are of up to 512 segments; raises IndexUnreadable with the reason if none."""
         with self._lock:
             self._look()
             if self._graph is None:
@@ -191,7 +191,7 @@ class TopicKeeper:
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
     def _known(self) -> dict[str, Any]:
-        """Return identities, labels and pins from the store, as fields of a graph."""
+        """Return identities by id (`known`), `labels` and `pins` from the store, as fields of a graph."""
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
         return {"known": known, "labels": tuple(topics.labels()), "pins": self._storage.toc.pins()}
@@ -208,7 +208,7 @@ class TopicKeeper:
         return asked[2]
 
     def _fingerprint(self) -> dict[str, Any]:
-        """Return everything a grouping depends on besides the store: versions and the embedder without its folder."""
+        """Return format, version, documents and embedder, on which a grouping depends; the last without folder, {} for none."""
         embedder = self._embedder()
         made = embedder.fingerprint() if embedder else {}
         # Vectors do not depend on the model's folder.
@@ -306,7 +306,7 @@ class TopicKeeper:
                 log.exception("topics could not be found; it is tried again")
 
     def rebuild(self) -> Rebuilt:
-        """Group anew in a child process, replacing topics and graph. Raises IndexNotReady if that is running already."""
+        """Group anew in a child process; `documents` counts segments. Raises IndexNotReady if that is running already."""
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
         began = time.monotonic()
@@ -358,7 +358,10 @@ class TopicKeeper:
         return count
 
     def forget(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Remove the graph if it has one of these segments (keys) or a text that `holds`; return whether. Raises as `rebuild`."""
+        """Remove the graph if it has one of these segments (keys) or a text that `holds`.
+
+        Return whether there was one. Files that cannot be read are removed too. Raises IndexNotReady during a grouping.
+        """
         if not self._building.acquire(blocking=False):
             raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
         try:
@@ -383,7 +386,7 @@ class TopicKeeper:
             yield self._documents(ids[start : start + READ])
 
     def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
-        """Return the documents of those segments that exist."""
+        """Return the documents of those segments that exist, in no particular order."""
         nodes = self._storage.toc.nodes(ids)
         segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())

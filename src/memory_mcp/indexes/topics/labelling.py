@@ -161,5 +161,5 @@ def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[T
 
 
 def _name(topic: Topic) -> Name:
-    """Return the name of a topic, its own as it has no given label."""
+    """Return a topic's label and keywords as a `Name`; the label is the topic's own, as none was given."""
     return Name(topic.label, topic.keywords)

@@ -54,7 +54,7 @@ class Level:
 
     @cached_property
     def everything(self) -> Shares:
-        """The segments that have a topic, of all projects."""
+        """The segments that have a topic, of all projects; computed once."""
         placed = self.rows.topic >= 0
         return Shares(self.rows if placed.all() else self.rows.taken(np.flatnonzero(placed)), len(self.names))
 

@@ -148,6 +148,7 @@ class _Labels:
     """The labels of one scope, all distinct."""
 
     def __init__(self, taken: Iterable[str]) -> None:
+        """Start with labels that others gave, which are not given again."""
         self._given: set[frozenset[str]] = {folded(label) for label in taken}
 
     def give(self, items: Sequence[Item], fallback: str, before: str) -> str:

@@ -125,7 +125,7 @@ class Profiles:
 
 
 def _blocks(rows: Rows) -> Iterator[Array]:
-    """Yield the indices of at most 1024 rows at a time."""
+    """Yield the indices of all rows, ascending, at most 1024 at a time."""
     for start in range(0, len(rows), _BLOCK):
         yield np.arange(start, min(start + _BLOCK, len(rows)))
 

@@ -234,7 +234,7 @@ class _Known(dict[str, tuple[int, ...]]):
         self._texts = texts
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        """Find the units of a piece, and cache them."""
+        """Find the units of a piece of text not met before, adding new ones to the texts, and cache them."""
         found = self[piece] = self._learn(piece)
         return found
 

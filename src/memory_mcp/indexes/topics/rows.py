@@ -51,7 +51,7 @@ class Rows:
         return ((self.hi >> _PLACE_AT) & _PLACE).astype(np.int64)
 
     def node(self, place: int) -> NodeId:
-        """Return the node of one row."""
+        """Return the node id of the segment in one row."""
         return node_of(int(self.hi[place]), int(self.lo[place]))
 
     def taken(self, places: Array) -> "Rows":

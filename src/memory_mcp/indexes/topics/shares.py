@@ -60,7 +60,7 @@ class Shares:
 
     @cached_property
     def days(self) -> tuple[Array, Array]:
-        """Pairs of topic and local day with a mention, each once, as two arrays."""
+        """Topics and local days (ordinals) with a mention, two `(pairs,)` arrays; each pair once, sorted by topic, then day."""
         pairs = np.unique(self.rows.topic.astype(np.int64) << 32 | self.rows.days)
         return pairs >> 32, pairs & 0xFFFFFFFF
 

@@ -18,6 +18,7 @@ class Tables:
     """Names of projects and sets of agents by index."""
 
     def __init__(self, projects: Iterable[str] = (), agents: Iterable[Sequence[str]] = ()) -> None:
+        """Start with these names; the index of a name is its place in them."""
         self.projects = list(projects)
         self.agents = [tuple(names) for names in agents]
 

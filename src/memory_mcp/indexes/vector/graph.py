@@ -128,7 +128,10 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
 
 
 def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool = True) -> Any:
-    """Return an empty usearch index of int8 rows by cosine; without `lookups` rows cannot be read by key."""
+    """Return an empty usearch index of int8 rows by cosine; without `lookups`, which take memory, rows cannot be read by key.
+
+    `connectivity` is the number of links of a row, `expansion_add` that of rows visited when one is added.
+    """
     # Key lookups take 43 bytes of memory a row.
     return Index(
         ndim=dimensions,

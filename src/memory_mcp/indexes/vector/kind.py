@@ -69,7 +69,7 @@ class Vector:
         self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the versions of files and documents, and the model's fingerprint.
+        """Return format and documents (version numbers) and embedder, the model's fingerprint.
 
         Raises LayerUnavailable when there is no such model or it has more than 1024 dimensions.
         """
@@ -124,7 +124,7 @@ class Vector:
         return Rows(rows.codes, rows.inverse, rows.place[order], digests)
 
     def body_of(self, prepared: Sequence[Body]) -> Body:
-        """Return the rows of prepared units of both tables, in order."""
+        """Return the rows of prepared units, nodes and grips apart, in order, as the body of a new part, without graphs."""
         none = Rows.empty(self.embedder.dimensions)
         nodes, grips = (Rows.joined([none, *(p.table(t) for p in prepared)]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
@@ -167,6 +167,6 @@ def opened(options: Mapping[str, Any]) -> Vector:
 
 
 def _digest(text: str) -> int:
-    """Return a 64-bit digest of a text."""
+    """Return a 64-bit digest of a text, by which its vector is found again."""
     raw = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(raw, "little")

@@ -21,6 +21,7 @@ class Reuse:
     """The rows of an index folder that was made as `wanted`; read on first use."""
 
     def __init__(self, directory: Path, wanted: dict[str, Any]) -> None:
+        """Take the rows in an index folder; `wanted` is the fingerprint they must have been made with. Nothing is read yet."""
         self._directory = directory
         self._wanted = wanted
         self._pieces: list[Rows] | None = None
@@ -47,7 +48,10 @@ class Reuse:
         return known, Rows(codes, inverse, np.arange(len(places)), digests[known])
 
     def _read(self) -> list[Rows]:
-        """Read the rows of all parts and sort their digests; parts that cannot be read are logged and skipped."""
+        """Read the rows of all parts, sort their digests, and return the rows, one `Rows` for each table.
+
+        Also kept for later calls. Parts that cannot be read are logged and skipped.
+        """
         home = Home(self._directory)
         self._pieces = pieces = []
         for entry in self._entries(home):

@@ -75,7 +75,7 @@ class Rows:
 
     @property
     def unknown(self) -> Array:
-        """Which documents have no known word, `(documents,)` bool."""
+        """Which documents have no word that the model knows, so that their row is zeros: `(documents,)` bool."""
         found: Array = (self.inverse == 0)[self.place]
         return found
 

@@ -22,7 +22,7 @@ _NAMES = ("digests", "first", "inverse", "least", "order", "place")
 
 
 def files_of(table: DocType) -> tuple[str, str]:
-    """Return the names of a table's two files: rows with their graph, and digests with places."""
+    """Return the names of a table's two files: that of its distinct rows and their graph, and that of the other arrays."""
     return f"{table.value}.usearch", f"{table.value}.texts.npys"
 
 

@@ -12,10 +12,10 @@ _PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
 
 
 def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
-    """Return nodes of the scope, newest first, at most `query.limit`, and before them the node of the window if there is one.
+    """Return the nodes of the scope, newest first, at most `query.limit`; the node of exactly the window, if any, comes before.
 
-    An overview lists the finest periods that are few enough; segments where one day holds everything, and
-    wherever an agent is named, because periods mix agents.
+    These are segments, or for an overview the finest periods that number at most `query.limit`. An overview lists
+    segments too where one day holds everything, and where an agent is named, because periods mix agents.
     """
     ids = _periods(tree, query, scope) if query.overview and scope.agent is None else []
     if not ids:
@@ -39,9 +39,10 @@ def _whole(tree: Tree, scope: Scope) -> TocNode | None:
 
 
 def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
-    """Return the periods of an overview, oldest first: the finest of at most `query.limit`, the last years if none is.
+    """Return the periods of an overview, oldest first: those of the finest level that has at most `query.limit`.
 
-    Without a window the latest days. Empty where one day holds everything.
+    The last `query.limit` years if no level does; without a window the latest `query.limit` days. Empty where one day
+    holds everything.
     """
     if scope.window is None:  # the latest days are overview enough
         days = tree.descendants(ROOT, TocLevel.DAY, scope.project)
@@ -68,7 +69,10 @@ def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
 
 
 def hit(node: TocNode, query: Query) -> Hit:
-    """Return a hit for a node, with its first bullet, or its summary, as the quotation; its score is 1."""
+    """Return a hit with a score of 1 for a node, quoting its first bullet, with at most three of its grips, or else its summary.
+
+    Project and agent are "" where the node has several; session, role and speaker always are.
+    """
     bullet = node.bullets[0] if node.bullets else None
     return Hit(
         node_id=node.node_id,

@@ -25,7 +25,10 @@ TERMS = "terms"
 
 
 def calibrated(hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits, best first, with calibrated scores, 0..1; the order stays."""
+    """Return copies of hits, best first, with calibrated scores, 0..1, of four decimals; the order stays.
+
+    Takes their scores as those of one search, of which the first is the best. Empty for no hits.
+    """
     if not hits:
         return []
     scores = np.array([h.score for h in hits])

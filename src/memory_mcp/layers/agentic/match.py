@@ -101,7 +101,7 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
 def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int) -> Weighted:
     """Return a query's terms with IDF weights over the segments of a project (None: all).
 
-    `segments` is their number. Raises InvalidQuery for an empty query.
+    `segments` is the number of these. Raises InvalidQuery for a text without terms.
     """
     found = query_terms(text)
     if not found:
@@ -143,7 +143,8 @@ def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
 def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) -> list[FieldMatch]:
     """Return the matches in a node's own text, best first; ties in the order title, summary, bullets, keywords.
 
-    Each bullet and keyword is a match of its own; text is cut to 240 characters around the terms.
+    Each bullet and keyword is a match of its own. A match's score is the share of the query's terms it holds, 0..1, by
+    number; its text is cut to 240 characters around the terms. Fields without a term are left out.
     """
     candidates: list[tuple[SearchField, str, tuple[GripId, ...]]] = []
     if SearchField.TITLE in fields:

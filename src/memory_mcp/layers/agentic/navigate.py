@@ -118,8 +118,8 @@ class AgenticLayer:
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
         """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
 
-        They become the window unless the query has one; it is widened, with a notice, when nothing lies
-        inside.
+        Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside.
+        Raises InvalidQuery as `search`.
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
@@ -138,7 +138,8 @@ class AgenticLayer:
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
         """Walk and collect hits; without terms but with a window or for an overview, list what happened instead.
 
-        With `widen`, the hint's window is widened when nothing lies inside.
+        With `widen`, the hint's window is widened when nothing is found inside. Raises InvalidQuery for a text without
+        terms otherwise.
         """
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             return self._browse(query, hint, budget)
@@ -197,7 +198,7 @@ class AgenticLayer:
         return -walk.frontier[0][0] <= covered
 
     def _expand(self, walk: _Walk, node_id: NodeId) -> bool:
-        """Compare what is below a node not seen yet, for one call; return False when a bound ends the walk."""
+        """Compare what is below a node, for one call; False when a bound ends the walk, True also for a seen or empty node."""
         if node_id in walk.seen:
             return True
         walk.seen.add(node_id)
@@ -259,7 +260,7 @@ class AgenticLayer:
         return allowed == len(segments)
 
     def _compared(self, walk: _Walk, segments: Sequence[Segment]) -> list[Found]:
-        """Compare segments by their term sets and read those that may answer; return what was found, which the walk has too."""
+        """Compare segments by term sets, noting them as seen, and read likely ones; add finds to `walk.found` and return them."""
         walk.seen.update(s.node_id for s in segments)
         sets = self._tree.term_sets([s.node_id for s in segments])
         shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
@@ -392,5 +393,5 @@ class AgenticLayer:
 
 
 def _scope(query: Query, window: TimeWindow | None) -> Scope:
-    """Return the scope of a query in a window."""
+    """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
     return Scope(query.project, query.agent, window, query.role, query.speaker)

@@ -226,7 +226,7 @@ def may_show(event: Event, scope: Scope) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a text in lower case with single spaces, for verbatim comparison."""
+    """Return a text in lower case with single spaces and none at its ends, for verbatim comparison."""
     return " ".join(text.split()).lower()
 
 

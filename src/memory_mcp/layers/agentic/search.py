@@ -45,7 +45,10 @@ class NodeSearch:
         self._tree = tree
 
     def weigh(self, text: str, project: str | None) -> Weighted:
-        """Return the query with weights from the scope's document frequencies; raises InvalidQuery for an empty one."""
+        """Return the query's terms with IDF weights over the segments of a project (None: all).
+
+        Raises InvalidQuery without terms.
+        """
         return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
 
     def search_node(

@@ -14,10 +14,10 @@ STRONG_MATCH = 0.5
 
 
 def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
-    """Return the step of a descent to the child that holds most of the query.
+    """Return the step of a descent from `node_id` to the child that holds most of the query.
 
-    `held` are the terms that each compared child holds. Without `tell` these are not shown: they may be of
-    another project.
+    `held` maps each compared child to the query terms it holds; if none holds any, the step says that the branch is left.
+    Without `tell` the terms and the score are "" and 0: they may be of another project.
     """
     level = finer(level_of(node_id))
     best = max(held, key=lambda i: query.share(held[i]), default=None)
@@ -34,7 +34,10 @@ def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Wei
 
 
 def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str) -> Step:
-    """Return the step of comparing segments, naming the best of `found`; `otherwise` is the decision if none matched."""
+    """Return the step of comparing `compared` segments below a node, naming the best of `found` by its title and coverage.
+
+    If nothing was found, `otherwise` is the decision, without title and with a score of 0.
+    """
     best = max(found, key=lambda f: (f.coverage, f.score), default=None)
     if best is None:
         return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
