@@ -60,9 +60,10 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(value: Any) -> Any:
-    """Return a JSON value with every text and every name of a field in it `neutral`.
+    """Return a copy of a JSON value with every text and every name of a field in it `neutral`.
 
-    Also where several texts, a line apart, together spell a tag. Tuples become lists; numbers, booleans and null stay.
+    Also where several texts, a line apart, together spell a tag: after 8 rounds that still leave one, every text is made
+    `bare`. Tuples become lists; numbers, booleans and null stay.
     """
     clean = _each(neutral, value)
     for _ in range(_ROUNDS):

@@ -225,8 +225,8 @@ def find_period(value: str) -> NodeId | None:
 def parse_node_id(value: str) -> NodeId:
     """Return the canonical form of a node id; "" and "root" are the root.
 
-    Older forms with colons for dashes are read; whether a date exists is not checked. Raises InvalidQuery for anything
-    else.
+    Older forms with colons for dashes are read; a segment's id keeps the case of its letters. Whether a date exists is
+    not checked. Raises InvalidQuery for anything else.
     """
     text = value.strip()
     if text in ("", "root", ROOT):

@@ -186,7 +186,7 @@ def _escaped(written: str) -> str:
 
 
 def _bytes(raw: bytes) -> str:
-    """Return bytes as UTF-8 text; as Latin-1 where they are none."""
+    """Return bytes as UTF-8 text; as Latin-1 where they are not valid UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
