@@ -42,8 +42,8 @@ class Endpoint:
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
         """Ask once; `stopped` is not looked at.
 
-        Raises Unavailable when the endpoint is not reached, is too slow, or says that it cannot answer now, Refused when
-        it refuses this prompt or answers in another form.
+        Raises Unavailable when the key's variable is not set, the endpoint is not reached, is too slow or answers with
+        most statuses other than 200 (see `_failure`), Refused when it refuses this prompt or answers in another form.
         """
         del stopped
         headers = self._headers()
@@ -74,7 +74,11 @@ class Endpoint:
         return headers
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request as the endpoint's kind, OpenAI's or Anthropic's, wants it."""
+        """Return the JSON body of a request: model, max_tokens, and the prompt's data as a message of the user.
+
+        The task is `system` for Anthropic, a first message of the system for OpenAI's kind, which also gets stream =
+        false.
+        """
         asked = {"role": "user", "content": prompt.data}
         common = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
