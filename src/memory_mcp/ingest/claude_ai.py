@@ -121,10 +121,10 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
-    """Return the branch of each message: "" if it was shown last, else named after the message that began the branch.
+    """Return the branch of each message, in order: "" if it was shown last, else "branch:<id>" of the message that began it.
 
-    What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages; without a
-    named leaf the last message is the leaf.
+    What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages, all "";
+    without a named leaf the last message is the leaf.
     """
     parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
     if not any(parents.values()):

@@ -232,6 +232,6 @@ class _Reading(ChatReading):
 
 
 def _model(record: Mapping[str, object]) -> str:
-    """Return the name of the model that wrote a message; "" if it is not stated."""
+    """Return the id, else `modelId`, of the model that wrote a message; "" if it is not stated."""
     told = as_mapping(record.get("modelInfo"))
     return as_text(told.get("id")) or as_text(told.get("modelId"))

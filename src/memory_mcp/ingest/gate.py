@@ -132,7 +132,7 @@ class Gate:
         return None if isinstance(outcome, str) else outcome
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
-        """Return the draft with forgotten values removed from every field except its text."""
+        """Return a copy of the draft with forgotten values removed from every field except its text."""
 
         def clean(text: str) -> str:
             """Return a field's text without forgotten values and characters that cannot be stored."""
@@ -146,7 +146,7 @@ class Gate:
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
-        """Return a name cleaned for storage, at most 500 characters; with a hash behind it if something was taken out."""
+        """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
@@ -173,7 +173,11 @@ class Gate:
         return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
-        """Return one field without secrets; where something was taken out, a hash of the whole is added behind "~"."""
+        """Return one field without private spans, forgotten values and secrets.
+
+        Where something was taken out, "~" and a hash of the whole are added. Texts of letters alone stay as they are; of
+        a UUID only forgotten values are taken out. `name` is the field's, part of the hash.
+        """
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
@@ -184,7 +188,10 @@ class Gate:
         return f"{clean.strip()}~{encode(digest('redacted', name, value), 16)}"
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
-        """Return metadata without secrets, at most 40 keys, the first ones, and values shortened to 4,096 bytes."""
+        """Return metadata without secrets: the first 40 keys, and values shortened to 4,096 bytes.
+
+        Keys are cut to 200 characters.
+        """
         kept: dict[str, str] = {}
         for key, value in given.items():
             if len(kept) >= MAX_METADATA_KEYS:
@@ -272,7 +279,10 @@ def _storable(text: str) -> str:
 
 
 def _bounded_id(text: str, bound: int) -> str:
-    """Return an id of at most `bound` characters; of a longer one the head and a hash of the whole."""
+    """Return an id of at most `bound` characters, unchanged if it fits.
+
+    Of a longer one the head, "~" and 16 characters of a hash of the whole.
+    """
     if len(text) <= bound:
         return text
     return f"{text[: bound - 17]}~{encode(digest('long id', text), 16)}"

@@ -128,7 +128,7 @@ def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator
 
 
 def _json(text: object) -> object:
-    """Return a text parsed as JSON; None if it is no text or not JSON."""
+    """Return a text parsed as JSON; None if it is no text, not JSON or nested too deeply."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -166,7 +166,7 @@ class _Reading(ChatReading):
         super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn directory and session id from the header."""
+        """Learn directory and session id from the header, a record with `working_dir`; other records say nothing."""
         if "working_dir" in record:
             self.cwd = as_text(record.get("working_dir"))
             self.session.session_id = as_text(record.get("id")) or self.session.session_id
@@ -216,7 +216,7 @@ class _Reading(ChatReading):
             yield self.asked(text) if user else said(Role.ASSISTANT, text)
 
     def _returned(self, result: Mapping[str, object], call: str) -> Part:
-        """Return a tool's result; an error's exit status is read from its text."""
+        """Return a tool's result; the exit status is read from the last block of an error, "" where it has none."""
         value = result.get("value")
         error = result.get("status") == "error" or as_mapping(value).get("isError") is True
         content = as_mapping(value).get("content") if isinstance(value, Mapping) else value

@@ -56,12 +56,12 @@ class GrokImporter(ClientImporter):
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the update in a record; {} for none."""
+    """Return the update in a record (params.update); {} for none."""
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
 def _text(update: Mapping[str, object]) -> str:
-    """Return the words of an update."""
+    """Return the words of an update's content, its blocks joined without a blank; "" for none."""
     return "".join(map(chat.text_of, as_blocks(update.get("content"))))
 
 
@@ -75,7 +75,7 @@ class _Reading(ChatReading):
         self.cwd = as_text(info.get("cwd"))
 
     def learn(self, record: dict[str, object]) -> None:
-        """Take over the session id that a record names."""
+        """Take over the session id that a record names; without one it stays."""
         told = as_text(as_mapping(record.get("params")).get("sessionId"))
         self.session.session_id = told or self.session.session_id
 
@@ -133,7 +133,7 @@ class _Reading(ChatReading):
 
 
 def _outcome_text(block: Mapping[str, object]) -> str:
-    """Return one block of a call's outcome as text: content, or that a file changed."""
+    """Return one block of a call's outcome as text: its content, or "[changed <path>]" for a change of a file."""
     if block.get("type") == "diff":
         return f"[changed {as_text(block.get('path'))}]"
     return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

@@ -63,7 +63,10 @@ class Reading:
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them."""
+        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them.
+
+        Does nothing unless overridden.
+        """
 
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
@@ -80,7 +83,7 @@ class Reading:
         return time
 
     def remember(self, call: str, tool: str) -> None:
-        """Note which tool a call is of, for its result; the last 20,000 are kept."""
+        """Note which tool a call is of, for its result; the last 20,000 are kept. Does nothing where either is ""."""
         if call and tool:
             self.tools[call] = tool
             if len(self.tools) > _REMEMBERED:
@@ -121,7 +124,11 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
 
 
 def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
-    """Return the drafts of what one record gave, and count it in the report: used, or skipped with its reason."""
+    """Return the drafts of what one record gave, and count it in the report: one line, used, or skipped with its reason.
+
+    The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
+    used. `quote` is the record's beginning.
+    """
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
     report.lines += 1

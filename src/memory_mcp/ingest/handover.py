@@ -60,7 +60,7 @@ class Token:
         (self.folder / name).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Remove all files of this import and its lock; the claim has ended then."""
+        """Remove all files of this import, then its lock, which ends the claim; files that cannot be removed stay for `sweep`."""
         for file in self.folder.glob(f"{self.name}-*"):
             with suppress(OSError):
                 file.unlink()
@@ -70,7 +70,10 @@ class Token:
 
 @contextmanager
 def claimed(spool: Path) -> Iterator[Token]:
-    """Claim files in the spool for as long as the block runs; they are removed at its end, whatever happens."""
+    """Claim files in the spool for as long as the block runs; they are removed at its end, whatever happens.
+
+    Raises OSError when they cannot be claimed.
+    """
     token = Token(spool)
     try:
         yield token
@@ -112,7 +115,10 @@ class Writer:
         self._end_slice(values)
 
     def _end_slice(self, marks: Mapping[str, str]) -> None:
-        """End the slice that was begun, with its marks; complete the file if it is large enough."""
+        """End the slice that was begun, with its marks; nothing for a slice without drafts and marks.
+
+        The file is completed at 4,000 events or 4 Mi characters.
+        """
         if self._rows or marks:
             self._lines.append(json.dumps([self._rows, dict(marks)], ensure_ascii=False, separators=(",", ":")))
             self._rows = []
@@ -167,7 +173,10 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
 
 
 def sweep(spool: Path) -> int:
-    """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted."""
+    """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted.
+
+    0 where the folder cannot be listed; files that cannot be removed are counted too.
+    """
     folder = spool / FOLDER
     try:
         names = sorted(entry.name for entry in folder.iterdir())

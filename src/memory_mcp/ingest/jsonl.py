@@ -217,5 +217,5 @@ def _plain(value: object) -> str:
 
 
 def _show(name: object) -> str:
-    """Return a name quoted for a message, cut to 40 characters."""
+    """Return the beginning of a name, 40 characters, in quotes as `repr` writes it, for a message."""
     return repr(str(name)[:_SHOWN])

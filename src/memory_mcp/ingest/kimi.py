@@ -160,7 +160,7 @@ class _Reading(ChatReading):
             outcome.parts = [self.asked(text)]
 
     def _called(self, call: Mapping[str, object]) -> Part:
-        """Return a call of a message."""
+        """Return a call of a message, and note its tool's name for the result."""
         inner = as_mapping(call.get("function")) or call
         return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
 

@@ -167,7 +167,7 @@ def _ended_well(told: Mapping[str, object]) -> bool:
 
 
 def _files(told: Mapping[str, object]) -> str:
-    """Return the paths in a result's details, one a line: the one file, else up to 20 listed ones."""
+    """Return the paths in a result's details, one a line: the one file, else the first 20 listed ones; "" for none."""
     path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
     listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join([path] if path else listed[:20])

@@ -142,6 +142,6 @@ def _command(value: object) -> str:
 
 
 def _step(step: object) -> str:
-    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open."""
+    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open; its JSON where it has no text."""
     told = as_mapping(step)
     return f"[{_MARKS.get(as_text(told.get('status')), ' ')}] {as_text(told.get('step')) or json.dumps(step, default=str)}"

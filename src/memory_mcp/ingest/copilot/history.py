@@ -61,7 +61,10 @@ class _Times:
     """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
 
     def __init__(self, session: Mapping[str, object]) -> None:
-        """Collect the times of prompts, answers and calls from the session's timeline."""
+        """Collect the times of prompts, answers and calls, and of the session's start, from a session's timeline.
+
+        None without one.
+        """
         self._last = parse_time(session.get("startTime"))
         self._spoken: defaultdict[str, list[int]] = defaultdict(list)
         self._calls: dict[str, int] = {}

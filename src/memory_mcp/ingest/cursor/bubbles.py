@@ -80,7 +80,10 @@ def _output(outcome: object, details: Mapping[str, object]) -> str:
 
 
 def _error(error: object) -> str:
-    """Return the words of an error; "" for none."""
+    """Return the words of an error: the message for the model, else for the user, else its own; "" for an object without them.
+
+    An error that is no object is returned as plain text.
+    """
     told = as_mapping(parsed(error))
     named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
     return named or as_text(told.get("message")) or ("" if told else as_plain(error))

@@ -38,6 +38,10 @@ class Transcripts:
     """Transcripts, with the editor's lists of conversations in its database and of their folders."""
 
     def __init__(self, user: Path, keep_thinking: bool) -> None:
+        """Begin to read transcripts; `user` is the editor's folder, `keep_thinking` keeps the model's thoughts.
+
+        Nothing is read yet.
+        """
         self._user, self._keep = user, keep_thinking
         self._workspaces = Workspaces(user)
         self._in_database: set[str] | None = None

@@ -31,7 +31,7 @@ class GeminiImporter(ClientImporter):
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below `path`, or `path` itself; of other JSON files none.
+        """Return the session files below `path`, or `path` itself if it is a file; of `.json` files only sessions.
 
         Raises SourceUnreadable without such a path.
         """

@@ -124,7 +124,7 @@ class _Telling:
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """Return a note of the system, of type `kind`, about the client's own action."""
+        """Return the drafts, at most one, of a note of the system, of type `kind`, about the client's own action."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
     def drafts(self, event: str) -> list[EventDraft]:
@@ -207,13 +207,13 @@ def _file_text(told: Payload) -> str:
 
 
 def _listed(told: Payload) -> str:
-    """Return listed file names, one a line."""
+    """Return the file names listed under `filenames`, one a line; "" for none."""
     listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join(listed)
 
 
 def _content(told: Payload) -> str:
-    """Return the text of an answer's content; "" for none."""
+    """Return the text of an answer's `content`, else `contents`; "" for none."""
     for key in ("content", "contents"):
         if text := "\n".join(filter(None, map(plain, as_blocks(told.get(key))))):
             return text
