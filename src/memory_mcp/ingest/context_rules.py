@@ -115,10 +115,9 @@ class SpokenRule:
                     yield Span(match.start("secret"), match.end("secret"), self.name)
 
     def _span(self, match: re.Match[str], group: str) -> Iterator[Span]:
-        """Yield the span of a matched value, at most one, if it can be a password.
+        """Yield a match's `group` ("plain" or "quoted") if it can be a password, longer where its run is one.
 
-        Longer where the run of characters it is in is one. `group` is the one of the match that holds the value: "plain"
-        or "quoted".
+        At most one span.
         """
         value, start = match[group], match.start(group)
         if group == "plain" and (run := _RUN.match(match.string, start)) and len(run[0]) > len(value):

@@ -136,7 +136,10 @@ def _json(text: object) -> object:
 
 
 def _record(row: int, record: dict[str, object]) -> Record:
-    """Return a message of a row as a record of the importers, its row as line and offset."""
+    """Return a message of a row as a record of the importers.
+
+    Its row is line and offset; the quote is the first 1,024 characters of its JSON.
+    """
     return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
 
 

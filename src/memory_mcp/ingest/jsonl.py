@@ -116,7 +116,10 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _storable(source: str) -> str:
-    """Return a source as this program names it. Raises InvalidQuery for a text that cannot be one."""
+    """Return a source unchanged if it has the form of this program's names.
+
+    That is small letters, digits and "_.:-", at most 61 characters. Raises InvalidQuery for any other text.
+    """
     if _SOURCE.fullmatch(source):
         return source
     raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")

@@ -40,7 +40,10 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with words of the user or of the model, without blanks around; for any other role a note."""
+    """Return a part with words of the user or of the model, without blanks around.
+
+    For any other role it is a note in that role.
+    """
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
     return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
 
@@ -110,7 +113,7 @@ def path_of(uri: object) -> str:
 
 
 def file_time(file: Path) -> str:
-    """Return the time of a file's last change, UTC milliseconds, for sessions that state no time.
+    """Return the time of a file's last change, UTC milliseconds as text, for sessions that state no time.
 
     Raises OSError when there is no such file.
     """
@@ -146,8 +149,8 @@ class Session:
     ) -> list[EventDraft]:
         """Return the drafts of one message at its own time, each part a millisecond after the other.
 
-        Parts left out or without text give none, but take their millisecond and number. A time that follows from earlier
-        parts is marked as inferred.
+        Their ids are `source_id`, then "<source_id>#1" and so on. Parts left out or without text give none, but take
+        their millisecond and number. A time that follows from earlier parts is marked as inferred. Moves `last`.
         """
         drafts = []
         for number, part in enumerate(parts):

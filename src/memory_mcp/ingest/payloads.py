@@ -87,7 +87,7 @@ class Payloads:
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
-        """Return the fields beside a payload cleaned, by name."""
+        """Return a copy of the fields beside a payload (name to value) with the values cleaned as `clean` does."""
         values: list[Any] = [dict(told)]
         self._clean_values(values)
         found: dict[str, str] = values[0]

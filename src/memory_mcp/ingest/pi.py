@@ -262,7 +262,7 @@ class _Reading(ChatReading):
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
-    """Return a command that the human ran from the prompt, and its output as a tool's."""
+    """Return two parts: a command that the human ran from the prompt, as the user's message, and its output as a tool's note."""
     code = message.get("exitCode")
     command = as_text(message.get("command")) or as_text(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}

@@ -46,7 +46,7 @@ class Log(Protocol):
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Store drafts, see EventLog; return which are new and which were known."""
+        """Store drafts, see EventLog; return the ids that are new and those that were known."""
         ...
 
 

@@ -196,7 +196,10 @@ class Readers:
             return self._tasks[self._next - 1]
 
     def _give(self, number: int, part: Part) -> bool:
-        """Add a part, and wait until there is room for another; return whether to go on."""
+        """Add a part of the task `number`, and wait until there is room for another.
+
+        Return False when reading was ended meanwhile.
+        """
         with self._changed:
             self._made[number].append(part)
             self._waiting += bool(part.name)
@@ -205,13 +208,17 @@ class Readers:
             return not self._ended
 
     def _has_room(self, number: int) -> bool:
-        """Return whether another part of a task may wait. The task that is being stored has room of its own."""
+        """Return whether another part of the task `number` may wait; the lock must be held.
+
+        It may while fewer than 12 complete files wait in all; the task being stored has room for 12 parts of its own
+        besides.
+        """
         # The task that is being stored goes on while others fill the room: they wait for it.
         own = number == self._current and len(self._made[number]) < _MOST_WAITING
         return self._waiting < _MOST_WAITING or own
 
     def _fail(self, error: BaseException) -> None:
-        """Note the first error, and wake who waits for parts."""
+        """Note an error, unless one was noted before, and wake who waits for parts."""
         with self._changed:
             self._failed = self._failed or error
             self._changed.notify_all()

@@ -76,7 +76,11 @@ def _placed(text: str) -> Reading:
 
 
 def _plain(kind: str, wrapped: str) -> str:
-    """Return the content of one encoded piece, by the `kind` of its encoding; "" for what only a terminal or a page reads."""
+    """Return the content of one encoded piece, by the `kind` of its encoding.
+
+    Kinds are entity, percent, equals, hex, octal, short, tag and bar, which gives a blank; "" for any other kind, which
+    only a terminal or a page reads.
+    """
     if kind == "entity":
         return html.unescape(wrapped)
     if kind in ("percent", "equals"):

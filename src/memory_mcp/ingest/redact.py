@@ -199,7 +199,7 @@ class _Told:
 
 
 def _always(_: str) -> object:
-    """Return that a plain anchor is met where its text is."""
+    """Return True: a plain anchor is met wherever its text is."""
     return True
 
 

@@ -84,7 +84,10 @@ def _ascii() -> tuple[bytes, bytes]:
 
 
 def _form(character: str) -> str:
-    """Return what a character looks like: small letters and digits, alike ones as one; "" for what is neither."""
+    """Return what a character looks like: small letters and digits, 0 as "o", 1 and i as "l"; "" for what is neither.
+
+    One character may give several letters.
+    """
     if character in _BLANK:
         return ""
     if character in _SIGNS:
@@ -98,12 +101,12 @@ def _form(character: str) -> str:
 
 
 def _seen(part: str) -> str:
-    """Return a letter or digit, alike ones as one; "" for anything else."""
+    """Return a letter or digit, 0 as "o", 1 and i as "l"; "" for anything else."""
     return part.translate(_ALIKE) if part.isalnum() and part not in _BLANK else ""
 
 
 def _folded(text: str) -> str:
-    """Return a text in compatibility forms, folded in case and without accents."""
+    """Return a text in compatibility forms (NFKD), folded in case and without accents."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(c for c in plain if not unicodedata.combining(c))
 

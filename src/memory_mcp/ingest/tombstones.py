@@ -205,7 +205,7 @@ class Tombstones:
         return text
 
     def _spans(self, key: str) -> list[tuple[int, int, int]]:
-        """Return start, end and number of words of each forgotten value in a normalized text."""
+        """Return (start, end, number of words) of each forgotten value in a normalized text; they may overlap."""
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
@@ -228,7 +228,7 @@ class Tombstones:
         return event if told == event else told
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:
-        """Return start, end and number of words of each forgotten value in `key` whose windows have `gram` characters."""
+        """Yield (start, end, number of words) of each forgotten value in `key` whose windows have `gram` characters."""
         values = self._known.values[gram]
         if not values or len(key) < gram:
             return
@@ -271,7 +271,10 @@ class Tombstones:
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return the keyed hashes that identify an event: of its id, of its source's id, of its words in its session."""
+        """Return the keyed hashes that identify an event: of its id, its id at its source, its words in its session.
+
+        One to three.
+        """
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))
@@ -352,7 +355,7 @@ class Tombstones:
 
 
 def _take(known: _Known, line: dict[str, Any]) -> None:
-    """Add a line to what is known. Raises KeyError, ValueError or TypeError for one of another form."""
+    """Add a line, as `_lines` makes it, to what is known. Raises KeyError, ValueError or TypeError for one of another form."""
     if "value" in line:
         gram, start = line["gram"]
         known.values[gram].setdefault(int(start), set()).add((int(line["length"]), int(line["tokens"]), str(line["value"])))

@@ -73,7 +73,10 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
 
 
 def _output(outcome: object, details: Mapping[str, object]) -> str:
-    """Return a tool's output as text: the first readable field, else all of it."""
+    """Return a tool's output as text: its first readable field with words, else all of it as plain text.
+
+    Those fields are output, contents, content, result, answer and message, in this order.
+    """
     if not details:
         return as_plain(outcome)
     return next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))

@@ -140,7 +140,10 @@ def as_text(value: object) -> str:
 
 
 def _message(error: Exception) -> str:
-    """Return what an error of SQLite says to a user."""
+    """Return what an error of SQLite says to a user.
+
+    That is to close the client where the database is locked, else that it cannot be read, with SQLite's words.
+    """
     text = str(error)
     if "locked" in text or "busy" in text:
         return "the client has its database locked; close it, or run the command again"
