@@ -149,7 +149,10 @@ def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mappi
 
 
 def nothing_there(path: Path, titles: Iterable[str]) -> SourceUnreadable:
-    """Return the error for a path without any file that an importer reads."""
+    """Return, not raise, the error for a path without any file that an importer reads.
+
+    It names the titles of what can be read.
+    """
     return SourceUnreadable(
         f"no conversations and no events were found in {path}",
         f"Name another file or folder. What can be read: {', '.join(titles)}.",

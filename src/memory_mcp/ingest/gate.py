@@ -226,7 +226,7 @@ class Gate:
         self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
 
     def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
-        """Return a value without secrets, also those that only its key gives away."""
+        """Return the value of a metadata key without secrets, also those that only its key gives away."""
         clean = self.redact(value, report)
         if clean != value or not value:
             return clean
@@ -236,7 +236,7 @@ class Gate:
 
 
 def _without_private(draft: EventDraft) -> EventDraft:
-    """Return the draft without private spans in its text and fields (not its metadata)."""
+    """Return the draft without private spans in its text and fields (not its metadata); the same object if it has none."""
     told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
     # Search all of them at once: if no tag is in the joined text, none is in a field.
     if strip_private(row := "\n".join(told.values())) is row:

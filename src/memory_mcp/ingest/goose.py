@@ -107,7 +107,7 @@ class GooseImporter(ClientImporter):
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is a session's header or a message of Goose."""
+    """Return whether a record is a session's header or a message of Goose: content blocks, a role, and a whole number as time."""
     if "working_dir" in value:
         return "description" in value or "message_count" in value
     listed = isinstance(value.get("content"), list)

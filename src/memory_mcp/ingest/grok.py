@@ -124,7 +124,7 @@ class _Reading(ChatReading):
         return [said(Role.USER, text)]
 
     def _returned(self, update: Mapping[str, object]) -> Part:
-        """Return a tool's outcome, of its content or else its raw output."""
+        """Return a tool's outcome, of its content or else its raw output, as an error where the update's status is failed."""
         texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))

@@ -163,7 +163,10 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
         raise InvalidQuery("another version wrote this file", "Both sides must be of the same version.")
 
     def each() -> Iterator[Slice]:
-        """Yield the slices, and close the file."""
+        """Yield the slices in order, and close the file at the end.
+
+        Raises ValueError, IndexError or TypeError for a broken line.
+        """
         with stream:
             for line in stream:
                 rows, marks = json.loads(line)

@@ -145,7 +145,7 @@ class _Reading(ChatReading):
                 return
 
     def _assistant(self, record: Mapping[str, object], blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Give `outcome` the thoughts, words and calls of an answer."""
+        """Add the thoughts, words and calls of an answer to the parts of `outcome`: calls after all its blocks."""
         for block in blocks:
             if block.get("type") == "think":
                 outcome.parts.append(self.thought(as_text(block.get("think"))))

@@ -264,7 +264,7 @@ def _answers(text: str) -> Iterator[Span]:
 
 
 def _json_of(text: str) -> object:
-    """Return the JSON value that a text is as a whole; None for any other text."""
+    """Return the object or list that a text is, as JSON, as a whole; None for any other text."""
     try:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):

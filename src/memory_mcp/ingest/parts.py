@@ -88,7 +88,7 @@ def parsed(value: object) -> object:
 
 
 def as_plain(value: object) -> str:
-    """Return a text as it is, anything else as compact JSON; "" for nothing."""
+    """Return a text as it is, anything else as compact JSON; "" for None. What JSON does not know becomes its text."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -76,7 +76,7 @@ class QwenReading(Reading):
         }
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn directory and first prompt."""
+        """Learn directory (the first one named) and first prompt from a record."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
             self.prompt = self.prompt or _text(record)
@@ -202,7 +202,7 @@ def _text(record: Mapping[str, object]) -> str:
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is of Qwen Code's newer form."""
+    """Return whether a record is of Qwen Code's newer form: a session, and message parts or a payload of the system."""
     if "sessionId" not in value:
         return False
     return "parts" in as_mapping(value.get("message")) or "systemPayload" in value

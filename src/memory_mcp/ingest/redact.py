@@ -86,7 +86,7 @@ class Private:
     """A text without its private spans, and how they reach beyond its ends."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
-        """Split `text`; `inside`: it begins within an open span."""
+        """Split `text` into what is private and `kept`; `inside`: it begins within an open span."""
         out: list[str] = []
         depth, at = int(inside), 0
         #: Whether a span ends here that begins before the text.
@@ -155,7 +155,7 @@ class _Told:
     """Rules with anchors anywhere: each is searched by its plain text first, then by its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        """Sort the anchors by their plain texts, and these by parts that they share."""
+        """Compile the rules' anchors, sorted by their plain texts, and these by parts that they share."""
         self._rules = rules
         callers: dict[str, list[int]] = {}
         for number, rule in enumerate(rules):

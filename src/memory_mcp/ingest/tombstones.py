@@ -159,7 +159,7 @@ class Tombstones:
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
-        """Do as `clean`, with the file as last read."""
+        """Do as `clean`, with the file as last read; results for texts of up to 200 characters are cached."""
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
@@ -170,7 +170,7 @@ class Tombstones:
         return found
 
     def _marked(self, text: str) -> str:
-        """Return a text without forgotten parts and values; what is marked already stays."""
+        """Return a text with `MARK` in place of forgotten parts and values; marks that are in it already stay."""
         cuts = self._known.cuts
         for start, end in reversed(cuts.get(self._hash("cut", text), ()) if cuts else ()):
             text = text[:start] + MARK + text[end:]
@@ -265,7 +265,7 @@ class Tombstones:
             power *= 2
 
     def _hash(self, *parts: str) -> str:
-        """Return the keyed hash of several texts, 32 characters; how they are split counts."""
+        """Return the keyed hash of several texts, 32 hexadecimal digits; how they are split counts."""
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
         data = b"".join(len(part).to_bytes(4, "big") + part for part in raw)
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
@@ -306,7 +306,7 @@ class Tombstones:
         return False
 
     def _scope(self, session: str | None, project: str | None) -> str:
-        """Return the hash of a session and a project; None stands for all."""
+        """Return the keyed hash of a session and a project, cached; None stands for all."""
         scopes = self._known.scopes
         if (found := scopes.get((session, project))) is None:
             if len(scopes) >= _REMEMBERED:

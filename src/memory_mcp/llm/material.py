@@ -123,7 +123,7 @@ def of_period(
                 labels.setdefault(grip_id, f"g{len(labels) + 1}")
 
     def lines(most: int) -> list[str]:
-        """Return the lines with the first `most` bullets of each child."""
+        """Return the lines of all children: a heading each, then at most its first `most` bullets."""
         made = []
         for child in children:
             made.append(f"## {child.title} ({child.event_count} events)")

@@ -197,7 +197,7 @@ def day_id(iso: str) -> NodeId:
 
 
 def segment_key_of(value: str) -> int | None:
-    """Return the 60-bit segment key inside a segment id; None for any other text."""
+    """Return the 60-bit segment key inside a segment id, whatever the case; None for any other text."""
     match = _SEGMENT.match(value)
     if match and _SEGMENT_TAIL.match(match[2].lower()):
         return decode(match[2])

@@ -86,7 +86,7 @@ class Reading:
     """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
-        """Take a text and what it became with each layer removed; the last is what is read."""
+        """Take a text and what it became with each layer removed, in this order; the last is what is read."""
         self._layers = layers
         self.text = layers[-1]
         #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.

@@ -288,7 +288,10 @@ def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
 
 
 def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a pull request's address as a note; nothing without one."""
+    """Yield a pull request's address, with its number if known, as a note; nothing without one.
+
+    The note's metadata has `record` = pull request and `url`.
+    """
     del state, outcome
     url, number = as_text(record.get("prUrl")), record.get("prNumber")
     if url:

@@ -159,7 +159,10 @@ def _prompt(record: dict[str, object]) -> str:
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
-    """Keep a value under a key, unless that is ""; beyond 20,000 the oldest goes."""
+    """Keep a value under a key in `where`, unless the key is "".
+
+    Beyond 20,000 entries the one that was added first is removed.
+    """
     if key:
         where[key] = value
         if len(where) > _REMEMBERED:

@@ -132,7 +132,10 @@ def _readable(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _command(value: object) -> str:
-    """Return a command line as typed; of a shell's call the script alone."""
+    """Return a command line as typed, a list of words joined and quoted for a shell.
+
+    Of a list that calls a shell with one option and a script, the script alone.
+    """
     if not isinstance(value, list):
         return as_plain(value)
     words = [as_plain(word) for word in value]

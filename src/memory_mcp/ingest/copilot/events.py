@@ -53,7 +53,7 @@ class CopilotReading(Reading):
         self._include_thinking = include_thinking
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn the session from its start, and the first prompt that the user typed."""
+        """Learn the session from its start, and the prompt that the user typed first; other records say nothing."""
         data = as_mapping(record.get("data"))
         kind = record.get("type")
         if kind == "session.start":

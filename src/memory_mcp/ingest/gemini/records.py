@@ -126,7 +126,10 @@ class GeminiReading(Reading):
         return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
 
     def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-        """Yield the messages of a record: itself, or those that it lists."""
+        """Yield the messages of a record: itself if it has a type, else those that it, or its change of the session, lists.
+
+        None without.
+        """
         if "type" in record:
             yield record
             return

@@ -197,7 +197,7 @@ def answer_text(answer: object) -> str:
 
 
 def _file_text(told: Payload) -> str:
-    """Return what a tool says of a file: created, updated, or its content; "" for none."""
+    """Return a sentence for a file that a tool created or updated, else the content of a file it read; "" for none."""
     path = as_text(told.get("filePath"))
     if path and told.get("type") == "create":
         return f"File created successfully at: {path}"

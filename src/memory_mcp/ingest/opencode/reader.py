@@ -81,7 +81,7 @@ def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: 
 
 
 def _is_named(file: Path) -> bool:
-    """Return whether a file has the name of a database or the place of a message."""
+    """Return whether a file has the name of a database (opencode*.db) or the place of a message (message/<session>/*.json)."""
     if file.suffix == ".db":
         return file.name.startswith("opencode")
     return file.suffix == ".json" and file.parent.parent.name == "message"
