@@ -139,7 +139,10 @@ def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: 
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text, see `plain`; an image becomes "[image <media type>]", whatever key states its type."""
+    """Return a block as text (`plain`); an image becomes "[image <media type>]", whatever key states its type.
+
+    "[image]" for an image without one, "" for a block without text.
+    """
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))

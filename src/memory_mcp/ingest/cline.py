@@ -72,7 +72,11 @@ class ClineImporter(ClientImporter):
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
+        """Yield a step for each message of the file, always from its start: its drafts.
+
+        Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
+        cannot be read.
+        """
         del offset
         reading = _Reading(file, self._settings.include_thinking)
         return chat.read_whole(reading, file, _messages(reading, file), report)

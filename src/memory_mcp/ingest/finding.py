@@ -76,7 +76,10 @@ def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[
 
 
 def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return all marks by the hash of their file's path, whichever importer made them; of several for a file the last."""
+    """Return the texts of all marks by the hash of their file's path, whichever importer made them.
+
+    Of several for a file the last.
+    """
     return {_file_in(name): text for name, text in marks.items()}
 
 

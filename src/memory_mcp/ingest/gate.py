@@ -157,7 +157,10 @@ class Gate:
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """Return the fields beside the text without secrets, cut to their bounds; two different values stay different."""
+        """Return the fields beside the text, by name, without secrets and cut to their bounds.
+
+        Where something is taken out or cut, a hash keeps different values different. Redactions are counted in `report`.
+        """
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
@@ -246,9 +249,10 @@ def _without_private(draft: EventDraft) -> EventDraft:
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:
-    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut.
+    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes.
 
-    Between head and tail a line says how many bytes were left out; a text that was cut so before is not cut again.
+    The text itself and 0 if nothing was cut. Between head and tail a line says how many bytes were left out; a text that
+    was cut so before is not cut again.
     """
     if len(text) * 4 <= bound:
         return text, 0

@@ -103,10 +103,11 @@ class Reading:
 
 
 def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the records after an offset, see `Importer.read`; those of our own summarizer's sessions are skipped.
+    """Yield a step for each record behind a byte offset: its drafts, and the offset to go on from once they are stored.
 
-    The first 50 records and the last 256 KB before the offset are read again, to learn from. Raises OSError when the file
-    cannot be read.
+    Records without an event, and all of a session of our own summarizer, give no drafts and are counted in `report` with
+    the reason. The first 50 records and the last 256 KB before the offset are read again, to learn from. Raises OSError
+    when the file cannot be read.
     """
     reading.offset = offset
     for record in islice(iter_records(file), _HEAD_RECORDS):

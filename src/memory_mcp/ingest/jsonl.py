@@ -58,9 +58,10 @@ class JsonlImporter:
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the drafts of the lines after an offset.
+        """Yield a step for each line behind the byte offset: the draft of its event, and the offset to go on from.
 
-        A line that is no event is skipped, with the reason that `draft_of` gives.
+        A line that is no event gives none, and is counted in `report` with the reason that `draft_of` gives. Raises
+        OSError when the file cannot be read.
         """
         for record in iter_records(file, offset):
             report.lines += 1
@@ -77,7 +78,10 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """Return a draft as a mapping for JSON, without empty fields (but session, time, role and text) and an implied type."""
+    """Return a draft as a mapping for JSON, with the names of `FIELDS`, and event_id and source of a carried one.
+
+    Empty fields (but session, time, role and text) and a type that the role implies are left out.
+    """
     shape: dict[str, object] = {
         "session_id": draft.session_id,
         "timestamp": draft.timestamp,

@@ -57,7 +57,11 @@ class KimiCliImporter(ClientImporter):
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
+        """Yield a step for each message of the file, always from its start: its drafts.
+
+        Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
+        cannot be read.
+        """
         del offset
         return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 
@@ -158,7 +162,7 @@ class _Reading(ChatReading):
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
-    """Return (start time or None, first words) of each turn, in order, from the wire; [] where there is none."""
+    """Return (start time or None, words of the prompt) of each turn, in order, from the wire; [] where there is none."""
     if not wire.is_file():
         return []
     found = []

@@ -191,7 +191,10 @@ class Tally:
         self._report, self._file = report, file
 
     def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:
-        """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts."""
+        """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts as a tuple.
+
+        The reason is that of the first part left out, else "no content"; `quote` is the record, a text or any JSON value.
+        """
         left_out = Counter(part.left_out for part in parts if part.left_out)
         if drafts:
             self._report.lines += 1

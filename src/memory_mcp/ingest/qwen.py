@@ -54,7 +54,11 @@ class QwenImporter(ClientImporter):
         return _HOME in file.parts and is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset; an older session, in Gemini CLI's form, see `read_session`."""
+        """Return the steps of the records behind the byte offset: the drafts of each, and the offset to go on from.
+
+        An older session in Gemini CLI's form, written as one object, is read from its start. Records without an event are
+        counted in `report` with the reason. Raises OSError when the file cannot be read.
+        """
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)

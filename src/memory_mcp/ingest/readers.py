@@ -141,7 +141,7 @@ class Readers:
             child.end(at_once=at_once)
 
     def parts(self) -> Iterator[tuple[Task, Part]]:
-        """Yield every part with its task, in the order of the tasks.
+        """Yield (task, part) for every part, in the order of the tasks; blocks until the next is read.
 
         Raises SourceUnreadable when a child has died, and what reading raised in one.
         """

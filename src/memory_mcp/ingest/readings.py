@@ -96,9 +96,9 @@ def _plain(kind: str, wrapped: str) -> str:
 
 
 def coded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and content of each stretch that may be base64 or hexadecimal of a text.
+    """Yield (start, end, content) of each stretch that may be base64 or hexadecimal of a text.
 
-    At least 16 characters that decode to UTF-8.
+    Those are at least 16 characters that decode to UTF-8.
     """
     for match in _CODED.finditer(text):
         given = match[0]

@@ -298,7 +298,7 @@ def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and rule of the spans in order, overlapping ones as one, named after the first."""
+    """Yield (start, end, rule) of the spans in order, overlapping ones as one, named after the first."""
     start = end = -1
     rule = ""
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

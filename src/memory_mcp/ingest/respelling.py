@@ -77,7 +77,10 @@ def _table() -> _Table:
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """Return the table from each byte of ASCII text to its normalized form, and the bytes that are left out."""
+    """Return (table, dropped): the table maps each byte of ASCII text to its normalized form.
+
+    It has 256 bytes; `dropped` are the bytes that are left out.
+    """
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped

@@ -61,7 +61,7 @@ class Endpoint:
     def _headers(self) -> dict[str, str]:
         """Return the headers of a request, with the key from the environment variable that the settings name, if any.
 
-        Raises Unavailable when that variable is not set.
+        The key is x-api-key for Anthropic, else Authorization: Bearer. Raises Unavailable when that variable is not set.
         """
         headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
         if self._is_anthropic:
@@ -86,7 +86,7 @@ class Endpoint:
         return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
-        """Send a request; return status, Retry-After ("" without one) and body, cut off after 4 MB.
+        """Send a request; return (status, Retry-After or "", body); the body is cut off after 4 MB.
 
         Raises TimeoutError when all of it takes longer than the settings allow, OSError, HTTPException or ValueError when
         it fails.

@@ -138,7 +138,7 @@ def of_period(
 
 
 def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """Return the lines of the first of the steps that fits into `MAX_TOKENS`.
+    """Return the lines that `lines` makes of the first of the steps with which they fit into `MAX_TOKENS`.
 
     If none does, an even sample of the last step's lines.
     """

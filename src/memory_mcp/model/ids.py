@@ -127,7 +127,7 @@ def grip_id_from(key: int) -> GripId:
 
 
 def grip_key(value: str) -> tuple[int, bool]:
-    """Return the key of a grip id and whether it is whole; an id without a time gives only the lower 80 bits (False).
+    """Return (key, whether it is whole) of a grip id; an id without a time gives only the lower 80 bits and False.
 
     Raises InvalidQuery for anything that is no grip id, and for one that names event and span itself.
     """
@@ -159,7 +159,7 @@ def span_grip_id(event: EventId, start: int, end: int) -> GripId:
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
-    """Return event id, start and end of a grip id that names them itself; None for any other text."""
+    """Return (event id, start, end) of a grip id that names them itself, offsets in characters; None for any other text."""
     match = _SPAN_GRIP.match(value)
     if match is None:
         return None

@@ -140,9 +140,9 @@ class Names:
         return {name for split in self.splits for name in self.recorded_as(self.of(split.project))}
 
     def moved(self) -> dict[tuple[str, str], str]:
-        """Return sessions that are shown apart from the project they were recorded with: (project, session) to the name shown.
+        """Return (recorded project, session) to the name shown, for sessions shown apart from their project.
 
-        Of those that splits name and those whose beginning is known.
+        Of those that splits name, whether there is such a session or not, and those whose beginning is known.
         """
         sessions = {split.session_id for split in self.splits} - {""}
         named = {(name, session) for name in self._split_from() for session in sessions}

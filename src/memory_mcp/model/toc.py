@@ -107,5 +107,5 @@ class TocNode:
 
     @property
     def own_bullets(self) -> tuple[TocBullet, ...]:
-        """The bullets that the author wrote, without those derived of other projects."""
+        """The bullets that the author wrote, which come first; those derived of other projects are left out."""
         return self.bullets[: own_count(self.author, len(self.bullets))]

@@ -75,12 +75,15 @@ def as_list(value: object) -> list[object]:
 
 
 def as_mappings(value: object) -> list[Mapping[str, object]]:
-    """Return the items of `value` as mappings (see `as_mapping`) if it is a list, else none."""
+    """Return the items of a list as mappings, an empty one for each item that is none; [] if `value` is no list."""
     return [as_mapping(item) for item in as_list(value)]
 
 
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
-    """Return message content as blocks, from a text, a list of texts and blocks, or one block; none for anything else."""
+    """Return message content as blocks, from a text, a list of texts and blocks, or one block; empty for anything else.
+
+    A text becomes {"type": "text", "text": it}; items of a list that are neither are left out.
+    """
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
     if isinstance(content, Mapping):

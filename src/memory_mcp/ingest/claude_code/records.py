@@ -197,10 +197,10 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
-    """Return the texts of a user record as one, with role and type, and its metadata.
+    """Return (text with role and type, metadata) of the texts of a user record, taken as one.
 
-    They are the human's words, a summary, or another agent's; in a subagent's chain a prompt is the calling agent's.
-    Where only the client wrote, there is no text but the reason.
+    They are the human's words, a summary (metadata `RECAP` = "true"), or another agent's; in a subagent's chain a prompt
+    is the calling agent's. Where only the client wrote, there is no text but the reason. Other metadata is {}.
     """
     if record.get("isCompactSummary") is True:
         return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}

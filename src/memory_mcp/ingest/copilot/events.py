@@ -159,9 +159,9 @@ class CopilotReading(Reading):
         return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return a tool's result and "" as the reason; the exit status is cut from the text.
+        """Return ([a tool's result], ""); the exit status is cut from the text.
 
-        What a subagent brought back ends it.
+        What a subagent brought back is the end of that subagent.
         """
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
         blocks = "\n".join(filter(None, map(plain, as_blocks(told.get("contents")))))

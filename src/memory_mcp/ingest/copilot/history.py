@@ -13,9 +13,10 @@ from memory_mcp.model.event import Role
 
 
 def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Iterator[tuple[Mapping[str, object], Given]]:
-    """Yield each message of an older session with what it gives; its id follows from the session and its place in the list.
+    """Yield (message, what it gives) of an older session, in order.
 
-    Calls and results are named by the call's id.
+    A message's id follows from the session and its place in the list; calls and results are named by the call's id. Takes
+    over the session's id.
     """
     own = as_text(session.get("sessionId")) or reading.session.session_id
     reading.session.session_id = own

@@ -50,7 +50,11 @@ class CopilotImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset; of an older session (`.json`) all messages from its start."""
+        """Return the steps of the records behind the byte offset: the drafts of each, and the offset to go on from.
+
+        Of an older session (`.json`) those of all messages, from its start. Records without an event are counted in
+        `report` with the reason. Raises OSError when the file cannot be read.
+        """
         name = file.parent.name if file.name == _EVENTS else file.stem
         reading = CopilotReading(name, self._settings.include_thinking)
         return _history(reading, file, report) if file.suffix == ".json" else read_growing(reading, file, offset, report)

@@ -65,7 +65,7 @@ class Conversations:
     def _conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
     ) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the drafts of a conversation's new messages; the first step has its title.
+        """Yield the drafts of a conversation's new messages, one step for each; the first step has its title.
 
         Messages that the conversation no longer lists are counted as skipped.
         """

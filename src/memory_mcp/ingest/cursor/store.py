@@ -61,7 +61,10 @@ class Store:
         return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {CHATS}")[0][0]) if CHATS in self.tables else 0
 
     def changed(self, above: int) -> dict[str, int]:
-        """Return the conversations that have rows above a position, with the lowest such row of each, in order of these rows."""
+        """Return the lowest row above a position for each conversation that has such rows, by the conversation's id.
+
+        In order of these rows; {} without the table.
+        """
         if CHATS not in self.tables:
             return {}
         sql = f"""

@@ -42,7 +42,11 @@ class GeminiImporter(ClientImporter):
         return is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `read_session`."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        A session written as one object is read from its start. Records without an event are counted in `report` with the
+        reason. Raises OSError when the file cannot be read.
+        """
         return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
 
 

@@ -65,7 +65,10 @@ def _words(part: Mapping[str, object]) -> str:
 
 
 def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
-    """Yield each tool's use and each text of an answer as (id, time it ended, payload); other parts are left out."""
+    """Yield (part's id, time it ended, payload in Claude Code's form) of each tool's use and each text of an answer.
+
+    The time is as opencode has it, None where it is not stated; other parts are left out.
+    """
     for part in parts:
         name = as_text(part.get("id"))
         if part.get("type") == "tool":

@@ -113,7 +113,7 @@ class _Database:
         return [(key, _parsed(data)) for key, data in self._con.execute(_PARTS, (message,))]
 
     def _session(self, session: str) -> tuple[str, str, str]:
-        """Return a session's parent, directory and version; "" for what is not stored."""
+        """Return (parent, directory, version) of a session; "" for what is not stored."""
         row = self._con.execute(_SESSION, (session,)).fetchone() or ("", "", "")
         return as_text(row[0]), as_text(row[1]), as_text(row[2])
 
