@@ -38,7 +38,10 @@ class ClaudeAiImporter(ExportImporter):
     own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end."""
+        """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end.
+
+        Messages are counted in `tally`, those without an event with the reason.
+        """
         del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("created_at")), as_text(value.get("name")).strip()

@@ -192,9 +192,10 @@ class _Reading(ChatReading):
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """Return a tool's result; the answer to a tool that asks the user is the user's message.
+        """Return a tool's result.
 
-        What the client added is counted as left out.
+        The answer to a tool that asks the user, where the user's words stand in a tag, is the user's message. What the
+        client added is counted as left out.
         """
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")

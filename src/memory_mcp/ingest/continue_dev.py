@@ -70,7 +70,8 @@ class ContinueImporter(WholeImporter):
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one session: its title, then its entries in order.
 
-        An entry's id follows from its place and content.
+        An entry's id follows from its place and content. Entries are counted in `tally`, those without an event with the
+        reason.
         """
         value = record.value
         name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))

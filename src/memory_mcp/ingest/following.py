@@ -118,7 +118,8 @@ class Follower:
     def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
         """Read tasks in child processes or here, store them part by part, and return the number of new events.
 
-        Files read to their end are remembered by their stamps. Raises what reading and storing raise.
+        Ends after a part if it should stop. Files of tasks read to their end are remembered by their stamps. Raises what
+        reading and storing raise.
         """
         if not tasks:
             return 0

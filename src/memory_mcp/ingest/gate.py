@@ -122,7 +122,7 @@ class Gate:
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else unchanged.
+        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else the same object.
 
         None if nothing of it may be stored now, for whatever reason.
         """

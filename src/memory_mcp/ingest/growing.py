@@ -90,7 +90,10 @@ class Reading:
                 self.tools.popitem(last=False)
 
     def drafts(self, told: Told) -> list[EventDraft]:
-        """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model."""
+        """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model.
+
+        The project follows from directory and remote; the time of the last draft is kept for `ordered`.
+        """
         # Its own time counts: what came before has been seen to by `ordered`.
         self.session.last = None
         self.session.project = project_of(self.cwd, self.remote)

@@ -85,7 +85,10 @@ class Writer:
     """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
-        """Write files into `folder` whose names begin with the token and the task's number; `source` is that of the events."""
+        """Prepare to write files into `folder`, named "<token>-<number>-<count>", both numbers of six digits, the count from 1.
+
+        `number` is the task's, `source` that of the events; nothing is written yet.
+        """
         self._folder = folder
         self._stem = f"{token}-{number:06d}"
         self._source = source
@@ -99,9 +102,10 @@ class Writer:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Take drafts of one transaction; they are in no file until it is complete.
+        """Take drafts of one transaction; they are in no file until `flush`, which is called when enough are taken.
 
-        Return that none is new or known: only the process that stores them knows that.
+        Return that none is new or known: only the process that stores them knows that. `source`, `trust` and `request`
+        are not used.
         """
         del source, trust, request
         self._end_slice({})
@@ -144,10 +148,10 @@ class Writer:
 
 
 def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
-    """Return the source of a file's events, and an iterator over its slices, which closes the file at its end.
+    """Return (source, iterator) of a file: the source of its events, and its slices; the iterator closes the file at its end.
 
     Raises InvalidQuery for a name that was not made here, another user's file and another version's; OSError when it is
-    not there; ValueError or IndexError, also while iterating, when it is not as it was written.
+    not there; ValueError, IndexError or TypeError, also while iterating, when it is not as it was written.
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")

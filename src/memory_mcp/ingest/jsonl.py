@@ -101,10 +101,10 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
 
 
 def exported_of(mapping: Mapping[str, object]) -> EventDraft:
-    """Return the draft of an event that was exported to a file, with its own id and source if it names them.
+    """Return the draft of an event that was exported to a file, carrying its own id and source if it names them.
 
-    Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, and for an id whose time
-    is not the event's.
+    Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, for a source of another
+    form, and for an id that is none or whose time is not the event's.
     """
     named = _optional(mapping, "event_id")
     draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
@@ -209,7 +209,10 @@ def _optional(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
-    """Return metadata as texts; other values as JSON, null left out. Raises InvalidQuery for what is no object."""
+    """Return metadata as a new dict of texts; other values as JSON, null left out; {} without any.
+
+    Raises InvalidQuery for what is no object.
+    """
     value = mapping.get("metadata")
     if value is None:
         return {}

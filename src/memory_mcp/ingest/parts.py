@@ -49,17 +49,17 @@ def said(role: Role, text: str, **metadata: str) -> Part:
 
 
 def note(text: str, **metadata: str) -> Part:
-    """Return a note of the system, without a speaker."""
+    """Return a note of the system, without blanks around its text; `metadata` is kept with it."""
     return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
 
 
 def thought(text: str, keep: bool) -> Part:
-    """Return the model's thinking as a note, marked as left out unless it is to be kept."""
+    """Return the model's thinking as a note marked with record = thinking; left out unless `keep`."""
     return Part(Role.ASSISTANT, EventType.NOTE, text, {"record": "thinking"}, "" if keep else THINKING)
 
 
 def dropped(reason: str) -> Part:
-    """Return a part that is left out, with its reason."""
+    """Return a part that is left out, with its reason and without text."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 

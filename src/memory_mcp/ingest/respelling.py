@@ -116,7 +116,10 @@ def _folded(text: str) -> str:
 
 @cache
 def _latin() -> dict[str, str]:
-    """Return by another script's character the ASCII letter or digit, in lower case, that it looks like; read once, in 50 ms."""
+    """Return the ASCII letter or digit, in lower case, by the character of another script that looks like it.
+
+    Read once, in 50 ms.
+    """
     from confusable_homoglyphs.confusables import confusables_data
 
     found: dict[str, str] = {}

@@ -37,9 +37,10 @@ def follower(
     store: "Store",
     capture: "Callable[[], Capture]",
 ) -> Callable[[Callable[[], bool]], int]:
-    """Return a function that reads what followed clients wrote in one round and returns the number of new events.
+    """Return a function that reads what followed clients wrote, in one round, and returns the number of new events.
 
-    For a store in memory (no directory) it does nothing and returns 0. `capture` returns what is never recorded.
+    Its argument says whether to stop; it raises what reading and storing raise. For a store in memory (no directory) it
+    does nothing and returns 0. `capture` returns what is never recorded.
     """
     if directory is None:
         return lambda _: 0

@@ -46,5 +46,8 @@ class WholeImporter(ABC, ClientImporter):
 
     @abstractmethod
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation, in order."""
+        """Yield the events of one conversation, in order.
+
+        Its messages are counted in `tally`, those without an event with the reason.
+        """
         ...

@@ -135,9 +135,9 @@ class Endpoint:
 
 
 def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the tokens in and out as either kind of endpoint states them; None unless both are stated and more than 0 came in.
+    """Return (tokens in, tokens out) as either kind of endpoint states them.
 
-    What a cache held counts as in.
+    None unless both are stated and more than 0 came in. What a cache held counts as in.
     """
     read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
     asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")

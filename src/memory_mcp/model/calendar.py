@@ -65,7 +65,7 @@ class TimeWindow:
 
 
 def parse_level(text: str) -> TocLevel:
-    """Return a level from its name, whatever its case.
+    """Return a level from its name, whatever its case and the blanks around.
 
     Raises InvalidQuery for any other text, and for the root, which is no level to ask for.
     """

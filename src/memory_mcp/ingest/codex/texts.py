@@ -54,7 +54,10 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """Return a call with its most informative argument first; of a patch those are the files it changes."""
+    """Return a call with its most informative argument first; of a patch those are the files it changes.
+
+    `arguments` may be an object, its JSON, or a text, which is taken as a patch or else a command.
+    """
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
@@ -115,9 +118,10 @@ def _block_text(block: Mapping[str, object]) -> str:
 
 
 def _readable(given: Mapping[str, object]) -> dict[str, object]:
-    """Return arguments under the names that other clients use.
+    """Return a copy of a call's arguments, by the names that other clients use.
 
-    A command as typed, the files of a patch (at most 20), a list of steps come first; the others stay.
+    `path` (a patch's files, at most 20, one a line) and `command` (as typed) come first, `plan` is a list of steps as
+    lines; the others stay.
     """
     readable = dict(given)
     command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)

@@ -77,7 +77,7 @@ class _Times:
                 self._calls[call_id] = time
 
     def of(self, part: Part) -> int | None:
-        """Return the time of the next part, later than that of the part before.
+        """Return the time of the next part (UTC milliseconds), later than that of the part before, and use it up.
 
         It is that of its call or, in order, of the next prompt or answer. None where neither that nor an earlier one is
         known.

@@ -61,7 +61,11 @@ class CopilotImporter(ClientImporter):
 
 
 def _history(reading: CopilotReading, file: Path, report: ImportReport) -> Iterator[Read]:
-    """Yield the messages of older sessions; those of a session of our own summarizer are skipped and counted."""
+    """Yield a step for each message of older sessions: its drafts.
+
+    Those of a session of our own summarizer are skipped and counted, as is what cannot be read. Raises OSError when the
+    file cannot be read.
+    """
     for record in iter_records(file):
         if record.error or not isinstance(record.value.get("chatMessages"), list):
             given = Given(reason=record.error) if record.error else reading.give(record.value)

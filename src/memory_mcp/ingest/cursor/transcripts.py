@@ -129,7 +129,10 @@ class Transcripts:
 
 
 def _time_of(words: str) -> int | None:
-    """Return the time that a prompt states, to the minute, as UTC milliseconds; UTC if it has no zone; None for none."""
+    """Return the time that a prompt states, to the minute, as UTC milliseconds; UTC if it has no zone.
+
+    None where it states none, or one that does not exist.
+    """
     match = _STAMP.search(words)
     if match is None or match[1] not in _MONTHS:
         return None

@@ -72,7 +72,7 @@ def is_session(file: Path, beginning: bytes) -> bool:
 
 
 def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the reads of a session in any of the client's forms.
+    """Yield a step for each record of a session in any of the client's forms: its drafts, and the offset to go on from.
 
     Lines are read after `offset`; a session written as one object is always read from its start, message by message.
     Raises OSError when the file cannot be read.

@@ -241,9 +241,9 @@ class GeminiReading(Reading):
 
 
 def response_text(answer: Mapping[str, object]) -> str:
-    """Return the text of a function's response: output, error or content, else all as JSON.
+    """Return the text of a function's response: output, error or content, else all as JSON; "" for none.
 
-    Without the wrapper of untrusted text.
+    Without terminal codes and the wrapper of untrusted text.
     """
     response = as_mapping(answer.get("response"))
     for key in ("output", "error", "content"):
