@@ -75,7 +75,11 @@ class AntigravityImporter(ClientImporter):
         return any("content" in step or "step_index" in step for step in steps)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the steps after an offset, see `Importer`; raises OSError when the file cannot be read."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
+        when the file cannot be read.
+        """
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 

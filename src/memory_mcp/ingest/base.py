@@ -155,10 +155,11 @@ class Importer(Protocol):
         ...
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records from an offset on, streaming; a record that gives nothing moves the offset too.
+        """Yield a step for each record from an offset on, streaming: its drafts, and the offset to go on from.
 
-        A torn last line (no line feed) is left for its rest. Odd records are counted and quoted in the report, never
-        raised. Raises OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.
+        One that gives nothing moves the offset too. A torn last line (no line feed) is left for its rest. Odd records are
+        counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A source of
+        `Growth.REWRITTEN` is always read from 0.
         """
         ...
 

@@ -48,7 +48,10 @@ class Capture:
 
     @classmethod
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
-        """Return the rules of the settings, with the pauses of a data directory (None: no pauses)."""
+        """Return the rules of the settings, each a list separated by commas, with a data directory's pauses (None: no pauses).
+
+        Pauses are not read here but at each check.
+        """
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
         files, projects, tools = map(listed, lists)
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
@@ -175,10 +178,7 @@ _read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 
 
 def _pauses(directory: str) -> list[pauses.Pause]:
-    """Return the pauses of a directory, read anew when their file has changed.
-
-    None where it is missing or cannot be understood.
-    """
+    """Return the pauses of a directory, cached until their file changes. [] where the file is missing or cannot be understood."""
     try:
         found = os.lstat(paths.pauses_file(directory))
     except OSError:

@@ -70,9 +70,10 @@ class ChatReading(Reading):
         raise NotImplementedError
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one record gives, with times in order; a record that is nested too deeply gives nothing, with that reason.
+        """Return what one record gives, its times in order.
 
-        Where `infers_times` is set, a record without a time follows the last, marked time = inferred.
+        Nothing, with the reason, if it is nested too deeply. Where `infers_times` is set, a record without a time follows
+        the last, marked time = inferred.
         """
         try:
             outcome = self.convert(record)
@@ -127,19 +128,28 @@ class ChatReading(Reading):
 
 
 def retold(text: str, record: str) -> Part:
-    """Return a summary by which the client's model replaced a part of the conversation: a note marked `RECAP`."""
+    """Return a note marked `RECAP`: a summary by which the client's model replaced a part of the conversation.
+
+    `record` is the kind of it, in the note's metadata.
+    """
     return note(text, record=record, **{RECAP: "true"})
 
 
 def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
-    """Yield, for each record of a file that is always read from its start, its drafts and offset, counted in the report."""
+    """Yield a step for each record of a file that is always read from its start: its drafts and its own offset.
+
+    Each is counted in `report`, as used or as skipped with the reason.
+    """
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text, see `plain`; an image becomes "[image <media type>]", whatever key states its type."""
+    """Return a block as text (`plain`); an image becomes "[image <media type>]", whatever key states its type.
+
+    "[image]" for an image without one, "" for a block without text.
+    """
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))

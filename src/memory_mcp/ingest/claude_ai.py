@@ -38,7 +38,10 @@ class ClaudeAiImporter(ExportImporter):
     own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end."""
+        """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end.
+
+        Messages are counted in `tally`, those without an event with the reason.
+        """
         del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("created_at")), as_text(value.get("name")).strip()
@@ -121,10 +124,10 @@ def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]
 
 
 def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
-    """Return the branch of each message: "" if it was shown last, else named after the message that began the branch.
+    """Return the branch of each message, in order: "" if it was shown last, else "branch:<id>" of the message that began it.
 
-    What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages; without a
-    named leaf the last message is the leaf.
+    What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages, all "";
+    without a named leaf the last message is the leaf.
     """
     parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
     if not any(parents.values()):

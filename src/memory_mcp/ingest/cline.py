@@ -72,7 +72,11 @@ class ClineImporter(ClientImporter):
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
+        """Yield a step for each message of the file, always from its start: its drafts.
+
+        Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
+        cannot be read.
+        """
         del offset
         reading = _Reading(file, self._settings.include_thinking)
         return chat.read_whole(reading, file, _messages(reading, file), report)
@@ -188,9 +192,10 @@ class _Reading(ChatReading):
             outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """Return a tool's result; the answer to a tool that asks the user is the user's message.
+        """Return a tool's result.
 
-        What the client added is counted as left out.
+        The answer to a tool that asks the user, where the user's words stand in a tag, is the user's message. What the
+        client added is counted as left out.
         """
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
@@ -232,6 +237,6 @@ class _Reading(ChatReading):
 
 
 def _model(record: Mapping[str, object]) -> str:
-    """Return the name of the model that wrote a message; "" if it is not stated."""
+    """Return the id, else `modelId`, of the model that wrote a message; "" if it is not stated."""
     told = as_mapping(record.get("modelInfo"))
     return as_text(told.get("id")) or as_text(told.get("modelId"))

@@ -97,9 +97,10 @@ def split_prompt(text: str, words: Words) -> None:
 
 
 def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """Yield an answer's pieces in order, each as (whether it is thinking, tool called or "", words, the tool's arguments).
+    """Yield (whether it is thinking, tool called or "", words, the tool's arguments) for each piece of an answer, in order.
 
-    Calls are XML of the clients' own tools; a call cut at the end still counts.
+    Calls are XML of the clients' own tools; a call cut at the end still counts. Of a call the words are "", of anything
+    else the arguments {}.
     """
     at = 0
     for match in _CALL.finditer(text):

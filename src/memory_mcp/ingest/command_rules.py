@@ -91,7 +91,7 @@ def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _places(lowered: str, word: str) -> Iterator[int]:
-    """Yield every place at which a word stands in a text."""
+    """Yield every index at which a word stands in a text, ascending, overlapping ones included."""
     at = lowered.find(word)
     while at >= 0:
         yield at

@@ -115,7 +115,7 @@ class SpokenRule:
                     yield Span(match.start("secret"), match.end("secret"), self.name)
 
     def _span(self, match: re.Match[str], group: str) -> Iterator[Span]:
-        """Yield the span of a matched value, if it can be a password; longer where the run of characters it is in is one."""
+        """Yield a match's `group` ("plain" or "quoted"), once, if it can be a password; longer where its run is one."""
         value, start = match[group], match.start(group)
         if group == "plain" and (run := _RUN.match(match.string, start)) and len(run[0]) > len(value):
             bare = run[0].rstrip(".:;,")

@@ -70,7 +70,8 @@ class ContinueImporter(WholeImporter):
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one session: its title, then its entries in order.
 
-        An entry's id follows from its place and content.
+        An entry's id follows from its place and content. Entries are counted in `tally`, those without an event with the
+        reason.
         """
         value = record.value
         name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))
@@ -149,7 +150,7 @@ def _calls(
 
 
 def _text(content: object) -> str:
-    """Return a message's text, of its blocks one a line; a picture is shown as "[image]"."""
+    """Return a message's text, of its blocks one a line; a picture is shown as "[image]". "" for no text."""
     blocks = as_blocks(content)
     return "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
 
@@ -161,14 +162,17 @@ def _files(context: Sequence[object]) -> list[str]:
 
 
 def _model(item: Mapping[str, object]) -> str:
-    """Return the name of the model that wrote an entry; "" if it is not logged."""
+    """Return the title of the model that wrote an entry, from its first log of a prompt; "" if none is logged."""
     logs = as_list(item.get("promptLogs"))
     return as_text(as_mapping(logs[0] if logs else None).get("modelTitle"))
 
 
 @lru_cache(maxsize=4)
 def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
-    """Return the time at which each session of a list began, by its id, as text; kept until the file changes."""
+    """Return the time at which each session of a list began, by its id, as the list has it; cached until the file changes.
+
+    Items that cannot be read are left out; raises OSError when the file cannot be read.
+    """
     del mtime_ns  # tells another version of the list
     values = (record.value for record in iter_records(file) if not record.error)
     return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}

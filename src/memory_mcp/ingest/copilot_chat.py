@@ -184,9 +184,10 @@ def _text(value: object) -> str:
 
 
 def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
-    """Apply one change, or a whole session, to `state`; return False if it is neither or does not fit.
+    """Apply one change, or a whole session, to `state` in place; return False if it is neither or does not fit.
 
-    Kinds are 0 whole, 1 set, 2 cut at `i` and extend, 3 delete, at the path `k`.
+    Kinds are 0 whole, 1 set, 2 cut at `i` and extend, 3 delete, at the path `k`. A change that does not fit may leave a
+    part of itself done.
     """
     kind, path = change.get("kind"), change.get("k")
     whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None

@@ -52,12 +52,19 @@ class DeepseekImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
+        when the file cannot be read.
+        """
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _newest(folder: Path) -> Path | None:
-    """Return the file of the newest generation of the session in a folder; None if there is none."""
+    """Return the file of the newest generation of the session in a folder, the one with the highest number.
+
+    None if there is none.
+    """
     found = [(int(m[1] or 0), f) for f in folder.glob("session*.jsonl") if (m := _FILE.match(f.name))]
     return max(found)[1] if found else None
 
@@ -135,7 +142,10 @@ class _Reading(ChatReading):
         return self.returned(content, call, error=error)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the words or the thought of one block of an answer; none for a call, which follows as an event of its own."""
+        """Yield the words or the thought of one block of an answer, one part.
+
+        None for a call, which follows as an event of its own.
+        """
         if block.get("type") == "reasoning":
             yield self.thought(as_text(block.get("text")))
         elif block.get("type") != "tool-call":

@@ -49,7 +49,10 @@ class VariableRule:
     anchors: tuple[str, ...] = (r"~=[\"']?[a-z0-9_+/.~!#%*-]{8}",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield the values of variables in capitals that look random or like passwords; names known as public are passed over."""
+        """Yield the values of variables in capitals that look random or like passwords.
+
+        Names known as public are passed over, and places other than a line's beginning, an export, a set or an option.
+        """
         for match in _VARIABLE.finditer(text):
             value, start = match["secret"], match.start()
             if _OPEN_NAME.search(match["name"]) or not _SETS.search(text[max(0, start - _BEHIND) : start]):
@@ -100,7 +103,10 @@ class DrawnRule:
 
 
 def _handed_over(before: str, behind: str) -> bool:
-    """Return whether the text around a value assigns it, passes it or pipes it. `before` is what stands before it on its line."""
+    """Return whether the text around a value assigns it, passes it or pipes it.
+
+    `before` are up to 80 characters before it on its line, `behind` the 20 after it.
+    """
     if entry := _ENTRY.search(before):
         return not _OPEN_NAME.search(entry["name"]) and (
             behind[:1] == entry["open"] or not (entry["open"] or behind[:1].strip(" \r\n\t,;}])"))

@@ -96,7 +96,10 @@ def beginning_of(beginning: bytes) -> bytes:
 
 
 def _inflated(packed: bytes) -> tuple[bytes, bytes]:
-    """Return the decompressed part of a beginning, and the bytes after it; two empty ones where it cannot be decompressed."""
+    """Return the decompressed part of a beginning (at most 16 times its length), and the bytes after it.
+
+    (b"", b"") where it cannot be decompressed.
+    """
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
     with suppress(zlib.error):
         # Not more than the beginning of a file has: an archive may claim to hold anything.

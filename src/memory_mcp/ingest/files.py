@@ -9,10 +9,10 @@ from memory_mcp.errors import SourceUnreadable
 
 
 def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    """Return `path` itself when it is a file, else the files below it with one of `endings`, sorted by path.
+    """Return `path` itself when it is a file, else the files below it with one of `endings`, folder by folder.
 
-    A folder that cannot be listed is returned as well, so that reading it is counted as a failure. Raises SourceUnreadable when
-    there is nothing at `path`.
+    Names are sorted in each folder. A folder that cannot be listed is returned as well, so that reading it is counted as
+    a failure. Raises SourceUnreadable when there is nothing at `path`.
     """
     if path.is_dir():
         return _below(path, endings)
@@ -43,7 +43,7 @@ def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def editor_data() -> Path:
-    """Return the folder in which editors of the VS Code family keep their data on this platform."""
+    """Return the folder in which editors of the VS Code family keep their data on this platform; existing or not."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
     if sys.platform == "win32":

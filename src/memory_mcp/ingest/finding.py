@@ -76,12 +76,15 @@ def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[
 
 
 def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return all marks by the hash of their file's path, whichever importer made them; of several for a file the last."""
+    """Return the texts of all marks by the hash of their file's path, whichever importer made them.
+
+    Of several for a file the last.
+    """
     return {_file_in(name): text for name, text in marks.items()}
 
 
 def _file_in(name: str) -> str:
-    """Return the hash of a file's path from the name of its mark."""
+    """Return the hash of a file's path from the name of its mark ("import:<importer>:<hash>"): what follows the last colon."""
     return name.rpartition(":")[2]
 
 
@@ -103,16 +106,16 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
-    """Return what is in the usual places of these importers, one finding for each place with files.
+    """Return what is in the usual places of these importers, one finding for each place that exists and has files.
 
-    `marks` holds all importers' marks by name.
+    They are in the order of the importers and their places; `marks` holds all importers' marks by name.
     """
     found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in found if finding.files]
 
 
 def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Yield each file with the name of the first importer that recognises it by its beginning.
+    """Yield (file, name) for each file: the name of the first importer that recognises it by its first 64 KB.
 
     The name is "" if none does, None if the file cannot be read.
     """
@@ -149,7 +152,10 @@ def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mappi
 
 
 def nothing_there(path: Path, titles: Iterable[str]) -> SourceUnreadable:
-    """Return the error for a path without any file that an importer reads."""
+    """Return, not raise, the error for a path without any file that an importer reads.
+
+    It names the titles of what can be read.
+    """
     return SourceUnreadable(
         f"no conversations and no events were found in {path}",
         f"Name another file or folder. What can be read: {', '.join(titles)}.",

@@ -51,12 +51,12 @@ class Marks(Protocol):
 
 
 def agreed(marks: Marks) -> set[str]:
-    """Return the names of the importers whose clients the user agreed to follow."""
+    """Return the names of the importers whose clients the user agreed to follow and did not take back."""
     return {name.removeprefix(AGREED) for name, value in marks.marks(AGREED).items() if value == "on"}
 
 
 def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
-    """Store that these clients are followed from now on, or no longer."""
+    """Store, in one transaction, that these clients are followed from now on, or no longer (`on` is False)."""
     marks.mark_all({f"{AGREED}{name}": "on" if on else "off" for name in names})
 
 
@@ -80,7 +80,7 @@ class Follower:
         """Read what changed in the files of followed clients, store it, and return the number of new events.
 
         Ends early, between two parts, if it should stop. Does nothing, and returns 0, while it rests from a round that
-        found nothing, 200 times as long as that took.
+        found nothing new, 200 times as long as that took. Raises what reading and storing raise.
         """
         began = time.monotonic()
         if began < self._rest_until:
@@ -96,7 +96,8 @@ class Follower:
     def _changed(self, importer: Importer, path: Path) -> list[Task]:
         """Return the files below a place that changed since they were last read, as tasks.
 
-        A file that is rewritten as a whole waits until it has not changed for 20 s.
+        Tasks without such files are left out. A file that is rewritten as a whole waits until it has not changed for 20
+        s.
         """
         known = self._marks.marks(prefix_of(importer))
         tasks = []
@@ -117,7 +118,8 @@ class Follower:
     def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
         """Read tasks in child processes or here, store them part by part, and return the number of new events.
 
-        Files read to their end are remembered by their stamps. Raises what reading and storing raise.
+        Ends after a part if it should stop. Files of tasks read to their end are remembered by their stamps. Raises what
+        reading and storing raise.
         """
         if not tasks:
             return 0

@@ -11,7 +11,10 @@ _OWN = 11
 
 
 def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
-    """Return a row for each draft: its fields in order, and id, source and trust of a draft that was stored elsewhere."""
+    """Return a row for each draft: its 11 fields in the order of `EventDraft`, metadata as a dict.
+
+    A draft that was stored elsewhere has 3 more: its id, source and trust there.
+    """
     return [
         [
             d.session_id,
@@ -32,7 +35,7 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
 
 
 def unpack(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
-    """Return the drafts that `pack` was given. Raises ValueError or IndexError for anything else."""
+    """Return the drafts that `pack` was given. Raises ValueError, IndexError or TypeError for anything else."""
     return [
         EventDraft(
             *(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])),

@@ -122,7 +122,7 @@ class Gate:
         return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else unchanged.
+        """Return a draft that passed before, checked in full once more if anything was ever forgotten; else the same object.
 
         None if nothing of it may be stored now, for whatever reason.
         """
@@ -132,7 +132,7 @@ class Gate:
         return None if isinstance(outcome, str) else outcome
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
-        """Return the draft with forgotten values removed from every field except its text."""
+        """Return a copy of the draft with forgotten values removed from every field except its text."""
 
         def clean(text: str) -> str:
             """Return a field's text without forgotten values and characters that cannot be stored."""
@@ -146,7 +146,7 @@ class Gate:
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def name(self, value: str) -> str:
-        """Return a name cleaned for storage, at most 500 characters; with a hash behind it if something was taken out."""
+        """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
         return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def words(self, text: str) -> str:
@@ -157,7 +157,10 @@ class Gate:
         return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """Return the fields beside the text without secrets, cut to their bounds; two different values stay different."""
+        """Return the fields beside the text, by name, without secrets and cut to their bounds.
+
+        Where something is taken out or cut, a hash keeps different values different. Redactions are counted in `report`.
+        """
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
         for item in given.items():
@@ -173,7 +176,11 @@ class Gate:
         return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
-        """Return one field without secrets; where something was taken out, a hash of the whole is added behind "~"."""
+        """Return one field without private spans, forgotten values and secrets.
+
+        Where something was taken out, "~" and a hash of the whole are added. Texts of letters alone stay as they are; of
+        a UUID only forgotten values are taken out. `name` is the field's, part of the hash.
+        """
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
@@ -184,7 +191,10 @@ class Gate:
         return f"{clean.strip()}~{encode(digest('redacted', name, value), 16)}"
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
-        """Return metadata without secrets, at most 40 keys, the first ones, and values shortened to 4,096 bytes."""
+        """Return metadata without secrets: the first 40 keys, and values shortened to 4,096 bytes.
+
+        Keys are cut to 200 characters.
+        """
         kept: dict[str, str] = {}
         for key, value in given.items():
             if len(kept) >= MAX_METADATA_KEYS:
@@ -219,7 +229,7 @@ class Gate:
         self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
 
     def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
-        """Return a value without secrets, also those that only its key gives away."""
+        """Return the value of a metadata key without secrets, also those that only its key gives away."""
         clean = self.redact(value, report)
         if clean != value or not value:
             return clean
@@ -229,7 +239,7 @@ class Gate:
 
 
 def _without_private(draft: EventDraft) -> EventDraft:
-    """Return the draft without private spans in its text and fields (not its metadata)."""
+    """Return the draft without private spans in its text and fields (not its metadata); the same object if it has none."""
     told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
     # Search all of them at once: if no tag is in the joined text, none is in a field.
     if strip_private(row := "\n".join(told.values())) is row:
@@ -239,9 +249,10 @@ def _without_private(draft: EventDraft) -> EventDraft:
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:
-    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes; 0 if nothing was cut.
+    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes.
 
-    Between head and tail a line says how many bytes were left out; a text that was cut so before is not cut again.
+    The text itself and 0 if nothing was cut. Between head and tail a line says how many bytes were left out; a text that
+    was cut so before is not cut again.
     """
     if len(text) * 4 <= bound:
         return text, 0
@@ -272,7 +283,10 @@ def _storable(text: str) -> str:
 
 
 def _bounded_id(text: str, bound: int) -> str:
-    """Return an id of at most `bound` characters; of a longer one the head and a hash of the whole."""
+    """Return an id of at most `bound` characters, unchanged if it fits.
+
+    Of a longer one the head, "~" and 16 characters of a hash of the whole.
+    """
     if len(text) <= bound:
         return text
     return f"{text[: bound - 17]}~{encode(digest('long id', text), 16)}"

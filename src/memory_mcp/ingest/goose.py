@@ -72,10 +72,10 @@ class GooseImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield what is new, see `Importer`.
+        """Yield a step for each message: its drafts, and where to go on.
 
-        The position in a database is the highest row read; a file of lines is read from its start. Raises OSError when
-        the file cannot be read.
+        The offset in a database is the highest row read; a file of lines is read from its start. Messages without an
+        event are counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
         with file.open("rb") as stream:
             database = stream.read(len(_SQLITE)) == _SQLITE
@@ -107,7 +107,7 @@ class GooseImporter(ClientImporter):
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is a session's header or a message of Goose."""
+    """Return whether a record is a session's header or a message of Goose: content blocks, a role, and a whole number as time."""
     if "working_dir" in value:
         return "description" in value or "message_count" in value
     listed = isinstance(value.get("content"), list)
@@ -128,7 +128,7 @@ def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator
 
 
 def _json(text: object) -> object:
-    """Return a text parsed as JSON; None if it is no text or not JSON."""
+    """Return a text parsed as JSON; None if it is no text, not JSON or nested too deeply."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -136,7 +136,10 @@ def _json(text: object) -> object:
 
 
 def _record(row: int, record: dict[str, object]) -> Record:
-    """Return a message of a row as a record of the importers, its row as line and offset."""
+    """Return a message of a row as a record of the importers.
+
+    Its row is line and offset; the quote is the first 1,024 characters of its JSON.
+    """
     return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
 
 
@@ -166,7 +169,7 @@ class _Reading(ChatReading):
         super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn directory and session id from the header."""
+        """Learn directory and session id from the header, a record with `working_dir`; other records say nothing."""
         if "working_dir" in record:
             self.cwd = as_text(record.get("working_dir"))
             self.session.session_id = as_text(record.get("id")) or self.session.session_id
@@ -216,7 +219,7 @@ class _Reading(ChatReading):
             yield self.asked(text) if user else said(Role.ASSISTANT, text)
 
     def _returned(self, result: Mapping[str, object], call: str) -> Part:
-        """Return a tool's result; an error's exit status is read from its text."""
+        """Return a tool's result; the exit status is read from the last block of an error, "" where it has none."""
         value = result.get("value")
         error = result.get("status") == "error" or as_mapping(value).get("isError") is True
         content = as_mapping(value).get("content") if isinstance(value, Mapping) else value

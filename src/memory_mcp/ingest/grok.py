@@ -51,17 +51,21 @@ class GrokImporter(ClientImporter):
         return file.suffix == ".jsonl" and any("sessionUpdate" in _update(value) for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
+        when the file cannot be read.
+        """
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the update in a record; {} for none."""
+    """Return the update in a record (params.update); {} for none."""
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
 def _text(update: Mapping[str, object]) -> str:
-    """Return the words of an update."""
+    """Return the words of an update's content, its blocks joined without a blank; "" for none."""
     return "".join(map(chat.text_of, as_blocks(update.get("content"))))
 
 
@@ -75,7 +79,7 @@ class _Reading(ChatReading):
         self.cwd = as_text(info.get("cwd"))
 
     def learn(self, record: dict[str, object]) -> None:
-        """Take over the session id that a record names."""
+        """Take over the session id that a record names; without one it stays."""
         told = as_text(as_mapping(record.get("params")).get("sessionId"))
         self.session.session_id = told or self.session.session_id
 
@@ -124,7 +128,7 @@ class _Reading(ChatReading):
         return [said(Role.USER, text)]
 
     def _returned(self, update: Mapping[str, object]) -> Part:
-        """Return a tool's outcome, of its content or else its raw output."""
+        """Return a tool's outcome, of its content or else its raw output, as an error where the update's status is failed."""
         texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))
@@ -133,7 +137,7 @@ class _Reading(ChatReading):
 
 
 def _outcome_text(block: Mapping[str, object]) -> str:
-    """Return one block of a call's outcome as text: content, or that a file changed."""
+    """Return one block of a call's outcome as text: its content, or "[changed <path>]" for a change of a file."""
     if block.get("type") == "diff":
         return f"[changed {as_text(block.get('path'))}]"
     return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

@@ -63,7 +63,10 @@ class Reading:
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
-        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them."""
+        """Read the session's identity from one of the file's first records; called before `give`, for up to 50 of them.
+
+        Does nothing unless overridden.
+        """
 
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
@@ -80,14 +83,17 @@ class Reading:
         return time
 
     def remember(self, call: str, tool: str) -> None:
-        """Note which tool a call is of, for its result; the last 20,000 are kept."""
+        """Note which tool a call is of, for its result; the last 20,000 are kept. Does nothing where either is ""."""
         if call and tool:
             self.tools[call] = tool
             if len(self.tools) > _REMEMBERED:
                 self.tools.popitem(last=False)
 
     def drafts(self, told: Told) -> list[EventDraft]:
-        """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model."""
+        """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model.
+
+        The project follows from directory and remote; the time of the last draft is kept for `ordered`.
+        """
         # Its own time counts: what came before has been seen to by `ordered`.
         self.session.last = None
         self.session.project = project_of(self.cwd, self.remote)
@@ -100,10 +106,11 @@ class Reading:
 
 
 def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the records after an offset, see `Importer.read`; those of our own summarizer's sessions are skipped.
+    """Yield a step for each record behind a byte offset: its drafts, and the offset to go on from once they are stored.
 
-    The first 50 records and the last 256 KB before the offset are read again, to learn from. Raises OSError when the file
-    cannot be read.
+    Records without an event, and all of a session of our own summarizer, give no drafts and are counted in `report` with
+    the reason. The first 50 records and the last 256 KB before the offset are read again, to learn from. Raises OSError
+    when the file cannot be read.
     """
     reading.offset = offset
     for record in islice(iter_records(file), _HEAD_RECORDS):
@@ -121,7 +128,11 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
 
 
 def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
-    """Return the drafts of what one record gave, and count it in the report: used, or skipped with its reason."""
+    """Return the drafts of what one record gave, and count it in the report: one line, used, or skipped with its reason.
+
+    The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
+    used. `quote` is the record's beginning.
+    """
     drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
     left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
     report.lines += 1

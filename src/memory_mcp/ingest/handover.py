@@ -60,7 +60,7 @@ class Token:
         (self.folder / name).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Remove all files of this import and its lock; the claim has ended then."""
+        """Remove all files of this import, then its lock, which ends the claim; files that cannot be removed stay for `sweep`."""
         for file in self.folder.glob(f"{self.name}-*"):
             with suppress(OSError):
                 file.unlink()
@@ -70,7 +70,10 @@ class Token:
 
 @contextmanager
 def claimed(spool: Path) -> Iterator[Token]:
-    """Claim files in the spool for as long as the block runs; they are removed at its end, whatever happens."""
+    """Claim files in the spool for as long as the block runs; they are removed at its end, whatever happens.
+
+    Raises OSError when they cannot be claimed.
+    """
     token = Token(spool)
     try:
         yield token
@@ -82,7 +85,10 @@ class Writer:
     """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
-        """Write files into `folder` whose names begin with the token and the task's number; `source` is that of the events."""
+        """Prepare to write files into `folder`, named "<token>-<number>-<count>", both numbers of six digits, the count from 1.
+
+        `number` is the task's, `source` that of the events; nothing is written yet.
+        """
         self._folder = folder
         self._stem = f"{token}-{number:06d}"
         self._source = source
@@ -96,9 +102,10 @@ class Writer:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Take drafts of one transaction; they are in no file until it is complete.
+        """Take drafts of one transaction; they are in no file until `flush`, which is called when enough are taken.
 
-        Return that none is new or known: only the process that stores them knows that.
+        Return that none is new or known: only the process that stores them knows that. `source`, `trust` and `request`
+        are not used.
         """
         del source, trust, request
         self._end_slice({})
@@ -112,7 +119,10 @@ class Writer:
         self._end_slice(values)
 
     def _end_slice(self, marks: Mapping[str, str]) -> None:
-        """End the slice that was begun, with its marks; complete the file if it is large enough."""
+        """End the slice that was begun, with its marks; nothing for a slice without drafts and marks.
+
+        The file is completed at 4,000 events or 4 Mi characters.
+        """
         if self._rows or marks:
             self._lines.append(json.dumps([self._rows, dict(marks)], ensure_ascii=False, separators=(",", ":")))
             self._rows = []
@@ -138,10 +148,10 @@ class Writer:
 
 
 def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
-    """Return the source of a file's events, and an iterator over its slices, which closes the file at its end.
+    """Return (source, iterator) of a file: the source of its events, and its slices; the iterator closes the file at its end.
 
     Raises InvalidQuery for a name that was not made here, another user's file and another version's; OSError when it is
-    not there; ValueError or IndexError, also while iterating, when it is not as it was written.
+    not there; ValueError, IndexError or TypeError, also while iterating, when it is not as it was written.
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")
@@ -157,7 +167,10 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
         raise InvalidQuery("another version wrote this file", "Both sides must be of the same version.")
 
     def each() -> Iterator[Slice]:
-        """Yield the slices, and close the file."""
+        """Yield the slices in order, and close the file at the end.
+
+        Raises ValueError, IndexError or TypeError for a broken line.
+        """
         with stream:
             for line in stream:
                 rows, marks = json.loads(line)
@@ -167,7 +180,10 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
 
 
 def sweep(spool: Path) -> int:
-    """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted."""
+    """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted.
+
+    0 where the folder cannot be listed; files that cannot be removed are counted too.
+    """
     folder = spool / FOLDER
     try:
         names = sorted(entry.name for entry in folder.iterdir())

@@ -58,9 +58,10 @@ class JsonlImporter:
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the drafts of the lines after an offset.
+        """Yield a step for each line behind the byte offset: the draft of its event, and the offset to go on from.
 
-        A line that is no event is skipped, with the reason that `draft_of` gives.
+        A line that is no event gives none, and is counted in `report` with the reason that `draft_of` gives. Raises
+        OSError when the file cannot be read.
         """
         for record in iter_records(file, offset):
             report.lines += 1
@@ -77,7 +78,10 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """Return a draft as a mapping for JSON, without empty fields (but session, time, role and text) and an implied type."""
+    """Return a draft as a mapping for JSON, with the names of `FIELDS`, and event_id and source of a carried one.
+
+    Empty fields (but session, time, role and text) and a type that the role implies are left out.
+    """
     shape: dict[str, object] = {
         "session_id": draft.session_id,
         "timestamp": draft.timestamp,
@@ -97,10 +101,10 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
 
 
 def exported_of(mapping: Mapping[str, object]) -> EventDraft:
-    """Return the draft of an event that was exported to a file, with its own id and source if it names them.
+    """Return the draft of an event that was exported to a file, carrying its own id and source if it names them.
 
-    Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, and for an id whose time
-    is not the event's.
+    Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, for a source of another
+    form, and for an id that is none or whose time is not the event's.
     """
     named = _optional(mapping, "event_id")
     draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
@@ -116,7 +120,10 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _storable(source: str) -> str:
-    """Return a source as this program names it. Raises InvalidQuery for a text that cannot be one."""
+    """Return a source unchanged if it has the form of this program's names.
+
+    That is small letters, digits and "_.:-", at most 61 characters. Raises InvalidQuery for any other text.
+    """
     if _SOURCE.fullmatch(source):
         return source
     raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
@@ -202,7 +209,10 @@ def _optional(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
-    """Return metadata as texts; other values as JSON, null left out. Raises InvalidQuery for what is no object."""
+    """Return metadata as a new dict of texts; other values as JSON, null left out; {} without any.
+
+    Raises InvalidQuery for what is no object.
+    """
     value = mapping.get("metadata")
     if value is None:
         return {}
@@ -217,5 +227,5 @@ def _plain(value: object) -> str:
 
 
 def _show(name: object) -> str:
-    """Return a name quoted for a message, cut to 40 characters."""
+    """Return the beginning of a name, 40 characters, in quotes as `repr` writes it, for a message."""
     return repr(str(name)[:_SHOWN])

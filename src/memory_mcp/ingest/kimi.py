@@ -72,7 +72,11 @@ class KimiImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(_is_own(value) for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
+        when the file cannot be read.
+        """
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
@@ -160,7 +164,7 @@ class _Reading(ChatReading):
             outcome.parts = [self.asked(text)]
 
     def _called(self, call: Mapping[str, object]) -> Part:
-        """Return a call of a message."""
+        """Return a call of a message, and note its tool's name for the result."""
         inner = as_mapping(call.get("function")) or call
         return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
 

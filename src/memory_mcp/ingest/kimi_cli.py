@@ -57,7 +57,11 @@ class KimiCliImporter(ClientImporter):
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield each message with its drafts, see `Importer`; the file is always read from its start."""
+        """Yield a step for each message of the file, always from its start: its drafts.
+
+        Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
+        cannot be read.
+        """
         del offset
         return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 
@@ -145,7 +149,7 @@ class _Reading(ChatReading):
                 return
 
     def _assistant(self, record: Mapping[str, object], blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Give `outcome` the thoughts, words and calls of an answer."""
+        """Add the thoughts, words and calls of an answer to the parts of `outcome`: calls after all its blocks."""
         for block in blocks:
             if block.get("type") == "think":
                 outcome.parts.append(self.thought(as_text(block.get("think"))))
@@ -158,7 +162,7 @@ class _Reading(ChatReading):
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
-    """Return (start time or None, first words) of each turn, in order, from the wire; [] where there is none."""
+    """Return (start time or None, words of the prompt) of each turn, in order, from the wire; [] where there is none."""
     if not wire.is_file():
         return []
     found = []

@@ -119,7 +119,7 @@ class _Reader:
     """Reads lines, and further lines until brackets that a line opens are closed."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
-        """Read from a byte offset on; `number` lines come before it."""
+        """Read from a byte offset on; `number` is how many lines come before it."""
         self._stream = stream
         self._number = number
         self._at = offset
@@ -321,7 +321,7 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
-        """Read more of the file, as much again as there is; return False at its end."""
+        """Read more of the file, as much again as there is, at least 512 bytes; return False at its end."""
         raw = self._stream.read(max(_WINDOW, len(self.text)))
         self._ended = not raw
         self.text += self._decoder.decode(raw, final=not raw)

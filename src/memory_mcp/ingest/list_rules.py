@@ -128,7 +128,7 @@ class CodesRule:
 
 
 def _shape(code: str) -> tuple[int, int]:
-    """Return a code's length and where its first hyphen is (-1 for none)."""
+    """Return (a code's length, index of its first hyphen, -1 for none)."""
     return len(code), code.find("-")
 
 

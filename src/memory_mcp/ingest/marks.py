@@ -37,11 +37,11 @@ class Mark:
         return json.dumps(told, separators=(",", ":"))
 
     def at(self, offset: int) -> "Mark":
-        """Return the mark of the same file, read up to `offset` and not to its end."""
+        """Return a copy of the mark, of the same file read up to `offset` and not to its end."""
         return replace(self, offset=offset, size=offset)
 
     def ended(self, offset: int, stamp: int) -> "Mark":
-        """Return the mark of the same file, read to its end, which had that stamp."""
+        """Return a copy of the mark, of the same file read to its end, with the stamp that it had."""
         return replace(self, offset=offset, size=stamp)
 
 

@@ -79,7 +79,10 @@ class _Tag:
 
 
 def is_answer(value: object) -> bool:
-    """Return whether a JSON value holds a structured answer of ours, itself or as a text."""
+    """Return whether a JSON value holds a structured answer of ours, at any depth, itself or as a text.
+
+    Such an answer is an object whose `origin` is our mark.
+    """
     if isinstance(value, str):
         return MARK in value and is_answer(_json_of(value))
     if isinstance(value, Mapping):
@@ -114,7 +117,7 @@ def _without(text: str, spans: Iterator[Span]) -> str:
 
 
 def _marks(text: str) -> Iterator[int]:
-    """Yield the places of our mark in a text."""
+    """Yield the index of each of our marks in a text, ascending."""
     at = text.find(MARK)
     while at >= 0:
         yield at
@@ -261,7 +264,7 @@ def _answers(text: str) -> Iterator[Span]:
 
 
 def _json_of(text: str) -> object:
-    """Return the JSON value that a text is as a whole; None for any other text."""
+    """Return the object or list that a text is, as JSON, as a whole; None for any other text."""
     try:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):

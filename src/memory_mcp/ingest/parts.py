@@ -40,23 +40,26 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with words of the user or of the model, without blanks around; for any other role a note."""
+    """Return a part with words of the user or of the model, without blanks around.
+
+    For any other role it is a note in that role.
+    """
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
     return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
 
 
 def note(text: str, **metadata: str) -> Part:
-    """Return a note of the system, without a speaker."""
+    """Return a note of the system, without blanks around its text; `metadata` is kept with it."""
     return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
 
 
 def thought(text: str, keep: bool) -> Part:
-    """Return the model's thinking as a note, marked as left out unless it is to be kept."""
+    """Return the model's thinking as a note marked with record = thinking; left out unless `keep`."""
     return Part(Role.ASSISTANT, EventType.NOTE, text, {"record": "thinking"}, "" if keep else THINKING)
 
 
 def dropped(reason: str) -> Part:
-    """Return a part that is left out, with its reason."""
+    """Return a part that is left out, with its reason and without text."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 
@@ -85,7 +88,7 @@ def parsed(value: object) -> object:
 
 
 def as_plain(value: object) -> str:
-    """Return a text as it is, anything else as compact JSON; "" for nothing."""
+    """Return a text as it is, anything else as compact JSON; "" for None. What JSON does not know becomes its text."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -110,7 +113,7 @@ def path_of(uri: object) -> str:
 
 
 def file_time(file: Path) -> str:
-    """Return the time of a file's last change, UTC milliseconds, for sessions that state no time.
+    """Return the time of a file's last change, UTC milliseconds as text, for sessions that state no time.
 
     Raises OSError when there is no such file.
     """
@@ -146,8 +149,8 @@ class Session:
     ) -> list[EventDraft]:
         """Return the drafts of one message at its own time, each part a millisecond after the other.
 
-        Parts left out or without text give none, but take their millisecond and number. A time that follows from earlier
-        parts is marked as inferred.
+        Their ids are `source_id`, then "<source_id>#1" and so on. Parts left out or without text give none, but take
+        their millisecond and number. A time that follows from earlier parts is marked as inferred. Moves `last`.
         """
         drafts = []
         for number, part in enumerate(parts):
@@ -188,7 +191,10 @@ class Tally:
         self._report, self._file = report, file
 
     def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:
-        """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts."""
+        """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts as a tuple.
+
+        The reason is that of the first part left out, else "no content"; `quote` is the record, a text or any JSON value.
+        """
         left_out = Counter(part.left_out for part in parts if part.left_out)
         if drafts:
             self._report.lines += 1

@@ -87,7 +87,7 @@ class Payloads:
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
-        """Return the fields beside a payload cleaned, by name."""
+        """Return a copy of the fields beside a payload (name to value) with the values cleaned as `clean` does."""
         values: list[Any] = [dict(told)]
         self._clean_values(values)
         found: dict[str, str] = values[0]
@@ -187,11 +187,14 @@ def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
 
 
 def _values(text: str) -> tuple[list[Any], bool]:
-    """Return the JSON values in a text, and whether an object repeats a key; raises ValueError for other text."""
+    """Return the JSON values that follow each other in a text, and whether any object repeats a key.
+
+    Raises ValueError, or RecursionError for deep nesting, for other text.
+    """
     twice = False
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object's pairs as a mapping, and note a repeated key."""
+        """Return an object's pairs as a mapping, the last one of a repeated key, and note a repeated key."""
         nonlocal twice
         found = dict(pairs)
         twice = twice or len(found) < len(pairs)

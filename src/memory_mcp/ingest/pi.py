@@ -87,7 +87,11 @@ class PiImporter(ClientImporter):
         return any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
+        when the file cannot be read.
+        """
         return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
@@ -262,7 +266,7 @@ class _Reading(ChatReading):
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
-    """Return a command that the human ran from the prompt, and its output as a tool's."""
+    """Return two parts: a command that the human ran from the prompt, as the user's message, and its output as a tool's note."""
     code = message.get("exitCode")
     command = as_text(message.get("command")) or as_text(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}

@@ -46,7 +46,7 @@ class Log(Protocol):
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Store drafts, see EventLog; return which are new and which were known."""
+        """Store drafts, see EventLog; return the ids that are new and those that were known."""
         ...
 
 
@@ -100,7 +100,7 @@ class Pipeline:
     """The write path of importers and tools."""
 
     def __init__(self, log: Log, marks: KeptMarks, gate: Gate) -> None:
-        """Store clean drafts in `log`, positions in `marks`."""
+        """Store clean drafts in `log`, positions in `marks`; `gate` cleans or refuses them."""
         self._log = log
         self._marks = marks
         self._gate = gate
@@ -336,7 +336,7 @@ class _Run:
         return wanted
 
     def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
-        """Yield the importer's steps from `start` on; the time they take is counted."""
+        """Yield the importer's steps from the offset of `start` on; the seconds they take are added to the report."""
         steps = self._importer.read(file.path, start.offset, self.report)
         while True:
             clock = perf_counter()
@@ -392,7 +392,7 @@ class _Run:
             self.flush()
 
     def _tell(self, file: SourceFile, offset: int) -> None:
-        """Tell the progress, as a fraction of the task's bytes."""
+        """Call `progress`, if there is one, with the report, the file and the fraction of the task's bytes that is read."""
         if self._progress is not None:
             done = min(1.0, (self._done + min(offset, file.size)) / self._total) if self._total else 1.0
             self._progress(self.report, file.path, done)

@@ -54,7 +54,11 @@ class QwenImporter(ClientImporter):
         return _HOME in file.parts and is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset; an older session, in Gemini CLI's form, see `read_session`."""
+        """Return the steps of the records behind the byte offset: the drafts of each, and the offset to go on from.
+
+        An older session in Gemini CLI's form, written as one object, is read from its start. Records without an event are
+        counted in `report` with the reason. Raises OSError when the file cannot be read.
+        """
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
@@ -76,7 +80,7 @@ class QwenReading(Reading):
         }
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn directory and first prompt."""
+        """Learn directory (the first one named) and first prompt from a record."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
             self.prompt = self.prompt or _text(record)
@@ -115,7 +119,7 @@ class QwenReading(Reading):
             yield Told(f"{source_id}{kind or '#'}{number}" if kind or number else source_id, (part,), when)
 
     def _user(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of a record in the user's role and the reason where there are none.
+        """Return (parts, reason) of a record in the user's role; the reason counts only where no part is kept.
 
         A subagent's is its task; what the client wrote is left out or a note.
         """
@@ -131,7 +135,10 @@ class QwenReading(Reading):
         return [Part(words.role, words.type, words.text)], ""
 
     def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of an answer (calls, thoughts, words), and the reason to give if nothing of them can be kept."""
+        """Return (parts, reason) of an answer: calls, thoughts and words in order.
+
+        The reason counts only if nothing of them can be kept; names of called tools are noted.
+        """
         parts = []
         for block in _blocks(record):
             if "functionCall" in block:
@@ -146,7 +153,10 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the results of tools in a record, as errors if they failed or were cancelled; and the reason if none."""
+        """Return (parts, reason): the results of tools in a record, as errors if they failed or were cancelled.
+
+        The reason counts only where there are none.
+        """
         told = as_mapping(record.get("toolCallResult"))
         failed = told.get("status") in ("error", "cancelled")
         parts = []
@@ -159,7 +169,10 @@ class QwenReading(Reading):
         return parts, Given().reason
 
     def _system(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return what the client recorded: a summary, a title, a typed command; none of other kinds, with the reason."""
+        """Return (parts, reason) of what the client recorded: a summary, a title or a typed command, one part.
+
+        None of other kinds. The reason counts only where no part is kept.
+        """
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
         if subtype == "chat_compression":
             return [note(_summary(payload.get("compressedHistory")), record="compacted", **{RECAP: "true"})], subtype
@@ -182,18 +195,18 @@ def _summary(history: object) -> str:
 
 
 def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Return the blocks of a message."""
+    """Return the blocks of a record's message, those that are objects; [] for none."""
     parts = as_list(as_mapping(record.get("message")).get("parts"))
     return [block for block in parts if isinstance(block, Mapping)]
 
 
 def _text(record: Mapping[str, object]) -> str:
-    """Return the words of a message."""
+    """Return the words of a record's message; "" for none."""
     return parts_text(as_mapping(record.get("message")).get("parts"))
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is of Qwen Code's newer form."""
+    """Return whether a record is of Qwen Code's newer form: a session, and message parts or a payload of the system."""
     if "sessionId" not in value:
         return False
     return "parts" in as_mapping(value.get("message")) or "systemPayload" in value

@@ -113,7 +113,10 @@ class Readers:
         self._children: list[Child] = []
 
     def __enter__(self) -> "Readers":
-        """Start as many children as there is work for, one per core at most; none below 8 MB, which is read here."""
+        """Start as many children as there is work for, one per core at most, and return self.
+
+        None below 8 MB, which is read in this process; fewer where the system starts no more.
+        """
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
@@ -141,7 +144,7 @@ class Readers:
             child.end(at_once=at_once)
 
     def parts(self) -> Iterator[tuple[Task, Part]]:
-        """Yield every part with its task, in the order of the tasks.
+        """Yield (task, part) for every part, in the order of the tasks; blocks until the next is read.
 
         Raises SourceUnreadable when a child has died, and what reading raised in one.
         """
@@ -196,7 +199,10 @@ class Readers:
             return self._tasks[self._next - 1]
 
     def _give(self, number: int, part: Part) -> bool:
-        """Add a part, and wait until there is room for another; return whether to go on."""
+        """Add a part of the task `number`, and wait until there is room for another.
+
+        Return False when reading was ended meanwhile.
+        """
         with self._changed:
             self._made[number].append(part)
             self._waiting += bool(part.name)
@@ -205,13 +211,17 @@ class Readers:
             return not self._ended
 
     def _has_room(self, number: int) -> bool:
-        """Return whether another part of a task may wait. The task that is being stored has room of its own."""
+        """Return whether another part of the task `number` may wait; the lock must be held.
+
+        It may while fewer than 12 complete files wait in all; the task being stored has room for 12 parts of its own
+        besides.
+        """
         # The task that is being stored goes on while others fill the room: they wait for it.
         own = number == self._current and len(self._made[number]) < _MOST_WAITING
         return self._waiting < _MOST_WAITING or own
 
     def _fail(self, error: BaseException) -> None:
-        """Note the first error, and wake who waits for parts."""
+        """Note an error, unless one was noted before, and wake who waits for parts."""
         with self._changed:
             self._failed = self._failed or error
             self._changed.notify_all()

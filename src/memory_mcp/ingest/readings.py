@@ -76,7 +76,11 @@ def _placed(text: str) -> Reading:
 
 
 def _plain(kind: str, wrapped: str) -> str:
-    """Return the content of one encoded piece, by the `kind` of its encoding; "" for what only a terminal or a page reads."""
+    """Return the content of one encoded piece, by the `kind` of its encoding.
+
+    Kinds are entity, percent, equals, hex, octal, short, tag and bar, which gives a blank; "" for any other kind, which
+    only a terminal or a page reads.
+    """
     if kind == "entity":
         return html.unescape(wrapped)
     if kind in ("percent", "equals"):
@@ -92,9 +96,9 @@ def _plain(kind: str, wrapped: str) -> str:
 
 
 def coded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and content of each stretch that may be base64 or hexadecimal of a text.
+    """Yield (start, end, content) of each stretch that may be base64 or hexadecimal of a text.
 
-    At least 16 characters that decode to UTF-8.
+    Those are at least 16 characters that decode to UTF-8.
     """
     for match in _CODED.finditer(text):
         given = match[0]

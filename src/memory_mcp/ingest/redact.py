@@ -86,7 +86,7 @@ class Private:
     """A text without its private spans, and how they reach beyond its ends."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
-        """Split `text`; `inside`: it begins within an open span."""
+        """Split `text` into what is private and `kept`; `inside`: it begins within an open span."""
         out: list[str] = []
         depth, at = int(inside), 0
         #: Whether a span ends here that begins before the text.
@@ -155,7 +155,7 @@ class _Told:
     """Rules with anchors anywhere: each is searched by its plain text first, then by its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        """Sort the anchors by their plain texts, and these by parts that they share."""
+        """Compile the rules' anchors, sorted by their plain texts, and these by parts that they share."""
         self._rules = rules
         callers: dict[str, list[int]] = {}
         for number, rule in enumerate(rules):
@@ -199,7 +199,7 @@ class _Told:
 
 
 def _always(_: str) -> object:
-    """Return that a plain anchor is met where its text is."""
+    """Return True: a plain anchor is met wherever its text is."""
     return True
 
 
@@ -298,7 +298,7 @@ def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and rule of the spans in order, overlapping ones as one, named after the first."""
+    """Yield (start, end, rule) of the spans in order, overlapping ones as one, named after the first."""
     start = end = -1
     rule = ""
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

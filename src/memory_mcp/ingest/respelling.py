@@ -77,14 +77,20 @@ def _table() -> _Table:
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """Return the table from each byte of ASCII text to its normalized form, and the bytes that are left out."""
+    """Return (table, dropped): the table maps each byte of ASCII text to its normalized form.
+
+    It has 256 bytes; `dropped` are the bytes that are left out.
+    """
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
 
 
 def _form(character: str) -> str:
-    """Return what a character looks like: small letters and digits, alike ones as one; "" for what is neither."""
+    """Return what a character looks like: small letters and digits, 0 as "o", 1 and i as "l"; "" for what is neither.
+
+    One character may give several letters.
+    """
     if character in _BLANK:
         return ""
     if character in _SIGNS:
@@ -98,19 +104,22 @@ def _form(character: str) -> str:
 
 
 def _seen(part: str) -> str:
-    """Return a letter or digit, alike ones as one; "" for anything else."""
+    """Return a letter or digit, 0 as "o", 1 and i as "l"; "" for anything else."""
     return part.translate(_ALIKE) if part.isalnum() and part not in _BLANK else ""
 
 
 def _folded(text: str) -> str:
-    """Return a text in compatibility forms, folded in case and without accents."""
+    """Return a text in compatibility forms (NFKD), folded in case and without accents."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(c for c in plain if not unicodedata.combining(c))
 
 
 @cache
 def _latin() -> dict[str, str]:
-    """Return by another script's character the ASCII letter or digit, in lower case, that it looks like; read once, in 50 ms."""
+    """Return the ASCII letter or digit, in lower case, by the character of another script that looks like it.
+
+    Read once, in 50 ms.
+    """
     from confusable_homoglyphs.confusables import confusables_data
 
     found: dict[str, str] = {}

@@ -37,9 +37,10 @@ def follower(
     store: "Store",
     capture: "Callable[[], Capture]",
 ) -> Callable[[Callable[[], bool]], int]:
-    """Return a function that reads what followed clients wrote in one round and returns the number of new events.
+    """Return a function that reads what followed clients wrote, in one round, and returns the number of new events.
 
-    For a store in memory (no directory) it does nothing and returns 0. `capture` returns what is never recorded.
+    Its argument says whether to stop; it raises what reading and storing raise. For a store in memory (no directory) it
+    does nothing and returns 0. `capture` returns what is never recorded.
     """
     if directory is None:
         return lambda _: 0
@@ -49,7 +50,7 @@ def follower(
 
 
 def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
-    """Return what is never recorded in the store of `directory`."""
+    """Return what is never recorded in the store of `directory`, with its pauses; None for a store in memory."""
     from memory_mcp.ingest.capture import Capture
 
     return Capture.of(settings, directory)
@@ -63,11 +64,11 @@ def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", sto
     report = ImportReport()
 
     def take(drafts: "Sequence[EventDraft]") -> "Appended":
-        """Store the drafts that pass the gate, as of source "sync"."""
+        """Store the drafts that pass the gate, as of source "sync"; return which ids are new and which were known."""
         return store([clean for draft in drafts if (clean := gate.clean(draft, report)) is not None], "sync")
 
     def clean(draft: "EventDraft") -> "EventDraft | None":
-        """Return a draft as it may be stored, or None."""
+        """Return a draft as it may be stored; None if the gate refuses it."""
         return gate.clean(draft, ImportReport())
 
     return Exchange(storage, data_dir, folder, take, clean)
@@ -76,9 +77,10 @@ def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", sto
 def syncing(
     settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "Store"
 ) -> "Callable[[Callable[[], bool]], Synced | None]":
-    """Return a function that exchanges once through the folder of the settings; it returns None where there is none.
+    """Return a function that exchanges once through the folder of the settings.
 
-    It ends early when its argument says so, and raises what the exchange raises.
+    It returns None where no folder is set or the store is in memory, ends early when its argument says so, and raises
+    what the exchange raises.
     """
 
     def work(should_stop: Callable[[], bool]) -> "Synced | None":
@@ -98,7 +100,7 @@ def hooks() -> "Mapping[str, Hooks]":
 
 
 def all_importers(settings: "IngestSettings") -> "list[Importer]":
-    """Return every registered importer, in the order in which they are asked whether a file is theirs."""
+    """Return a new importer of every registered kind, in the order in which they are asked whether a file is theirs."""
     from memory_mcp.ingest.registry import IMPORTERS
 
     return [make(settings) for make in IMPORTERS.values()]

@@ -260,7 +260,7 @@ class Spool:
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
-    """Return client, envelope and payload of a file, which is a line of JSON followed by the client's payload.
+    """Return (client, envelope, payload) of a file, which is a line of JSON followed by the client's payload.
 
     Raises Malformed for another form, and for a payload that the hook cut.
     """

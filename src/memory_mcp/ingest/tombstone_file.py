@@ -16,11 +16,15 @@ class TombstoneFile:
     """See TombstoneLog."""
 
     def __init__(self, directory: Path) -> None:
+        """Use the two files of tombstones in a data directory, existing or not."""
         self._file = directory / paths.TOMBSTONES
         self._key_file = directory / paths.TOMBSTONES_KEY
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """Return what changes with every addition, None without a file; costs a look for the file."""
+        """Return (inode, size in bytes, time of the last change in ns) of the file, which changes with every addition.
+
+        None without a file.
+        """
         try:
             found = self._file.stat()
         except FileNotFoundError:
@@ -35,9 +39,9 @@ class TombstoneFile:
             return []
 
     def key(self) -> bytes:
-        """Return the key of the hashes, made at random where there is none.
+        """Return the key of the hashes, 32 bytes; made at random and written where there is none.
 
-        Of two processes that make one, the first's counts.
+        Of two processes that make one, the first's counts. Raises OSError when it cannot be written or read.
         """
         with suppress(FileExistsError):
             descriptor = os.open(self._key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
@@ -49,7 +53,7 @@ class TombstoneFile:
         return self._key_file.read_bytes()
 
     def add(self, lines: Sequence[str]) -> None:
-        """Add lines; they are on disk when this returns."""
+        """Add lines of ASCII; they are on disk when this returns. Raises OSError when they cannot be written."""
         append(self._file, lines)
 
     def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:

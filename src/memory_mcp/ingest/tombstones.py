@@ -159,7 +159,7 @@ class Tombstones:
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
-        """Do as `clean`, with the file as last read."""
+        """Do as `clean`, with the file as last read; results for texts of up to 200 characters are cached."""
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
@@ -170,7 +170,7 @@ class Tombstones:
         return found
 
     def _marked(self, text: str) -> str:
-        """Return a text without forgotten parts and values; what is marked already stays."""
+        """Return a text with `MARK` in place of forgotten parts and values; marks that are in it already stay."""
         cuts = self._known.cuts
         for start, end in reversed(cuts.get(self._hash("cut", text), ()) if cuts else ()):
             text = text[:start] + MARK + text[end:]
@@ -205,7 +205,7 @@ class Tombstones:
         return text
 
     def _spans(self, key: str) -> list[tuple[int, int, int]]:
-        """Return start, end and number of words of each forgotten value in a normalized text."""
+        """Return (start, end, number of words) of each forgotten value in a normalized text; they may overlap."""
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
@@ -228,7 +228,7 @@ class Tombstones:
         return event if told == event else told
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:
-        """Return start, end and number of words of each forgotten value in `key` whose windows have `gram` characters."""
+        """Yield (start, end, number of words) of each forgotten value in `key` whose windows have `gram` characters."""
         values = self._known.values[gram]
         if not values or len(key) < gram:
             return
@@ -265,13 +265,16 @@ class Tombstones:
             power *= 2
 
     def _hash(self, *parts: str) -> str:
-        """Return the keyed hash of several texts, 32 characters; how they are split counts."""
+        """Return the keyed hash of several texts, 32 hexadecimal digits; how they are split counts."""
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
         data = b"".join(len(part).to_bytes(4, "big") + part for part in raw)
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return the keyed hashes that identify an event: of its id, of its source's id, of its words in its session."""
+        """Return the keyed hashes that identify an event: of its id, its id at its source, its words in its session.
+
+        One to three.
+        """
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))
@@ -303,7 +306,7 @@ class Tombstones:
         return False
 
     def _scope(self, session: str | None, project: str | None) -> str:
-        """Return the hash of a session and a project; None stands for all."""
+        """Return the keyed hash of a session and a project, cached; None stands for all."""
         scopes = self._known.scopes
         if (found := scopes.get((session, project))) is None:
             if len(scopes) >= _REMEMBERED:
@@ -352,7 +355,7 @@ class Tombstones:
 
 
 def _take(known: _Known, line: dict[str, Any]) -> None:
-    """Add a line to what is known. Raises KeyError, ValueError or TypeError for one of another form."""
+    """Add a line, as `_lines` makes it, to what is known. Raises KeyError, ValueError or TypeError for one of another form."""
     if "value" in line:
         gram, start = line["gram"]
         known.values[gram].setdefault(int(start), set()).add((int(line["length"]), int(line["tokens"]), str(line["value"])))

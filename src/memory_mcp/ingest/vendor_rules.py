@@ -285,7 +285,10 @@ class DetectorRule:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return whether a place is no part of a longer word."""
+    """Return whether a place is no part of a longer word.
+
+    No letter or digit stands before or behind it, but for that of an escaped line feed or tab before it.
+    """
     if end < len(text) and text[end].isalnum():
         return False
     return start == 0 or not text[start - 1].isalnum() or text[max(0, start - 2) : start] in _ESCAPED

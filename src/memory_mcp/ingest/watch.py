@@ -73,7 +73,7 @@ class Watch:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Stop calling; waits a second at most for a call under way."""
+        """Stop calling; waits a second at most for a call under way. Call it once."""
         os.close(self._end_write)
         if self._thread is not None:
             self._thread.join(timeout=1)

@@ -24,7 +24,10 @@ class WholeImporter(ABC, ClientImporter):
     not_ours: ClassVar[str]
 
     def records(self, file: Path) -> Iterator[Record]:
-        """Yield the conversations of a file, each with the end of it in bytes as `offset`."""
+        """Yield the conversations of a file, each with its end, bytes from the file's beginning, as `offset`.
+
+        Values that are no JSON objects come with their error.
+        """
         return iter_records(file)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -43,5 +46,8 @@ class WholeImporter(ABC, ClientImporter):
 
     @abstractmethod
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation, in order."""
+        """Yield the events of one conversation, in order.
+
+        Its messages are counted in `tally`, those without an event with the reason.
+        """
         ...

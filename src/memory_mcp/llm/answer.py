@@ -54,7 +54,10 @@ class Written:
 
     @property
     def kind(self) -> MemoryKind:
-        """The kind of its statements with the highest salience; there is at least one statement."""
+        """The kind of its statements with the highest salience, the earlier statement's if equal.
+
+        There is at least one statement.
+        """
         return max((b.kind for b in self.bullets), key=lambda k: KIND_SALIENCE[k])
 
 

@@ -60,9 +60,10 @@ class Command:
         return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
 
     def _start(self, out: IO[bytes]) -> "subprocess.Popen[bytes]":
-        """Start the command in a process group of its own, its output to `out`.
+        """Start the command in a process group of its own, its output to `out`; return the process.
 
-        Raises Unavailable, with no further try, if it cannot be started.
+        Errors it prints are discarded; the environment variable `paths.SUMMARIZING` is set for it. Raises Unavailable,
+        with no further try, if it cannot be started.
         """
         try:
             return subprocess.Popen(

@@ -42,8 +42,8 @@ class Endpoint:
     def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
         """Ask once; `stopped` is not looked at.
 
-        Raises Unavailable when the endpoint is not reached, is too slow, or says that it cannot answer now, Refused when
-        it refuses this prompt or answers in another form.
+        Raises Unavailable when the key's variable is not set, the endpoint is not reached, is too slow or answers with
+        most statuses other than 200 (see `_failure`), Refused when it refuses this prompt or answers in another form.
         """
         del stopped
         headers = self._headers()
@@ -61,7 +61,7 @@ class Endpoint:
     def _headers(self) -> dict[str, str]:
         """Return the headers of a request, with the key from the environment variable that the settings name, if any.
 
-        Raises Unavailable when that variable is not set.
+        The key is x-api-key for Anthropic, else Authorization: Bearer. Raises Unavailable when that variable is not set.
         """
         headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
         if self._is_anthropic:
@@ -74,7 +74,11 @@ class Endpoint:
         return headers
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the body of a request as the endpoint's kind, OpenAI's or Anthropic's, wants it."""
+        """Return the JSON body of a request: model, max_tokens, and the prompt's data as a message of the user.
+
+        The task is `system` for Anthropic, a first message of the system for OpenAI's kind, which also gets stream =
+        false.
+        """
         asked = {"role": "user", "content": prompt.data}
         common = {"model": self._settings.model, "max_tokens": MAX_OUT}
         if self._is_anthropic:
@@ -82,7 +86,7 @@ class Endpoint:
         return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
 
     def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
-        """Send a request; return status, Retry-After ("" without one) and body, cut off after 4 MB.
+        """Send a request; return (status, Retry-After or "", body); the body is cut off after 4 MB.
 
         Raises TimeoutError when all of it takes longer than the settings allow, OSError, HTTPException or ValueError when
         it fails.
@@ -131,9 +135,9 @@ class Endpoint:
 
 
 def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the tokens in and out as either kind of endpoint states them; None unless both are stated and more than 0 came in.
+    """Return (tokens in, tokens out) as either kind of endpoint states them.
 
-    What a cache held counts as in.
+    None unless both are stated and more than 0 came in. What a cache held counts as in.
     """
     read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
     asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")

@@ -67,7 +67,10 @@ class TopicMaterial:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines that the model is shown: label, keywords, and titles cut to 120 characters."""
+        """The lines that the model is shown: label, keywords, and titles cut to 120 characters.
+
+        They are "Found words: <label>", "Keywords: a, b", "Titles:", then "- <title>" for each.
+        """
         titles = (f"- {_cut(title, _BARE)}" for title in self.titles)
         return (f"Found words: {self.label}", f"Keywords: {', '.join(self.keywords)}", "Titles:", *titles)
 
@@ -75,11 +78,11 @@ class TopicMaterial:
 def of_segment(
     cut: Segment, events: Sequence[Event], grips: Mapping[EventId, Sequence[Grip]], words: Mapping[GripId, str], source: str
 ) -> Material:
-    """Return what a model is shown of a segment: its events in order, quotations with labels g1, g2, ...
+    """Return what a model is shown of a segment: its events in order, as lines "<speaker or role>: [g1] <quoted words>".
 
     `grips` are the stored grips that quote each event, `words` the quoted words by grip; grips without words are left
-    out. A message or note without a quotation is shown by its first 120 characters, other events not at all. At most 8
-    bullets may be written of it.
+    out. A message or note without a quotation is shown by its first 120 characters, other events not at all. Quotations
+    are cut, or lines left out, to stay within 6,000 tokens. At most 8 bullets may be written of it.
     """
     labels: dict[GripId, str] = {}
     for event in events:
@@ -107,10 +110,11 @@ def of_segment(
 def of_period(
     node_id: NodeId, children: Sequence[TocNode], words: Mapping[GripId, str], cuts: Mapping[GripId, Segment], source: str
 ) -> Material:
-    """Return what a model is shown of a period: its children's titles and bullets, with labels of the grips they cite.
+    """Return what a model is shown of a period: per child a line "## <title> (<n> events)" and its bullets.
 
-    `words` and `cuts` are the quoted words and segments of those grips; grips without both are left out. At most 10
-    bullets may be written of it.
+    A bullet is "- [g1,g2] <kind>: <text> (project <name>)", with labels of the grips it cites. `words` and `cuts` are the
+    quoted words and segments of those grips; grips without both are left out. Bullets, then lines, are left out to stay
+    within 6,000 tokens. At most 10 bullets may be written of it.
     """
     labels: dict[GripId, str] = {}
     for child in children:
@@ -119,7 +123,7 @@ def of_period(
                 labels.setdefault(grip_id, f"g{len(labels) + 1}")
 
     def lines(most: int) -> list[str]:
-        """Return the lines with the first `most` bullets of each child."""
+        """Return the lines of all children: a heading each, then at most its first `most` bullets."""
         made = []
         for child in children:
             made.append(f"## {child.title} ({child.event_count} events)")
@@ -134,7 +138,7 @@ def of_period(
 
 
 def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """Return the lines of the first of the steps that fits into `MAX_TOKENS`.
+    """Return the lines that `lines` makes of the first of the steps with which they fit into `MAX_TOKENS`.
 
     If none does, an even sample of the last step's lines.
     """

@@ -65,7 +65,7 @@ class TimeWindow:
 
 
 def parse_level(text: str) -> TocLevel:
-    """Return a level from its name, whatever its case.
+    """Return a level from its name, whatever its case and the blanks around.
 
     Raises InvalidQuery for any other text, and for the root, which is no level to ask for.
     """
@@ -95,19 +95,25 @@ class Calendar:
         return _zone(self.zone_name)
 
     def local(self, ms: int) -> dt.datetime:
-        """Return the local time of a moment, UTC milliseconds."""
+        """Return a moment, UTC milliseconds, as a datetime in the calendar's zone.
+
+        Raises InvalidQuery when the zone is unknown, and OverflowError for a moment outside the years 1 to 9999.
+        """
         return _EPOCH.astimezone(self.zone) if ms == 0 else (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
 
     def iso(self, ms: int) -> str:
-        """Return the local ISO time of a moment, UTC milliseconds, with offset, to the second."""
+        """Return a moment, UTC milliseconds, as ISO 8601 in the calendar's zone, to the second.
+
+        With offset: 2026-01-30T09:00:00+01:00.
+        """
         return self.local(ms).isoformat(timespec="seconds")
 
     def day_of(self, ms: int) -> str:
-        """Return the local ISO date (YYYY-MM-DD) of a moment, UTC milliseconds."""
+        """Return the date (YYYY-MM-DD) of a moment, UTC milliseconds, in the calendar's zone."""
         return self.local(ms).date().isoformat()
 
     def midnight(self, day: dt.date) -> int:
-        """Return the first instant of a local day, UTC milliseconds.
+        """Return the first instant of a day in the calendar's zone, UTC milliseconds.
 
         Where a clock change skips midnight, the day begins at the first instant that exists.
         """
@@ -115,13 +121,14 @@ class Calendar:
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 
     def days(self, first: dt.date, after_last: dt.date) -> TimeWindow:
-        """Return the window from one local date up to, not including, another."""
+        """Return the window, UTC milliseconds, from the midnight of one date up to, not including, that of another."""
         return TimeWindow(self.midnight(first), self.midnight(after_last))
 
     def window(self, node_id: NodeId) -> TimeWindow:
         """Return the window of a period node, UTC milliseconds.
 
-        Raises InvalidQuery for a segment, which has stored times, and for a date that does not exist.
+        Raises InvalidQuery for a segment, which has stored times, and for a date that does not exist, ValueError for the
+        root.
         """
         first, after = span_of(node_id)
         return self.days(first, after)
@@ -150,7 +157,7 @@ def _zone(name: str) -> dt.tzinfo:
 def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
     """Return the first date of a period node and the date after its last.
 
-    Raises InvalidQuery for a segment's id and for a date that does not exist.
+    Raises InvalidQuery for a segment's id and for a date that does not exist, ValueError for the root.
     """
     level, value = node_id.split(":", 2)[1:]
     try:
@@ -172,20 +179,29 @@ def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
 
 
 def period_of(window: TimeWindow, calendar: Calendar) -> NodeId | None:
-    """Return the day, week, month or year whose window is exactly this one; None when there is none."""
+    """Return the finest of the day, week, month and year at the window's start whose window is exactly this one.
+
+    None when none is.
+    """
     date = calendar.local(window.start_ms).date()
     found = rollup_targets(date.isoformat())
     return next((node_id for node_id in found if calendar.window(node_id) == window), None)
 
 
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
-    """Return the parents of a day (ISO date) in the tree: its ISO week alone."""
+    """Return the parents of a day (ISO date) in the tree: its ISO week alone.
+
+    Raises ValueError for a date that does not exist.
+    """
     iso = dt.date.fromisoformat(day).isocalendar()
     return (week_id(iso.year, iso.week),)
 
 
 def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
-    """Return every month that an ISO week intersects: one or two, in order."""
+    """Return every month that an ISO week intersects: one or two, in order.
+
+    Raises InvalidQuery for a week that does not exist; that the id names a week is not checked.
+    """
     first, after = span_of(node_id)
     last = after - dt.timedelta(days=1)
     months = [month_id(first.year, first.month)]
@@ -198,7 +214,7 @@ def parents(node_id: NodeId) -> tuple[NodeId, ...]:
     """Return the ids of a node's parents in the tree.
 
     A segment has its day, a day its ISO week, a week the one or two months that it intersects, a month its year, a year
-    the root; the root has none.
+    the root; the root has none: (). Raises ValueError for a day, InvalidQuery for a week, that does not exist.
     """
     if node_id == ROOT:
         return ()
@@ -216,7 +232,10 @@ def parents(node_id: NodeId) -> tuple[NodeId, ...]:
 
 @lru_cache(maxsize=4096)
 def rollup_targets(day: str) -> tuple[NodeId, ...]:
-    """Return the periods whose summary a change on this local day makes stale, finest first: day, week, month, year."""
+    """Return the four periods whose summary a change on a day makes stale, finest first: day, ISO week, month, year.
+
+    `day` is an ISO date in the memory's zone; raises ValueError for one that does not exist.
+    """
     date = dt.date.fromisoformat(day)
     return (day_id(day), *parents_of_day(day), month_id(date.year, date.month), year_id(date.year))
 
@@ -224,7 +243,8 @@ def rollup_targets(day: str) -> tuple[NodeId, ...]:
 def sources_of(node_id: NodeId) -> TocLevel:
     """Return the level whose nodes a period's summary is computed from.
 
-    A day's from segments, a week's and a month's from days, a year's from months.
+    A day's from segments, a week's and a month's from days, a year's from months; for the root and segments the result
+    means nothing.
     """
     level = level_of(node_id)
     if level is TocLevel.DAY:

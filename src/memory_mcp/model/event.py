@@ -132,7 +132,11 @@ class Event:
         return stream_key(self.session_id, recorded, self.thread)
 
     def shown_as(self, project: str) -> "Event":
-        """Return the event with a project's display name; the stream it belongs to stays that of the recorded name."""
+        """Return the event with a project's display name; the stream it belongs to stays that of the recorded name.
+
+        The same object if it has that name. Call it on an event as recorded: what it returns for an event that has a
+        display name already takes that name for the recorded one.
+        """
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 

@@ -40,7 +40,10 @@ def refenced(text: str) -> str:
 
 
 def inside(text: str) -> str:
-    """Return a text without the fence around it, if it begins with one; otherwise the text unchanged."""
+    """Return the text inside our fence, without line feeds around, if `text` begins with one; else `text` unchanged.
+
+    The fence's end may be missing.
+    """
     whole = text.strip()
     return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
 
@@ -60,9 +63,10 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(value: Any) -> Any:
-    """Return a JSON value with every text and every name of a field in it `neutral`.
+    """Return a copy of a JSON value with every text and every name of a field in it `neutral`.
 
-    Also where several texts, a line apart, together spell a tag. Tuples become lists; numbers, booleans and null stay.
+    Also where several texts, a line apart, together spell a tag: after 8 rounds that still leave one, every text is made
+    `bare`. Tuples become lists; numbers, booleans and null stay.
     """
     clean = _each(neutral, value)
     for _ in range(_ROUNDS):
@@ -98,7 +102,7 @@ def _each(made: Callable[[str], str], value: Any) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a value, names of fields included, in their order."""
+    """Yield the texts of a value, at any depth, in their order; a field's name comes before what is in it."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -127,7 +127,7 @@ def grip_id_from(key: int) -> GripId:
 
 
 def grip_key(value: str) -> tuple[int, bool]:
-    """Return the key of a grip id and whether it is whole; an id without a time gives only the lower 80 bits (False).
+    """Return (key, whether it is whole) of a grip id; an id without a time gives only the lower 80 bits and False.
 
     Raises InvalidQuery for anything that is no grip id, and for one that names event and span itself.
     """
@@ -159,7 +159,7 @@ def span_grip_id(event: EventId, start: int, end: int) -> GripId:
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
-    """Return event id, start and end of a grip id that names them itself; None for any other text."""
+    """Return (event id, start, end) of a grip id that names them itself, offsets in characters; None for any other text."""
     match = _SPAN_GRIP.match(value)
     if match is None:
         return None
@@ -197,7 +197,7 @@ def day_id(iso: str) -> NodeId:
 
 
 def segment_key_of(value: str) -> int | None:
-    """Return the 60-bit segment key inside a segment id; None for any other text."""
+    """Return the 60-bit segment key inside a segment id, whatever the case; None for any other text."""
     match = _SEGMENT.match(value)
     if match and _SEGMENT_TAIL.match(match[2].lower()):
         return decode(match[2])
@@ -225,8 +225,8 @@ def find_period(value: str) -> NodeId | None:
 def parse_node_id(value: str) -> NodeId:
     """Return the canonical form of a node id; "" and "root" are the root.
 
-    Older forms with colons for dashes are read; whether a date exists is not checked. Raises InvalidQuery for anything
-    else.
+    Older forms with colons for dashes are read; a segment's id keeps the case of its letters. Whether a date exists is
+    not checked. Raises InvalidQuery for anything else.
     """
     text = value.strip()
     if text in ("", "root", ROOT):

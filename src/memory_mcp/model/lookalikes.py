@@ -86,7 +86,7 @@ class Reading:
     """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
-        """Take a text and what it became with each layer removed; the last is what is read."""
+        """Take a text and what it became with each layer removed, in this order; the last is what is read."""
         self._layers = layers
         self.text = layers[-1]
         #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
@@ -186,7 +186,7 @@ def _escaped(written: str) -> str:
 
 
 def _bytes(raw: bytes) -> str:
-    """Return bytes as UTF-8 text; as Latin-1 where they are none."""
+    """Return bytes as UTF-8 text; as Latin-1 where they are not valid UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

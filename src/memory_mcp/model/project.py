@@ -80,9 +80,9 @@ class Names:
         return self._shown[key]
 
     def way(self, project: str, session_id: str) -> str:
-        """Return a text for the rules that take a session of `project` to where it is shown.
+        """Return a text that is equal for two sessions of `project` just if the same splits apply to them in the same order.
 
-        Sessions with the same project and rules give the same text.
+        It is the project's name, then a line "<session> <folder> <new name>" for each split.
         """
         steps = (f"{s.session_id} {s.folder} {s.new}" for s in self._taken_out(project, session_id))
         return "\n".join((project, *steps))
@@ -117,7 +117,7 @@ class Names:
         return sorted({name, *(old for old in self._to if self.of(old) == name)})
 
     def other_names(self, name: str) -> list[Alias]:
-        """Return the aliases, not refused ones, whose names lead to this project."""
+        """Return the aliases, not refused ones, that lead to the project `name`, in the order of `aliases`."""
         return [a for a in self.aliases if a.author != REFUSED and self.of(a.old) == name]
 
     def watched(self) -> frozenset[str]:
@@ -128,7 +128,10 @@ class Names:
         return frozenset(self._split_from() if any(split.folder for split in self.splits) else ())
 
     def began_in(self, project: str, session_id: str, folder: str) -> None:
-        """Note where a session began, unless that is known already, and forget under which name it was shown."""
+        """Note the folder a session began in, and forget the cached name under which it was shown.
+
+        Does nothing where another folder is known already.
+        """
         if self.began.setdefault((project, session_id), folder) == folder:
             self._shown.pop((project, session_id), None)
 
@@ -137,9 +140,9 @@ class Names:
         return {name for split in self.splits for name in self.recorded_as(self.of(split.project))}
 
     def moved(self) -> dict[tuple[str, str], str]:
-        """Return sessions that are shown apart from the project they were recorded with: (project, session) to the name shown.
+        """Return (recorded project, session) to the name shown, for sessions shown apart from their project.
 
-        Of those that splits name and those whose beginning is known.
+        Of those that splits name, whether there is such a session or not, and those whose beginning is known.
         """
         sessions = {split.session_id for split in self.splits} - {""}
         named = {(name, session) for name in self._split_from() for session in sessions}
@@ -150,7 +153,7 @@ class Names:
 def is_inside(path: str, folder: str) -> bool:
     """Return whether a path is a folder or is below it, by the texts alone; slashes of either kind are equal.
 
-    False for an empty path.
+    False for an empty path; in an empty folder, as in "/", is every path that begins with a slash.
     """
     own, whole = (re.sub(r"[\\/]+", "/", text).rstrip("/") for text in (path, folder))
     return bool(path) and (own == whole or own.startswith(whole + "/"))

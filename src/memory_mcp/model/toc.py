@@ -34,22 +34,28 @@ EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
 
 
 def llm_author(model: str, written_from: str) -> str:
-    """Return the author of a language model's text, with a digest of what the text was written from."""
+    """Return the author of a language model's text: "llm:<model>#<written_from>".
+
+    `written_from` is the digest of what the text was written from.
+    """
     return f"{LLM}{model}#{written_from}"
 
 
 def written_from(author: str) -> str:
-    """Return the digest in a language model's author; "" for every other author."""
+    """Return the digest in a language model's author ("llm:<model>#<digest>"); "" for every other author."""
     return author.rpartition("#")[2] if author.startswith(LLM) else ""
 
 
 def agent_author(own: int, bullets: int) -> str:
-    """Return the author of an agent's text of which the first `own` bullets are the agent's, the others derived."""
+    """Return the author of an agent's text whose first `own` bullets are the agent's, the others derived: "agent#<own>".
+
+    Just "agent" if all are the agent's.
+    """
     return AGENT if own == bullets else f"{AGENT}#{own}"
 
 
 def own_count(author: str, bullets: int) -> int:
-    """Return how many of a text's bullets, which come first, are its author's own: all, unless the author says a number."""
+    """Return how many of a text's bullets, which come first, are its author's own: n of "agent#<n>", all of any other author."""
     return int(author.partition("#")[2]) if author.startswith(f"{AGENT}#") else bullets
 
 
@@ -101,5 +107,5 @@ class TocNode:
 
     @property
     def own_bullets(self) -> tuple[TocBullet, ...]:
-        """The bullets that the author wrote, without those derived of other projects."""
+        """The bullets that the author wrote, which come first; those derived of other projects are left out."""
         return self.bullets[: own_count(self.author, len(self.bullets))]

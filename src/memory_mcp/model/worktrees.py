@@ -65,7 +65,7 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
 
 
 def pooled(path: str) -> tuple[str, str]:
-    """Return the repository's name and the worktree's own folder, where `path` is in a client's pool of worktrees.
+    """Return (the repository's name, the worktree's own folder), where `path` is in a client's pool of worktrees.
 
     ("", "") where it is in none.
     """

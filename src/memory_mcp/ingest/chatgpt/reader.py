@@ -35,7 +35,8 @@ class ChatGptImporter(ExportImporter):
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one conversation: its title, then its messages, each after its parent, branches as threads.
 
-        A message without a time follows its parent.
+        A message without a time follows its parent. Messages are counted in `tally`, those without an event with the
+        reason.
         """
         del file  # nothing in its name tells about a conversation
         value = record.value

@@ -24,9 +24,11 @@ class Node:
 
 
 def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
-    """Yield a conversation's nodes, each after its parent; the branch that ends at `current` is the one shown (named "").
+    """Yield a conversation's nodes depth first, each after its parent, children in the order that the parent names.
 
-    Without a known `current`, the last message's. Nodes of a circle come last, each as a branch of its own.
+    The branch that ends at `current`, else at the last message, is the one shown and is named ""; any other is
+    "branch:<id of its first message>", and a first child outside the shown branch stays in its parent's. Nodes of a
+    circle come last, each as a branch of its own.
     """
     shown = _path(mapping, current if current in mapping else _last(mapping))
     children = _children(mapping)
@@ -56,7 +58,7 @@ def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
 
 
 def _last(mapping: Mapping[str, object]) -> str:
-    """Return the latest node whose path leads to a root, for a conversation that names none as current; "" for none."""
+    """Return the id of the last node, in the mapping's order, whose path leads to a root; "" for none."""
     found = (key for key in reversed(list(mapping)) if any(_parent(mapping, k) not in mapping for k in _path(mapping, key)))
     return next(found, "")
 
@@ -67,7 +69,10 @@ def _parent(mapping: Mapping[str, object], key: str) -> str:
 
 
 def _children(mapping: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return the ids of children by the id of their parent, in the order in which the parents name them."""
+    """Return the ids of children by the id of their parent ("" or an unknown id for roots).
+
+    They are in the order in which the parents name them; those not named come last.
+    """
     found: dict[str, list[str]] = {}
     for key in mapping:
         found.setdefault(_parent(mapping, key), []).append(key)

@@ -75,12 +75,15 @@ def as_list(value: object) -> list[object]:
 
 
 def as_mappings(value: object) -> list[Mapping[str, object]]:
-    """Return the items of `value` as mappings (see `as_mapping`) if it is a list, else none."""
+    """Return the items of a list as mappings, an empty one for each item that is none; [] if `value` is no list."""
     return [as_mapping(item) for item in as_list(value)]
 
 
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
-    """Return message content as blocks, from a text, a list of texts and blocks, or one block; none for anything else."""
+    """Return message content as blocks, from a text, a list of texts and blocks, or one block; empty for anything else.
+
+    A text becomes {"type": "text", "text": it}; items of a list that are neither are left out.
+    """
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
     if isinstance(content, Mapping):
@@ -91,7 +94,11 @@ def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
 
 
 def plain(block: Mapping[str, object]) -> str:
-    """Return a block as text; images and documents are named by their media type, never quoted. "" for a block without text."""
+    """Return a block as text; "" for a block without text.
+
+    Images and documents are never quoted: "[image <media type or address> <title>]". A named tool is "[tool <name>]", a
+    resource its text, else "[resource <address>]".
+    """
     kind = block.get("type")
     if kind in ("text", "input_text", "output_text"):
         return as_text(block.get("text"))
@@ -145,9 +152,10 @@ def result_text(content: object, fallback: object) -> str:
 
 
 def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str]:
-    """Return `is_error`, `exit_status` and `files` of a result, as the text or the client's details state them.
+    """Return the texts `is_error` ("true" or ""), `exit_status` and `files` (one a line) of a result, as a dict.
 
-    "" where unknown. A shell's result without an error counts as status 0.
+    They are as the text or the client's details state them, "" where unknown. A shell's result without an error counts as
+    status 0.
     """
     told = as_mapping(details)
     found = {"is_error": "true" if is_error else "", "exit_status": "", "files": _files(told)}
@@ -167,7 +175,7 @@ def _ended_well(told: Mapping[str, object]) -> bool:
 
 
 def _files(told: Mapping[str, object]) -> str:
-    """Return the paths in a result's details, one a line: the one file, else up to 20 listed ones."""
+    """Return the paths in a result's details, one a line; "" for none. They are the one file's, else the first 20 listed ones."""
     path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
     listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join([path] if path else listed[:20])

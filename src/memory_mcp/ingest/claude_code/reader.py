@@ -41,9 +41,10 @@ class ClaudeCodeImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset with their drafts, see `Importer`.
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
 
-        Those of a session of our own summarizer, and lines that cannot be read, are skipped and counted.
+        Records of a session of our own summarizer, lines that cannot be read and records without an event give no drafts
+        and are counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
         state = State(file)
         state.recover(offset)

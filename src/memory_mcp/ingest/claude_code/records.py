@@ -158,7 +158,10 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
 
 
 def _content_id(record: Mapping[str, object]) -> str:
-    """Return an id made from a record's content, for a record without one; the same in every file that holds it."""
+    """Return the id of a record without one: "content:" and 16 characters of a hash of its content.
+
+    It is the same in every file that holds the record.
+    """
     message = as_mapping(record.get("message"))
     content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
     text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
@@ -194,10 +197,10 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 
 
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
-    """Return the texts of a user record as one, with role and type, and its metadata.
+    """Return (text with role and type, metadata) of the texts of a user record, taken as one.
 
-    They are the human's words, a summary, or another agent's; in a subagent's chain a prompt is the calling agent's.
-    Where only the client wrote, there is no text but the reason.
+    They are the human's words, a summary (metadata `RECAP` = "true"), or another agent's; in a subagent's chain a prompt
+    is the calling agent's. Where only the client wrote, there is no text but the reason. Other metadata is {}.
     """
     if record.get("isCompactSummary") is True:
         return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}
@@ -266,26 +269,29 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
 
 
 def _suffix(number: int) -> str:
-    """Return what goes behind a record's id for its block of a number: nothing for the first (0)."""
+    """Return the suffix of a record's id for its block `number`, from 0: "" for the first, "#1" for the second, and so on."""
     return f"#{number}" if number else ""
 
 
 def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the summary of a session as a note."""
+    """Yield the summary of a session as a note, its metadata `record` = summary and `leaf`, the id of its last message."""
     del state, outcome
     text = as_text(record.get("summary"))
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "summary", "leaf": as_text(record.get("leafUuid"))})
 
 
 def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield the title of a session as a note."""
+    """Yield the title of a session as a note with the metadata `record` = title."""
     del state, outcome
     text = as_text(record.get(_TITLES[_kind(record)]))
     yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "title"})
 
 
 def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """Yield a pull request's address as a note; nothing without one."""
+    """Yield a pull request's address, with its number if known, as a note; nothing without one.
+
+    The note's metadata has `record` = pull request and `url`.
+    """
     del state, outcome
     url, number = as_text(record.get("prUrl")), record.get("prNumber")
     if url:

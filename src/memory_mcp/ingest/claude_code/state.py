@@ -50,10 +50,11 @@ class State:
         self._resumed = False
 
     def recover(self, offset: int) -> None:
-        """Read what is needed of the part before `offset`: session id, first directory, tool names.
+        """Read what is needed of the part before `offset`.
 
-        Also whether the session is our own summarizer's. Reads at most the first 50 records and the last 256 KB before
-        the offset. Raises OSError when the file cannot be read.
+        That is session id, first directory, tool names, whether the session is our own summarizer's, and, where no record
+        has a time, when the file was written. Reads at most the first 50 records and the last 256 KB before the offset.
+        Raises OSError when the file cannot be read.
         """
         session = prompt = ""
         timed = offset > 0
@@ -159,7 +160,10 @@ def _prompt(record: dict[str, object]) -> str:
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
-    """Keep a value under a key, unless that is ""; beyond 20,000 the oldest goes."""
+    """Keep a value under a key in `where`, unless the key is "".
+
+    Beyond 20,000 entries the one that was added first is removed.
+    """
     if key:
         where[key] = value
         if len(where) > _REMEMBERED:

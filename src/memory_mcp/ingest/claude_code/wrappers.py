@@ -59,7 +59,10 @@ def unwrap(text: str) -> Said:
 
 
 def without_reminders(text: str) -> str:
-    """Return a tool's output without the reminders that the client adds at its end."""
+    """Return a tool's output without the reminders of the client at its end, any number of them, and the blanks before them.
+
+    Without one the text stays as it is.
+    """
     while (shorter := text.rstrip()).endswith(_REMINDER_END) and (start := shorter.rfind(_REMINDER)) >= 0:
         text = shorter[:start].rstrip()
     return text

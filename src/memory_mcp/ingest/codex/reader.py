@@ -50,6 +50,10 @@ class CodexImporter(ClientImporter):
         return bool(_NAME.match(file.name)) and any(as_text(v.get("type")) in ITEMS for v in values)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `Importer`; raises OSError when the file cannot be read."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        Records without an event give a step without drafts, and are counted in `report` with the reason. Raises OSError
+        when the file cannot be read.
+        """
         name = _NAME.sub("", file.stem)
         return read_growing(CodexReading(name, self._settings.include_thinking), file, offset, report)

@@ -160,7 +160,8 @@ class CodexReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """Return what one record gives: messages, thoughts, calls and results, summaries and some events.
 
-        Copied records of a fork and events that repeat an item give nothing, with the reason.
+        Copied records of a fork and events that repeat an item give nothing, with the reason. Directory and model of a
+        turn, and the names of called tools, are kept for what follows.
         """
         kind, told = _opened(record)
         if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
@@ -197,7 +198,10 @@ class CodexReading(Reading):
         return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
 
     def _note(self, record: Mapping[str, object], text: str, kind: str, **marks: str) -> Given:
-        """Return a note with an id that follows from its session, time, kind and text."""
+        """Return a note (Given with one item), marked with `record` = kind and `marks`.
+
+        Its id follows from its session, time, kind and text.
+        """
         time = parse_time(record.get("timestamp"))
         source_id = f"content:{content_id(self.session.session_id, str(time), kind, text)}"
         return Given([Told(source_id, (note(text, record=kind, **marks),), self.ordered(time))])
@@ -218,7 +222,10 @@ class CodexReading(Reading):
 
     @staticmethod
     def _user(item: Mapping[str, object]) -> list[Part]:
-        """Return the parts of a message in the user's role, see `spoken`."""
+        """Return the parts of a message in the user's role, see `spoken`.
+
+        Blocks of the client ("harness") are known by its metadata.
+        """
         passed = as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_metadata")
         sources = (
             [as_mapping(as_mapping(one).get("provenance")).get("type") for one in passed] if isinstance(passed, list) else []

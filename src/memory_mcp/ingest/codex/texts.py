@@ -54,7 +54,10 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """Return a call with its most informative argument first; of a patch those are the files it changes."""
+    """Return a call with its most informative argument first; of a patch those are the files it changes.
+
+    `arguments` may be an object, its JSON, or a text, which is taken as a patch or else a command.
+    """
     given = parsed(arguments)
     if isinstance(given, str):
         files = _PATCHED.findall(given)[:_MOST_FILES]
@@ -115,9 +118,10 @@ def _block_text(block: Mapping[str, object]) -> str:
 
 
 def _readable(given: Mapping[str, object]) -> dict[str, object]:
-    """Return arguments under the names that other clients use.
+    """Return a copy of a call's arguments, by the names that other clients use.
 
-    A command as typed, the files of a patch (at most 20), a list of steps come first; the others stay.
+    `path` (a patch's files, at most 20, one a line) and `command` (as typed) come first, `plan` is a list of steps as
+    lines; the others stay.
     """
     readable = dict(given)
     command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)
@@ -132,7 +136,10 @@ def _readable(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _command(value: object) -> str:
-    """Return a command line as typed; of a shell's call the script alone."""
+    """Return a command line as typed, a list of words joined and quoted for a shell.
+
+    Of a list that calls a shell with one option and a script, the script alone.
+    """
     if not isinstance(value, list):
         return as_plain(value)
     words = [as_plain(word) for word in value]
@@ -142,6 +149,6 @@ def _command(value: object) -> str:
 
 
 def _step(step: object) -> str:
-    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open."""
+    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open; its JSON where it has no text."""
     told = as_mapping(step)
     return f"[{_MARKS.get(as_text(told.get('status')), ' ')}] {as_text(told.get('step')) or json.dumps(step, default=str)}"

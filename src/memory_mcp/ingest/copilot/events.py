@@ -53,7 +53,7 @@ class CopilotReading(Reading):
         self._include_thinking = include_thinking
 
     def learn(self, record: dict[str, object]) -> None:
-        """Learn the session from its start, and the first prompt that the user typed."""
+        """Learn the session from its start, and the prompt that the user typed first; other records say nothing."""
         data = as_mapping(record.get("data"))
         kind = record.get("type")
         if kind == "session.start":
@@ -82,7 +82,7 @@ class CopilotReading(Reading):
         return Given([*told, Told(source_id, said_parts, later)], reason)
 
     def _read(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of a record of a kind in `_READ`, and the reason to give where there are none.
+        """Return (parts, reason) of a record of a kind in `_READ`; the reason counts only where there are no parts.
 
         Records about the session change its state (model, place) and give no part.
         """
@@ -116,7 +116,7 @@ class CopilotReading(Reading):
         return [], "session"
 
     def _start(self, data: Mapping[str, object]) -> None:
-        """Take over session id, version, model and place from a start of the session."""
+        """Take over session id, version, model and place from the start of a session; what it lacks stays as it was."""
         self.session.session_id = as_text(data.get("sessionId")) or self.session.session_id
         self.version = as_text(data.get("copilotVersion")) or self.version
         self.model = as_text(data.get("selectedModel")) or self.model
@@ -131,7 +131,7 @@ class CopilotReading(Reading):
             self.remote = f"https://{host}/{place}" if place else ""
 
     def _user(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the parts of a prompt, and the reason where there is none to keep.
+        """Return (parts, reason) of a prompt; the reason counts only where no part is kept.
 
         In a subagent it is the task; what the client wrote is left out.
         """
@@ -146,7 +146,10 @@ class CopilotReading(Reading):
         return [Part(words.role, words.type, words.text)], EMPTY
 
     def _assistant(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return the model's thought and words, and the reason where there are none; its calls come as events of their own."""
+        """Return (parts, reason): the model's thought and words; the reason counts only where there are none.
+
+        Its calls come as events of their own.
+        """
         self.model = as_text(data.get("model")) or self.model
         thinking = as_text(data.get("reasoningText"))
         parts = [thought(thinking, self._include_thinking)] if thinking.strip() else []
@@ -156,9 +159,9 @@ class CopilotReading(Reading):
         return [*parts, *([said(Role.ASSISTANT, text)] if text.strip() else [])], reason
 
     def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return a tool's result and "" as the reason; the exit status is cut from the text.
+        """Return ([a tool's result], ""); the exit status is cut from the text.
 
-        What a subagent brought back ends it.
+        What a subagent brought back is the end of that subagent.
         """
         call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
         blocks = "\n".join(filter(None, map(plain, as_blocks(told.get("contents")))))

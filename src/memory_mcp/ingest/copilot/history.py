@@ -13,9 +13,10 @@ from memory_mcp.model.event import Role
 
 
 def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Iterator[tuple[Mapping[str, object], Given]]:
-    """Yield each message of an older session with what it gives; its id follows from the session and its place in the list.
+    """Yield (message, what it gives) of an older session, in order.
 
-    Calls and results are named by the call's id.
+    A message's id follows from the session and its place in the list; calls and results are named by the call's id. Takes
+    over the session's id.
     """
     own = as_text(session.get("sessionId")) or reading.session.session_id
     reading.session.session_id = own
@@ -61,7 +62,10 @@ class _Times:
     """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
 
     def __init__(self, session: Mapping[str, object]) -> None:
-        """Collect the times of prompts, answers and calls from the session's timeline."""
+        """Collect the times of prompts, answers and calls, and of the session's start, from a session's timeline.
+
+        None without one.
+        """
         self._last = parse_time(session.get("startTime"))
         self._spoken: defaultdict[str, list[int]] = defaultdict(list)
         self._calls: dict[str, int] = {}
@@ -73,7 +77,7 @@ class _Times:
                 self._calls[call_id] = time
 
     def of(self, part: Part) -> int | None:
-        """Return the time of the next part, later than that of the part before.
+        """Return the time of the next part (UTC milliseconds), later than that of the part before, and use it up.
 
         It is that of its call or, in order, of the next prompt or answer. None where neither that nor an earlier one is
         known.

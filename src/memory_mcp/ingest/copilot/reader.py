@@ -50,14 +50,22 @@ class CopilotImporter(ClientImporter):
         return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset; of an older session (`.json`) all messages from its start."""
+        """Return the steps of the records behind the byte offset: the drafts of each, and the offset to go on from.
+
+        Of an older session (`.json`) those of all messages, from its start. Records without an event are counted in
+        `report` with the reason. Raises OSError when the file cannot be read.
+        """
         name = file.parent.name if file.name == _EVENTS else file.stem
         reading = CopilotReading(name, self._settings.include_thinking)
         return _history(reading, file, report) if file.suffix == ".json" else read_growing(reading, file, offset, report)
 
 
 def _history(reading: CopilotReading, file: Path, report: ImportReport) -> Iterator[Read]:
-    """Yield the messages of older sessions; those of a session of our own summarizer are skipped and counted."""
+    """Yield a step for each message of older sessions: its drafts.
+
+    Those of a session of our own summarizer are skipped and counted, as is what cannot be read. Raises OSError when the
+    file cannot be read.
+    """
     for record in iter_records(file):
         if record.error or not isinstance(record.value.get("chatMessages"), list):
             given = Given(reason=record.error) if record.error else reading.give(record.value)

@@ -73,14 +73,20 @@ def _tool(told: Mapping[str, object]) -> Sequence[Part]:
 
 
 def _output(outcome: object, details: Mapping[str, object]) -> str:
-    """Return a tool's output as text: the first readable field, else all of it."""
+    """Return a tool's output as text: its first readable field with words, else all of it as plain text.
+
+    Those fields are output, contents, content, result, answer and message, in this order.
+    """
     if not details:
         return as_plain(outcome)
     return next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
 
 
 def _error(error: object) -> str:
-    """Return the words of an error; "" for none."""
+    """Return the words of an error: the message for the model, else for the user, else its own; "" for an object without them.
+
+    An error that is no object is returned as plain text.
+    """
     told = as_mapping(parsed(error))
     named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
     return named or as_text(told.get("message")) or ("" if told else as_plain(error))

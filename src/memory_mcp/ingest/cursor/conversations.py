@@ -65,7 +65,7 @@ class Conversations:
     def _conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
     ) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the drafts of a conversation's new messages; the first step has its title.
+        """Yield the drafts of a conversation's new messages, one step for each; the first step has its title.
 
         Messages that the conversation no longer lists are counted as skipped.
         """
@@ -89,7 +89,7 @@ class Conversations:
     def _message(
         self, bubble: Mapping[str, object], source_id: str, own: int | None, session: Session, subagent: bool
     ) -> tuple[EventDraft, ...]:
-        """Return the drafts of one message; one whose row is gone is counted as skipped."""
+        """Return the drafts of one message; () for one without drafts or whose row is gone, which is counted as skipped."""
         parts = parts_of(bubble, subagent, self._keep)
         model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
         drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)

@@ -58,9 +58,10 @@ class CursorImporter:
         return bool(values) and all(set(v) <= {"role", "message"} and as_mapping(v.get("message")) for v in values)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield what is new, see `Importer`.
+        """Yield steps with the drafts of what is new, and where to go on.
 
-        Of a database the offset is the highest row that was read, of a transcript its bytes.
+        Of a database the offset is the highest row that was read, of a transcript its bytes; what gives no event is
+        counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
         tally = Tally(report, file)
         if file.suffix == ".jsonl":

@@ -35,9 +35,9 @@ class Store:
         self.tables = {str(row[0]) for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query; none for values that no database can hold.
+        """Return all rows of a query at once; [] for values that no database can hold.
 
-        Raises OSError when the database cannot be read.
+        Raises OSError when the database cannot be read or stays locked for 5 s.
         """
         try:
             return self._con.execute(sql, values).fetchall()
@@ -61,7 +61,10 @@ class Store:
         return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {CHATS}")[0][0]) if CHATS in self.tables else 0
 
     def changed(self, above: int) -> dict[str, int]:
-        """Return the conversations that have rows above a position, with the lowest such row of each, in order of these rows."""
+        """Return the lowest row above a position for each conversation that has such rows, by the conversation's id.
+
+        In order of these rows; {} without the table.
+        """
         if CHATS not in self.tables:
             return {}
         sql = f"""
@@ -74,7 +77,10 @@ SELECT composer, min(row) FROM (
         return {str(composer): int(row) for composer, row in self.rows(sql, [above, above])}
 
     def bubbles(self, composer: str, above: int) -> set[str]:
-        """Return the ids of a conversation's messages whose rows are above a position."""
+        """Return the ids of a conversation's messages whose rows are above a position.
+
+        Raises OSError when the table is missing or cannot be read.
+        """
         start = f"bubbleId:{composer}:"
         sql = f"SELECT substr(key, ?) FROM {CHATS} WHERE key >= ? AND key < ? AND rowid > ?"
         return {str(row[0]) for row in self.rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
@@ -106,7 +112,7 @@ def open_store(file: Path) -> Iterator[Store]:
 
 
 def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
-    """Return the path at which a database is opened, and the options of opening it.
+    """Return the path at which a database is opened, and the options of opening it ("mode=ro", perhaps "&immutable=1").
 
     A copy in a temporary folder, removed by `stack`, where SQLite would have to make a file. Raises OSError for what is
     no SQLite database.
@@ -137,7 +143,10 @@ def as_text(value: object) -> str:
 
 
 def _message(error: Exception) -> str:
-    """Return what an error of SQLite says to a user."""
+    """Return what an error of SQLite says to a user.
+
+    That is to close the client where the database is locked, else that it cannot be read, with SQLite's words.
+    """
     text = str(error)
     if "locked" in text or "busy" in text:
         return "the client has its database locked; close it, or run the command again"

@@ -38,6 +38,10 @@ class Transcripts:
     """Transcripts, with the editor's lists of conversations in its database and of their folders."""
 
     def __init__(self, user: Path, keep_thinking: bool) -> None:
+        """Begin to read transcripts; `user` is the editor's folder, `keep_thinking` keeps the model's thoughts.
+
+        Nothing is read yet.
+        """
         self._user, self._keep = user, keep_thinking
         self._workspaces = Workspaces(user)
         self._in_database: set[str] | None = None
@@ -125,7 +129,10 @@ class Transcripts:
 
 
 def _time_of(words: str) -> int | None:
-    """Return the time that a prompt states, to the minute, as UTC milliseconds; UTC if it has no zone; None for none."""
+    """Return the time that a prompt states, to the minute, as UTC milliseconds; UTC if it has no zone.
+
+    None where it states none, or one that does not exist.
+    """
     match = _STAMP.search(words)
     if match is None or match[1] not in _MONTHS:
         return None

@@ -16,12 +16,15 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def user_folder() -> Path:
-    """Return the editor's folder for the user's data on this platform (.../Cursor/User)."""
+    """Return the editor's folder for the user's data on this platform (.../Cursor/User), existing or not."""
     return editor_data() / "Cursor" / "User"
 
 
 def slug_of(folder: str) -> str:
-    """Return the client's folder name for a path: a dash for every run of characters but letters and digits, none at the ends."""
+    """Return the client's folder name for a path.
+
+    A dash stands for every run of characters but ASCII letters and digits; none is at the ends.
+    """
     return _SEPARATORS.sub("-", folder).strip("-")
 
 
@@ -65,7 +68,7 @@ class Workspaces:
         return next((folder for _, folder in self._folders() if slug_of(folder) == slug), "")
 
     def _from_workspaces(self) -> dict[str, Place]:
-        """Return the conversations that older clients list in the database of each workspace.
+        """Return the places of the conversations that older clients list in the database of each workspace, by conversation id.
 
         Databases that cannot be read are skipped.
         """
@@ -80,7 +83,10 @@ class Workspaces:
         return found
 
     def _folders(self) -> list[tuple[Path, str]]:
-        """Return the path of each workspace's database, and the workspace's folder; read once."""
+        """Return (database's path, folder) of each workspace whose workspace.json names a folder, sorted by path; read once.
+
+        Whether the database exists is not checked.
+        """
         if self._found is None:
             told = sorted((self.user / "workspaceStorage").glob("*/workspace.json"))
             self._found = [(t.with_name(DATABASE), folder) for t in told if (folder := folder_in(t))]
@@ -96,13 +102,13 @@ def folder_in(file: Path) -> str:
 
 
 def _from_list(store: Store, key: str) -> dict[str, Place]:
-    """Return the conversations in a list that is stored under a key, by id."""
+    """Return the places of the conversations in a list that is stored under a key, by conversation id; {} without it."""
     entries = as_mappings(as_mapping(parsed(store.text(ITEMS, key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
 
 
 def _from_headers(store: Store) -> dict[str, Place]:
-    """Return the conversations in the table that newer clients have for them, by id; {} without it."""
+    """Return the places of the conversations in the table that newer clients have for them, by conversation id; {} without it."""
     if HEADERS not in store.tables:
         return {}
     rows = store.rows(f"SELECT composerId, value FROM {HEADERS}")

@@ -64,7 +64,10 @@ def sessions_beside(log: Path) -> frozenset[str]:
 
 
 def _known(file: Path) -> Iterator[str]:
-    """Yield the directories listed in a small file of the client; none where it cannot be read."""
+    """Yield the directories listed in a small file of the client: the keys of `projects`, else of the whole object.
+
+    None where it cannot be read.
+    """
     try:
         told = as_mapping(json.loads(_small(file) or "{}"))
     except (ValueError, RecursionError):

@@ -31,7 +31,7 @@ class GeminiImporter(ClientImporter):
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the session files below `path`, or `path` itself; of other JSON files none.
+        """Return the session files below `path`, or `path` itself if it is a file; of `.json` files only sessions.
 
         Raises SourceUnreadable without such a path.
         """
@@ -42,7 +42,11 @@ class GeminiImporter(ClientImporter):
         return is_session(file, beginning)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the records after an offset, see `read_session`."""
+        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+
+        A session written as one object is read from its start. Records without an event are counted in `report` with the
+        reason. Raises OSError when the file cannot be read.
+        """
         return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
 
 
@@ -68,7 +72,7 @@ def is_session(file: Path, beginning: bytes) -> bool:
 
 
 def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-    """Yield the reads of a session in any of the client's forms.
+    """Yield a step for each record of a session in any of the client's forms: its drafts, and the offset to go on from.
 
     Lines are read after `offset`; a session written as one object is always read from its start, message by message.
     Raises OSError when the file cannot be read.

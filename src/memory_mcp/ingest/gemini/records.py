@@ -126,7 +126,10 @@ class GeminiReading(Reading):
         return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
 
     def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-        """Yield the messages of a record: itself, or those that it lists."""
+        """Yield the messages of a record: itself if it has a type, else those that it, or its change of the session, lists.
+
+        None without.
+        """
         if "type" in record:
             yield record
             return
@@ -134,7 +137,7 @@ class GeminiReading(Reading):
         yield from (m for m in as_list(listed) if isinstance(m, Mapping))
 
     def _noted(self, source_id: str, time: int | None) -> int | None:
-        """Return the first time under which a message was seen, and remember it.
+        """Return the first time under which a message was seen, and remember it; None stays None and is not remembered.
 
         A resumed session repeats messages at new times.
         """
@@ -193,7 +196,10 @@ class GeminiReading(Reading):
         return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
 
     def _thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield the model's thoughts of a message, numbered behind its id; left out unless the settings keep them."""
+        """Yield the model's thoughts of a message, with ids "<source_id>#t0", "#t1", ..., each at its own time, else at `time`.
+
+        Their part is left out unless the settings keep thinking.
+        """
         thoughts = as_mappings(message.get("thoughts"))
         texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
         texts += [(as_text(p.get("text")), None) for p in _blocks(message.get("content")) if p.get("thought") is True]
@@ -222,7 +228,7 @@ class GeminiReading(Reading):
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
-        """Yield results in the user's role that belong to no call told before."""
+        """Yield results in the user's role that belong to no call told before, a millisecond apart from `time` on."""
         for number, answer in enumerate(_parts(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:
@@ -235,9 +241,9 @@ class GeminiReading(Reading):
 
 
 def response_text(answer: Mapping[str, object]) -> str:
-    """Return the text of a function's response: output, error or content, else all as JSON.
+    """Return the text of a function's response: output, error or content, else all as JSON; "" for none.
 
-    Without the wrapper of untrusted text.
+    Without terminal codes and the wrapper of untrusted text.
     """
     response = as_mapping(answer.get("response"))
     for key in ("output", "error", "content"):
@@ -274,7 +280,7 @@ def _typed(message: Mapping[str, object]) -> str:
 
 
 def _blocks(content: object) -> list[Mapping[str, object]]:
-    """Return content in any of its forms as blocks."""
+    """Return content in any of its forms as blocks: a text as {"text": it}, an object as itself; [] for anything else."""
     if isinstance(content, str):
         return [{"text": content}]
     listed = content if isinstance(content, list) else [content]
@@ -282,7 +288,7 @@ def _blocks(content: object) -> list[Mapping[str, object]]:
 
 
 def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
-    """Return the values of a key in the blocks of a message that have it."""
+    """Return the values of a key in the blocks of a message that have it, in order; a value that is no object is {}."""
     return [as_mapping(block[key]) for block in _blocks(message.get("content")) if key in block]
 
 
@@ -298,6 +304,6 @@ def _output(one: Mapping[str, object]) -> str:
 
 
 def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
-    """Remove the oldest entry where there are more than 20,000."""
+    """Remove the oldest entry, one, where there are more than 20,000."""
     if len(where) > _REMEMBERED:
         where.popitem(last=False)

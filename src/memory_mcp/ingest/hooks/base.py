@@ -39,7 +39,10 @@ class Heard:
 
 
 def at_time(envelope: Envelope, time: object) -> Envelope:
-    """Return the envelope at the payload's own time, unless that is missing or more than a day from the time of receipt."""
+    """Return the envelope at the payload's own time.
+
+    The same object where that is missing or more than a day from the time of receipt.
+    """
     at_ms = parse_time(time)
     if at_ms is None or abs(at_ms - envelope.received_ms) > _DAY_MS:
         return envelope
@@ -57,7 +60,7 @@ class Hooks(Protocol):
     ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the drafts of one payload in the order in which things happened, or why there are none.
+        """Return the drafts of one payload in the order in which things happened, or why there are none (`skipped`).
 
         Raises Malformed when the payload cannot be read.
         """

@@ -72,7 +72,8 @@ class ClaudeCodeHooks:
 def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
     """Return what a payload in Claude Code's form gives, as events of `agent`.
 
-    Events with nothing to keep give the reason. Raises Malformed without an event or a session.
+    Events with nothing to keep give the reason; of a session's end and a compaction `ends` is the project. Raises
+    Malformed without an event or a session.
     """
     event = as_text(told.get("hook_event_name"))
     if not event:
@@ -104,7 +105,7 @@ class _Telling:
     def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
         """Return the drafts of the transcript record with `content`, `earlier_ms` before the payload was received.
 
-        `part` goes behind its id, `more` are further fields.
+        Thinking is left out. `kind` is its type and role, `part` goes behind its id, `more` are further fields.
         """
         at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=self._envelope.received_ms - earlier_ms)
         record: dict[str, object] = {
@@ -120,11 +121,11 @@ class _Telling:
         return convert(record, self._state, include_thinking=False).drafts
 
     def project(self) -> str:
-        """Return the project of the payload's directory; "" when that is not known."""
+        """Return the project of the payload's directory, else of the hook's; "" when neither is known."""
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """Return a note of the system, of type `kind`, about the client's own action."""
+        """Return a note of the system, of type `kind`, about the client's own action; [] for a blank text."""
         return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
 
     def drafts(self, event: str) -> list[EventDraft]:
@@ -157,7 +158,7 @@ class _Telling:
         return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
     def _call(self) -> list[EventDraft]:
-        """Return the call of a tool, earlier than its result by the stated duration, at least 1 ms."""
+        """Return the call of a tool, one draft, earlier than its result by the stated duration (ms), at least 1 ms."""
         took = self.told.get("duration_ms")
         took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
         block = {
@@ -197,7 +198,7 @@ def answer_text(answer: object) -> str:
 
 
 def _file_text(told: Payload) -> str:
-    """Return what a tool says of a file: created, updated, or its content; "" for none."""
+    """Return a sentence for a file that a tool created or updated, else the content of a file it read; "" for none."""
     path = as_text(told.get("filePath"))
     if path and told.get("type") == "create":
         return f"File created successfully at: {path}"
@@ -207,13 +208,13 @@ def _file_text(told: Payload) -> str:
 
 
 def _listed(told: Payload) -> str:
-    """Return listed file names, one a line."""
+    """Return the file names listed under `filenames`, one a line; "" for none."""
     listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
     return "\n".join(listed)
 
 
 def _content(told: Payload) -> str:
-    """Return the text of an answer's content; "" for none."""
+    """Return the text of an answer's `content`, else `contents`; "" for none."""
     for key in ("content", "contents"):
         if text := "\n".join(filter(None, map(plain, as_blocks(told.get(key))))):
             return text

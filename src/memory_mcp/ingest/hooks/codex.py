@@ -20,7 +20,10 @@ class CodexHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of Codex gives, see `Hooks`; a stopped turn gives nothing."""
+        """Return what a payload of Codex gives, see `heard`; a stopped turn (Interrupt) gives nothing, with that reason.
+
+        Raises Malformed for what is no JSON object of an event with a session.
+        """
         told = told_in(payload)
         if told.get("hook_event_name") == _INTERRUPT:
             return Heard(skipped=_INTERRUPT)

@@ -33,7 +33,7 @@ def doubled(home: Path, project: Path | None = None) -> list[Path]:
 
 
 def _settings(file: Path) -> Mapping[str, object]:
-    """Return the settings in a file; {} where it cannot be read or understood."""
+    """Return the settings in a file of JSON with comments; {} where it cannot be read or understood."""
     try:
         return as_mapping(jsonc.parse(file.read_text(encoding="utf-8-sig")).value)
     except (OSError, ValueError, RecursionError):

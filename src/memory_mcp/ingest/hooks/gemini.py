@@ -35,7 +35,10 @@ class GeminiHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of Gemini CLI gives, put into Claude Code's form; events of no later use give the reason."""
+        """Return what a payload of Gemini CLI gives, put into Claude Code's form; events of no later use give the reason.
+
+        Raises Malformed for what is no JSON object of an event with a session.
+        """
         told = told_in(payload)
         event = as_text(told.get("hook_event_name"))
         if event and event not in EVENTS:
@@ -51,7 +54,10 @@ class GeminiHooks:
 
 
 def _answer(told: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a tool's result or error, from the form that its model was given."""
+    """Return the fields of a tool's outcome in Claude Code's form.
+
+    They are `tool_response`, or for an error `error` and `hook_event_name` = PostToolUseFailure.
+    """
     if error := as_mapping(told.get("error")):
         message = as_text(error.get("message")) or answer_text(told.get("llmContent"))
         return {"hook_event_name": "PostToolUseFailure", "error": message}

@@ -24,7 +24,10 @@ class OpencodeHooks:
     ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload of opencode gives: a prompt, an answer's parts in order, or an event as Claude Code has it."""
+        """Return what a payload of opencode gives: a prompt, an answer's parts in order, or an event as Claude Code has it.
+
+        Raises Malformed for what is no JSON object, and for an event without a name or a session.
+        """
         told = told_in(payload)
         parts = told.get("parts")
         if not isinstance(parts, list):
@@ -62,7 +65,10 @@ def _words(part: Mapping[str, object]) -> str:
 
 
 def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
-    """Yield each tool's use and each text of an answer as (id, time it ended, payload); other parts are left out."""
+    """Yield (part's id, time it ended, payload in Claude Code's form) of each tool's use and each text of an answer.
+
+    The time is as opencode has it, None where it is not stated; other parts are left out.
+    """
     for part in parts:
         name = as_text(part.get("id"))
         if part.get("type") == "tool":
@@ -74,7 +80,10 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
 
 
 def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's use in Claude Code's form, with its duration where both times are known."""
+    """Return a tool's use in Claude Code's form: event, tool_name, tool_input, tool_use_id, and tool_response or error.
+
+    Also `duration_ms` where both times are known.
+    """
     given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
     used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
     start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
@@ -86,5 +95,5 @@ def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, 
 
 
 def _named(envelope: Envelope, name: str, time: object) -> Envelope:
-    """Return the envelope under the id and at the time that opencode gave."""
+    """Return the envelope under the id that opencode gave ("": its own name stays), at the time as `at_time` takes it."""
     return at_time(replace(envelope, name=name or envelope.name), time)

@@ -23,13 +23,19 @@ class PlainHooks:
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the events of a payload. One wrong event refuses the whole payload: raises Malformed."""
+        """Return the events of a payload; for none the reason "no text".
+
+        One wrong event refuses the whole payload: raises Malformed.
+        """
         drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
         return Heard(drafts, "" if drafts else NO_TEXT)
 
 
 def _values(payload: str) -> list[object]:
-    """Return the values of a payload: objects one after another, or in lists. Raises Malformed for what is not JSON."""
+    """Return the values of a payload in order: objects one after another, items of lists among them.
+
+    Raises Malformed for what is not JSON.
+    """
     try:
         several = list(_each(payload))
     except (ValueError, RecursionError):
@@ -66,6 +72,6 @@ def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
 
 
 def _project(envelope: Envelope) -> str:
-    """Return the project of the directory in which the hook ran."""
+    """Return the project of the directory in which the hook ran, as `caller_project` finds it; "" for none."""
     environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
     return caller_project(environ, envelope.cwd)

@@ -68,7 +68,7 @@ def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
 
 
 def _values(text: str) -> list[str]:
-    """Return the values of a key: the items of a list in brackets, else one, else none."""
+    """Return the values of a key: the items of a list in brackets, without empty ones, else its one value; [] for a blank."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
         return [value for part in text[1:-1].split(",") if (value := _bare(part))]

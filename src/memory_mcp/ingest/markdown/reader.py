@@ -97,9 +97,9 @@ class MarkdownImporter:
         return bool(_NOTE_KEYS & front.keys()) or _LINK.search(text) is not None or day_of(file.stem) is not None
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield the event of each section, see `Importer`; of a day of an export its messages.
+        """Yield a step with the event of each section, always from the file's start; of a day of an export one for each message.
 
-        Always read from its start. Raises OSError when the file cannot be read.
+        Raises OSError when the file cannot be read.
         """
         del offset  # what is written anew as a whole is read from its start
         if _is_exported(file):
@@ -233,9 +233,9 @@ def _is_vault(folder: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def _kind_of(folder: Path) -> tuple[bool, bool]:
-    """Return whether a folder is inside a notes program's, and whether it is inside a source tree.
+    """Return (inside a notes program's folder, inside a source tree) of a folder: whether it is.
 
-    The nearest folder above that is one of them decides.
+    The nearest folder, itself or above, that is one of them decides, so that at most one is True.
     """
     if _is_vault(folder):
         return True, False

@@ -153,7 +153,7 @@ def _apart(told: list[Told]) -> Iterator[Told]:
 
 
 def _problem(info: Mapping[str, object]) -> str:
-    """Return the name and the text of the error that ended an answer; "" for none."""
+    """Return "<name>: <text>" of the error that ended an answer, or the one of both that it has; "" for none."""
     error = as_mapping(info.get("error"))
     name, text = as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))
     return f"{name}: {text}" if name and text else name or text

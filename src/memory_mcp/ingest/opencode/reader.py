@@ -48,10 +48,11 @@ class OpencodeImporter(ClientImporter):
         return any({"id", "sessionID", "role"} <= value.keys() for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Yield what is new, see `Importer`.
+        """Yield a step for each message: its drafts, and where to go on.
 
-        The position in a database is the time of a message, UTC milliseconds; a message's file is read as a whole. Raises
-        OSError when the file cannot be read.
+        The offset in a database is the time of a message, UTC milliseconds; a message's file is read as a whole.
+        Unfinished messages and others without an event are counted in `report`. Raises OSError when the file cannot be
+        read.
         """
         reading = OpencodeReading(self._settings.include_thinking)
         with file.open("rb") as stream:
@@ -81,7 +82,7 @@ def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: 
 
 
 def _is_named(file: Path) -> bool:
-    """Return whether a file has the name of a database or the place of a message."""
+    """Return whether a file has the name of a database (opencode*.db) or the place of a message (message/<session>/*.json)."""
     if file.suffix == ".db":
         return file.name.startswith("opencode")
     return file.suffix == ".json" and file.parent.parent.name == "message"

@@ -113,7 +113,7 @@ class _Database:
         return [(key, _parsed(data)) for key, data in self._con.execute(_PARTS, (message,))]
 
     def _session(self, session: str) -> tuple[str, str, str]:
-        """Return a session's parent, directory and version; "" for what is not stored."""
+        """Return (parent, directory, version) of a session; "" for what is not stored."""
         row = self._con.execute(_SESSION, (session,)).fetchone() or ("", "", "")
         return as_text(row[0]), as_text(row[1]), as_text(row[2])
 
@@ -127,7 +127,7 @@ class _Database:
 
 class _Folder:
     def __init__(self, file: Path) -> None:
-        """Take the folder of a message's file as that of its session."""
+        """Take the folder of a message's file (message/<session>) as that of its session."""
         self._of = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
@@ -153,7 +153,7 @@ class _Folder:
         return Whose(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt)
 
     def _info(self, session: str) -> Mapping[str, object]:
-        """Return what is stored of a session; {} for none."""
+        """Return the object that is stored of a session; {} for none, one that cannot be read, and the session ""."""
         name = f"{session}.json"
         places = (self._root / "info" / name, *(self._root / "session").glob(f"*/{name}")) if session else ()
         return next((info for place in places if (info := _object(place)) is not None), {})
@@ -170,7 +170,7 @@ def _root(parent: str, parent_of: Callable[[str], str]) -> str:
 
 
 def _parsed(data: object) -> dict[str, object]:
-    """Return the object in a text; {} for any other text."""
+    """Return the object in a text of JSON; {} for anything else."""
     try:
         return dict(as_mapping(json.loads(as_text(data))))
     except (ValueError, RecursionError):
