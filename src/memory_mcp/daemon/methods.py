@@ -177,7 +177,7 @@ class Methods:
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return in `text` fenced quotations that fit a prompt well, for a model; "" for none.
 
-        Parameters: prompt, project, session_id.
+        What is missing of the memory comes first, also where nothing fits. Parameters: prompt, project, session_id.
         """
         from memory_mcp.server.recall import recall_text
 

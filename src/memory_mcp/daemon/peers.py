@@ -30,7 +30,7 @@ def is_another_users(peer: _Address | None, own: _Address | None, tables: Path =
 def _users(table: Path, peer: _Address, own: _Address) -> Iterator[int]:
     """Yield the user ids of sockets whose own address is `peer` and whose remote one is `own`, in one of the kernel's lists.
 
-    None if the list cannot be read.
+    Yield nothing if the list cannot be read.
     """
     sought = [(_spelled(*peer, mapped), _spelled(*own, mapped)) for mapped in (False, True)]
     try:
