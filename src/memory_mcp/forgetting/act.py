@@ -63,7 +63,7 @@ class Forgetting:
         self._note = self._directory / NOTE
 
     def tried(self, wanted: Wanted) -> Outcome:
-        """Return what would be removed, with the number of backups to look through; nothing is written."""
+        """Return what would be removed, "backups to look through" (their number) among the counts; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
@@ -112,9 +112,9 @@ class Forgetting:
     def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Outcome:
         """Remove what tombstones name from store, files, backups, shared files and indexes; then record it and remove the note.
 
-        What depends on it is derived anew at once, while nothing else is published; the store is compacted.
-        `resumed`: how far another process came is not known, so the whole tree is checked and the topic graph
-        dropped.
+        What depends on it is derived anew at once, while nothing else is published; the store is compacted. Returns what
+        was removed. `resumed`: how far another process came is not known, so the whole tree is checked and the topic
+        graph dropped.
         """
         app, erased = self._app, Erased()
         with app.derivation.publishing:
@@ -225,7 +225,7 @@ def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
 
 
 def _both(one: Erased, other: Erased) -> Erased:
-    """Return the outcomes of two erasings as one: counts added, `last_seq` that of the later one (`other`)."""
+    """Return the outcomes of two erasings as one: lists joined, counts added, `last_seq` that of the later one (`other`)."""
     counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
     return Erased(
         gone=[*one.gone, *other.gone],
