@@ -218,7 +218,10 @@ def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
 
 
 def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
-    """Return counts above 0 of rows and files, and all events concerned by their time."""
+    """Return the counts above 0 of rows and files, by kind, and every event concerned.
+
+    Events are pairs (id, UTC ms), each once, by their time.
+    """
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
     return Outcome(counts, samples)

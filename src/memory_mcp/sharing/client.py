@@ -39,9 +39,10 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def address(url: str, insecure: bool) -> str:
-    """Return a server's address in the form in which it is kept.
+    """Return a server's address as SCHEME://HOST[:PORT][/PATH], with https where it names no scheme.
 
-    Raises InvalidQuery when it is no address, names a user, or would send the key in clear over a network.
+    A final "/mcp" and slashes at the end are dropped. Raises InvalidQuery when it is no address, names a user, or would
+    send the key in clear over a network (plain http to another host than loopback, unless `insecure`).
     """
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
