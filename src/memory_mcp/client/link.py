@@ -55,6 +55,7 @@ class Refused(Exception):
     """The daemon's answer is an error; `status` is the exit status the command line gives it, `hint` ends the message."""
 
     def __init__(self, code: str, message: str, status: int = 1, hint: str = "") -> None:
+        """Keep the error's code, message, exit status and hint; the text of the exception is the message alone."""
         super().__init__(message)
         self.code = code
         self.status = status
@@ -65,6 +66,7 @@ class Wanted:
     """Which daemon: the data directory, and the settings it is to be started with."""
 
     def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None, project: str = "") -> None:
+        """Keep the settings as given; a relative `config` is made absolute, from the home directory where it begins with ~."""
         self.directory = directory
         self.config = os.path.abspath(os.path.expanduser(config)) if config else ""
         #: Settings given as flags, by their dotted names.
@@ -107,6 +109,7 @@ class Line:
     """A connection that sends and receives JSON objects, one a line."""
 
     def __init__(self, sock: socket.socket) -> None:
+        """Wrap a connected socket, which this line then owns; nothing is sent or received."""
         self.sock = sock
         #: What came behind the last whole line.
         self.rest = bytearray()

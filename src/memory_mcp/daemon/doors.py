@@ -23,6 +23,10 @@ class Doors:
     """At most one HTTP door, and the browser visits to it."""
 
     def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
+        """Keep the parts of doors to come, none open yet.
+
+        `token_file` is what callers are told, unless the settings hold the token.
+        """
         self._settings = settings
         self._make = make
         self._token_file = "" if settings.http_token else token_file

@@ -33,6 +33,11 @@ class Methods:
     def __init__(
         self, service: Service, doors: Doors, execute: Execute, status: Callable[[], dict[str, Any]], stop: Callable[[str], None]
     ) -> None:
+        """Make the methods of one memory.
+
+        `execute` runs a command line on the open App, `status` returns what `daemon status` shows, and `stop` ends the
+        daemon for a reason.
+        """
         self._doors = doors
         self._service = service
         self._host = service.host

@@ -131,6 +131,7 @@ class Pipe(io.TextIOBase):
     """A text stream whose output is sent to the caller's terminal."""
 
     def __init__(self, talk: Conversation, name: str, is_tty: bool, encoding: str) -> None:
+        """Write to the caller's stream `name`, "out" or "err"; `encoding` and `is_tty` are what the caller said of it."""
         self._talk = talk
         self._name = name
         self._tty = is_tty

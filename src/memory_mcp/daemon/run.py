@@ -105,6 +105,7 @@ class _Daemon:
         listener: socket.socket,
         secret: str,
     ) -> None:
+        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held."""
         import anyio
 
         from memory_mcp.daemon.doors import Doors

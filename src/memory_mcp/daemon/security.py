@@ -207,6 +207,7 @@ class Guard:
     """Middleware that passes to `app` what passes the rules, with its whole body, and counts requests by route and status."""
 
     def __init__(self, app: ASGIApp, rules: Rules, route_of: Callable[[str], str] = lambda _: "other") -> None:
+        """Serve `app` behind `rules`; `route_of` names a path's route for the count of requests."""
         self._app = app
         self._rules = rules
         self._route_of = route_of
@@ -256,6 +257,7 @@ class _Body:
     """A request's body, read whole before the request is passed on, since every route needs all of it."""
 
     def __init__(self, receive: Receive, bound: int) -> None:
+        """Read from `receive`, keeping a body of up to `bound` bytes; nothing is read yet."""
         self._receive = receive
         self._bound = bound
         self._chunks: list[bytes] | None = []

@@ -50,7 +50,7 @@ class Outcome:
     """What a forgetting removed, or would remove."""
 
     counts: Mapping[str, int]
-    #: Ids of some events, with when they were said (UTC ms).
+    #: (id, when it was said in UTC ms) of every event that went or changed, by time.
     samples: Sequence[tuple[str, int]] = field(default_factory=tuple)
 
 

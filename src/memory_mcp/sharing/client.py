@@ -64,6 +64,10 @@ class Client:
     """
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Prepare requests to a server's address with a key ("": without one); nothing is sent.
+
+        `stopped` is asked between tries. Settings of a proxy in the environment count, except for loopback.
+        """
         self._stopped = stopped
         host = urlsplit(url).hostname or ""
         headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -21,7 +21,7 @@ class Position:
     mark: str = ""
 
     def __str__(self) -> str:
-        """Return the text in which it is stored and sent."""
+        """Return the text in which it is stored and sent: "SEQ.EVENT.CHANGE.MARK"."""
         return f"{self.seq}.{self.event}.{self.change}.{self.mark}"
 
     @classmethod

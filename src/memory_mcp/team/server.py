@@ -67,7 +67,7 @@ class TeamServer:
     """The parts of one server, and its life."""
 
     def __init__(self, settings: Settings) -> None:
-        """Connect to the database, whose tables are made or brought up to date, and make the parts; no thread is started.
+        """Connect to the database, whose tables are made or brought up to date, and make the parts; `run` starts them.
 
         Raises ConfigError for a role that row-level security does not bind, and what `migrations.bring_up` raises.
         """
