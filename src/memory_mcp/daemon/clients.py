@@ -48,7 +48,7 @@ class Clients:
 
     @contextmanager
     def connected(self, client: Client) -> Iterator[Client]:
-        """Count a connection as open while the block runs; its end restarts the idle time."""
+        """Count a connection as open while the block runs, and for good as served; its end restarts the idle time."""
         self._open.append(client)
         self.served += 1
         try:

@@ -143,9 +143,9 @@ class Doors:
         return (host, port) == (self._asked_host, self._door.address[1])
 
     def _let_go(self) -> None:
-        """Note that a caller of `hold` has gone; the last one closes the door.
+        """Count one caller of `hold` less; after the last one close the door.
 
-        It stays open by the settings, or where a browser has been let in.
+        It stays open by the settings, or where a browser was given an address to visit.
         """
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:

@@ -255,7 +255,7 @@ class Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then tell the task group that requests are answered."""
+        """Start as uvicorn does, then tell the task group, by `task_status`, that requests are answered."""
         await super().startup(sockets)
         self._task_status.started()
 

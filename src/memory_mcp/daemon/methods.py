@@ -160,7 +160,10 @@ class Methods:
     async def carry(
         self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Call a function of an export or a merge with the App and the caller's parameters, and return its result."""
+        """Return the result of a function of an export or a merge, called with the App and the caller's parameters.
+
+        Waits up to 0.1 s first while searches run; what the function raises passes.
+        """
         await self._give_way()
         return await self._host.read(lambda app: give(app, params))
 

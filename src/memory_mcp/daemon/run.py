@@ -215,12 +215,12 @@ class _Daemon:
         await speak(server, stream, lines, client)
 
     def stop(self, why: str) -> None:
-        """Begin to end and return at once; call it in the event loop's thread. The first reason is logged."""
+        """Begin to end and return at once; call it in the event loop's thread. The first reason that is not "" is logged."""
         self._why = self._why or why
         self._ending.set()
 
     async def _end_on_signal(self) -> None:
-        """Begin to end at each signal that asks for it."""
+        """Begin to end the daemon at each signal that asks for it (as `signals_of_end` yields them), until cancelled."""
         from memory_mcp.server.ending import signals_of_end
 
         with signals_of_end() as received:
