@@ -135,8 +135,8 @@ def seen(directory: str) -> tuple[int, int, int] | None:
 def connect(directory: str) -> socket.socket:
     """Return a blocking connection to the running daemon, which has proved over TCP that it is this user's.
 
-    Over a Unix socket nothing is proved. Raises OSError when none runs, when it is not of this user, or gives no proof
-    within `_PATIENCE` seconds for each line.
+    Over a Unix socket nothing is proved. Raises OSError when none runs, when it is not of this user, or sends nothing for
+    `_PATIENCE` seconds while its proof is awaited.
     """
     told = _told(paths.door_file(directory))
     if told is None:

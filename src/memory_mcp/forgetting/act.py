@@ -147,7 +147,10 @@ class Forgetting:
         return told
 
     def _copies(self, tombstones: Tombstones) -> Copies:
-        """Return the backups of this memory, to be cleaned of what `tombstones` name."""
+        """Return the archive files of the backup folder, to be cleaned of what `tombstones` name.
+
+        It is the folder of the settings, else `backups` in the data directory.
+        """
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
