@@ -77,7 +77,11 @@ def _listen_unix(place: str) -> socket.socket:
 
 
 def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
-    """Return a loopback socket that listens on a free port, and its secret; both are written into the door file for callers."""
+    """Return a loopback socket that listens on a free port, and its secret (64 hexadecimal digits).
+
+    Port and secret are written into the door file, in place of the one before; raises OSError where that or listening
+    fails.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
@@ -131,7 +135,8 @@ def seen(directory: str) -> tuple[int, int, int] | None:
 def connect(directory: str) -> socket.socket:
     """Return a blocking connection to the running daemon, which has proved over TCP that it is this user's.
 
-    Raises OSError when none runs, when it is not of this user, or gives no proof within `_PATIENCE` seconds.
+    Over a Unix socket nothing is proved. Raises OSError when none runs, when it is not of this user, or sends nothing for
+    `_PATIENCE` seconds while its proof is awaited.
     """
     told = _told(paths.door_file(directory))
     if told is None:
@@ -152,7 +157,7 @@ def connect(directory: str) -> socket.socket:
 
 
 def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
-    """Return a socket that is connected to an address; raise OSError when that fails."""
+    """Return a blocking socket that is connected to an address, (host, port) or a path; raise OSError when that fails."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.connect(address)
@@ -187,7 +192,8 @@ def _told(place: str) -> tuple[int, str] | None:
 def prove(sock: socket.socket, secret: str) -> None:
     """Prove the secret as the caller, and check the daemon's proof first.
 
-    Raises ConnectionRefusedError when that is wrong or no line comes.
+    Raises ConnectionRefusedError when that proof is wrong or no line comes, another OSError (TimeoutError among them)
+    when the connection fails.
     """
     ours = os.urandom(_SECRET).hex()
     sock.sendall(_line({"nonce": ours}))
@@ -199,7 +205,10 @@ def prove(sock: socket.socket, secret: str) -> None:
 
 
 def answer(secret: str, who: str, callers: str, daemons: str) -> str:
-    """Return the proof that `who` (daemon or caller) knows the secret, for the two nonces of this connection."""
+    """Return the proof that `who` ("daemon" or "caller") knows the secret: an HMAC-SHA-256 of both nonces, in hexadecimal.
+
+    `callers` and `daemons` are the nonces that caller and daemon sent on this connection.
+    """
     import hmac
 
     return hmac.digest(secret.encode(), f"{who}:{callers}:{daemons}".encode(), "sha256").hex()
@@ -215,7 +224,7 @@ def same(one: str, other: str) -> bool:
 async def demand(hear: Hear, say: Say, secret: str) -> bool:
     """Prove the secret as the daemon; return whether the caller proves it too.
 
-    `hear` returns the next line's object, {} for none; `say` sends a line.
+    `hear` returns the next line's object, {} for none; `say` sends a line. What these raise passes.
     """
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()

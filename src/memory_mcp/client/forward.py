@@ -20,7 +20,7 @@ QUESTIONS = {
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
-    """Have the daemon run a command and show its output; return the exit status, None when no daemon comes."""
+    """Have the daemon run a command and show its output; return its status (130: stopped, 3: cut off), None for no daemon."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     said = False
@@ -91,9 +91,10 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 
 
 def _confirmed(argv: Sequence[str]) -> bool:
-    """Ask the person at this terminal to confirm that the words are their own; return whether they do.
+    """Ask the person at this terminal to confirm that the words are their own.
 
-    False, without a question, for a command that needs none, or where stdin or stderr is no terminal.
+    Return whether they do (an empty line counts as yes). False, without a question, for a command that needs none, or
+    where stdin or stderr is no terminal.
     """
     question = question_of(argv)
     if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
@@ -104,7 +105,7 @@ def _confirmed(argv: Sequence[str]) -> bool:
 
 
 def question_of(argv: Sequence[str]) -> str:
-    """Return the question to confirm a command; "" for one that needs no confirmation."""
+    """Return the question to confirm a command, which its first words name (options aside); "" for one that needs none."""
     words = tuple(word for word in argv if not word.startswith("-"))
     return next((question for named, question in QUESTIONS.items() if words[: len(named)] == named), "")
 

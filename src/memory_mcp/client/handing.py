@@ -54,7 +54,7 @@ def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -
 def stop_after(seconds: float) -> None:
     """Have TimeoutError raised in the main thread after so many seconds, whatever it waits for then; 0 cancels that.
 
-    Does nothing where the platform has no timer signal.
+    It replaces the handler of SIGALRM, and an earlier call's time. Does nothing where the platform has no timer signal.
     """
     # The signal module without its names for people, which would cost as much as connecting does.
     import _signal  # type: ignore[import-not-found]  # has no stub
@@ -69,9 +69,9 @@ def stop_after(seconds: float) -> None:
 
 
 def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over a Unix socket; return whether the daemon keeps it.
+    """Hand the payload over a Unix socket; return whether the daemon keeps it, False where the platform has no such sockets.
 
-    Raises OSError, TimeoutError after `PATIENCE` seconds, when it does not answer.
+    Raises OSError when the connection fails, TimeoutError when there is no answer after `PATIENCE` seconds.
     """
     import _socket
 
@@ -102,7 +102,11 @@ def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
 
 
 def _second_line(sock: "_socket.socket") -> bytes:
-    """Return the answer to the request, which follows the daemon's greeting; b"" when the daemon has gone or says too much."""
+    """Return the second line that comes, the answer to the request.
+
+    The first is the daemon's greeting. b"" when the daemon closes before both are whole, or sends more than
+    `_LONGEST_ANSWER` bytes.
+    """
     got = b""
     while got.count(b"\n") < 2:
         more = sock.recv(_CHUNK)
@@ -113,7 +117,10 @@ def _second_line(sock: "_socket.socket") -> bytes:
 
 
 def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    """Hand the payload over loopback TCP; return whether the daemon keeps it in time. Raises nothing of that."""
+    """Hand the payload over loopback TCP; return whether the daemon keeps it in time.
+
+    False also for every error of the connection and a refusal.
+    """
     import binascii
 
     from memory_mcp.client import link

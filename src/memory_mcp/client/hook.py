@@ -134,7 +134,8 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 def _read() -> bytes:
     """Read standard input to its end, so that the client never meets a closed pipe, and return it.
 
-    What comes after more than `MAX_PAYLOAD` bytes is dropped.
+    Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result is then longer than
+    `MAX_PAYLOAD`.
     """
     parts: list[bytes] = []
     size = 0
@@ -205,7 +206,10 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
 
 
 def _with_loss(text: str, directory: str) -> str:
-    """Return a briefing preceded by what is missing of the memory, fenced; unchanged where nothing is."""
+    """Return a briefing preceded by what is missing of the memory, both in one fence; unchanged where nothing is missing.
+
+    Where there is no briefing (""), what is missing stands alone.
+    """
     from memory_mcp import paths
 
     if not (missing := paths.loss_told(directory)):
@@ -241,7 +245,10 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _waiting(directory: str) -> list[str]:
-    """Return the names of payloads in the spool that are not stored yet; [] where it cannot be read."""
+    """Return the file names in the spool's `new` folder, payloads that are not stored yet, in no order.
+
+    [] where it cannot be read.
+    """
     from memory_mcp import paths
 
     try:
@@ -273,9 +280,9 @@ def _is_on(event: str, config: str) -> bool:
 
 
 def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
-    """Return the project's briefing as it was rendered ahead of time; "" where there is none.
+    """Return the project's briefing as it was rendered ahead of time, at most 80,000 bytes; "" where there is none.
 
-    "" also for a session that goes on from words it knows, or without a project.
+    "" also for a session that goes on (source resume or fork), or without a project.
     """
     if told.get("source") in _KNOWS:
         return ""
@@ -294,7 +301,8 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
 def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time.
 
-    The time is the setting hooks.recall_deadline_ms. Only a daemon on a Unix socket is asked.
+    The time is the setting hooks.recall_deadline_ms. Only a daemon on a Unix socket is asked. "" also for a blank prompt
+    or an error of the daemon.
     """
     from memory_mcp import paths
 
@@ -319,7 +327,7 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _project(told: "dict[str, Any]", config: str) -> str:
-    """Return the project of a payload, by the environment, its directory, or the settings; "" for none."""
+    """Return the project of a payload, by the environment, else its directory (`cwd`), else the settings; "" for none."""
     from memory_mcp import paths
     from memory_mcp.scope import caller_project
 

@@ -196,7 +196,10 @@ def _refused_message(message: object, why: str) -> Read:
 
 
 def refused(message: object, why: str) -> bytes:
-    """Return the error line for a message that is JSON, and still no message of the protocol."""
+    """Return the error line for a message that is JSON and cannot be taken, for the reason `why`.
+
+    It has the message's id, null for none and for an answer to one of ours.
+    """
     return _refused_message(message, why).answer
 
 

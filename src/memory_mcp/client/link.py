@@ -55,6 +55,7 @@ class Refused(Exception):
     """The daemon's answer is an error; `status` is the exit status the command line gives it, `hint` ends the message."""
 
     def __init__(self, code: str, message: str, status: int = 1, hint: str = "") -> None:
+        """Keep the error's code, message, exit status and hint; the text of the exception is the message alone."""
         super().__init__(message)
         self.code = code
         self.status = status
@@ -65,6 +66,7 @@ class Wanted:
     """Which daemon: the data directory, and the settings it is to be started with."""
 
     def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None, project: str = "") -> None:
+        """Keep the settings as given; a relative `config` is made absolute, from the home directory where it begins with ~."""
         self.directory = directory
         self.config = os.path.abspath(os.path.expanduser(config)) if config else ""
         #: Settings given as flags, by their dotted names.
@@ -74,7 +76,7 @@ class Wanted:
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of Python that run the daemon."""
+        """The arguments of Python (`-P -m memory_mcp daemon run ...`) that run the daemon, without the interpreter's own path."""
         # -P: the caller's directory may hold modules of any name.
         found = ["-P", "-m", "memory_mcp", "daemon", "run", "--data-dir", self.directory]
         if self.config:
@@ -107,6 +109,7 @@ class Line:
     """A connection that sends and receives JSON objects, one a line."""
 
     def __init__(self, sock: socket.socket) -> None:
+        """Wrap a connected socket, which this line then owns; nothing is sent or received."""
         self.sock = sock
         #: What came behind the last whole line.
         self.rest = bytearray()
@@ -231,8 +234,8 @@ def converse(
 ) -> dict[str, Any]:
     """Call one private method on an open connection and return its result.
 
-    `hear` gets the messages that come before the result. Raises Refused when the daemon answers with an
-    error, and what `Line.receive` raises.
+    `hear` gets the messages that come before the result; `number` is the request's id, which answers are not compared
+    with. Raises Refused when the daemon answers with an error, and what `Line.send` and `Line.receive` raise.
     """
     line.send({"id": number, "method": method, "params": params})
     while True:
@@ -308,7 +311,10 @@ def _start(wanted: Wanted, end: float) -> bool:
 
 
 def start_aside(wanted: Wanted) -> None:
-    """Start the daemon by a process of its own (`daemon start`) and return at once; whether it comes is not known."""
+    """Start the daemon by a process of its own (`daemon start`) and return at once.
+
+    Whether the daemon comes is not known; raises OSError where no process can be started.
+    """
     words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
     words += ["--config", wanted.config] if wanted.config else []
     machine.start([sys.executable, *words], _environ(), os.devnull)
@@ -330,7 +336,10 @@ def _spawn(wanted: Wanted, log: str) -> machine.Started:
 
 
 def _environ() -> dict[str, str]:
-    """Return the environment of a daemon: this process's without what names this caller's project."""
+    """Return a copy of this process's environment for a daemon, without what names this caller's project and PYTHONSTARTUP.
+
+    MALLOC_ARENA_MAX is 2 where it is not set.
+    """
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -338,7 +347,10 @@ def _environ() -> dict[str, str]:
 
 
 def _last_words(log: str, said: int) -> str:
-    """Return the last line that the daemon wrote to its log, behind the first `said` bytes; else where the log is."""
+    """Return the last line that is not blank of the 64 KB in the log behind the first `said` bytes.
+
+    Where there is none or the log cannot be read, a sentence that says where the log is.
+    """
     try:
         with open(os.open(log, os.O_RDONLY | machine.PRIVATE), "rb") as stream:
             stream.seek(said)
@@ -359,7 +371,7 @@ def _why_replace(about: Mapping[str, Any]) -> str:
 def _replace(wanted: Wanted, pid: int, why: str) -> None:
     """Ask the daemon of a process id to end, for the given reason; another one that answers meanwhile is left alone.
 
-    Errors are ignored, since it is going already.
+    It does not wait for the end; after an error, which is ignored, it waits `_POLL` seconds.
     """
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
@@ -372,5 +384,5 @@ def _replace(wanted: Wanted, pid: int, why: str) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it with another; parts that are no number are left out."""
+    """Return the numbers of a version, to compare it with another; parts that are no number and all behind "+" are left out."""
     return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

@@ -74,7 +74,7 @@ class Relay:
         return bool(self._pending)
 
     def from_client(self, given: bytes | lines.Cut) -> bytes:
-        """Return a client's line as the daemon is to get it; b"" for one that is empty or answered here (see `answers`)."""
+        """Return a client's line for the daemon, a call with a key; b"" for an empty one or one answered here (see `answers`)."""
         found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
         line, message = found.line, found.message
         if found.answer:
@@ -133,7 +133,7 @@ class Relay:
         return line
 
     def lost(self) -> None:
-        """Note that a daemon died while the pending requests were in flight."""
+        """Count one more death of a daemon for each request in flight; none is answered or given up here."""
         for entry in self._pending.values():
             entry[1] += 1
 
@@ -160,7 +160,7 @@ class Relay:
         return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
 
     def _give_up(self, name: str, why: str) -> bytes:
-        """Drop an open request and return the error line that answers it."""
+        """Drop an open request, named by its id as JSON, and return the error line (UNAVAILABLE) that answers it."""
         del self._pending[name]
         hint = "memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help (retryable: true)."
         text = f"UNAVAILABLE: {why}. {hint}"
@@ -261,6 +261,7 @@ class Pump:
             self._close_writing()
 
     def _close_writing(self) -> None:
+        """Tell the daemon that no more comes, by closing that direction, once all of it is sent."""
         if self._line is not None and not self._to_daemon:
             try:
                 self._line.sock.shutdown(1)
@@ -268,7 +269,7 @@ class Pump:
                 self._lost()
 
     def _write(self) -> bool:
-        """Write to the client; return whether it still listens."""
+        """Write up to `_PIPE` waiting bytes to the client; return whether it still listens."""
         try:
             done = self._sink.write(self._to_client[:_PIPE])
         except OSError:
@@ -320,7 +321,7 @@ class Pump:
         self._to_daemon.clear()
 
     def _again(self) -> None:
-        """Connect to another daemon and send it what it must know; where none comes, open calls get errors."""
+        """Connect to a daemon, and say what it must know; else open calls get errors, greetings only once 50 s have passed."""
         try:
             line = link.reach(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
@@ -366,12 +367,11 @@ class Pump:
 
 
 def run(wanted: link.Wanted, start: bool = True) -> int | None:
-    """Relay stdin and stdout to the daemon until the client goes; return the exit status.
+    """Relay stdin and stdout to the daemon until the client goes; return 0, or the exit status of a refusal, told on stderr.
 
-    Where no daemon runs, `start` has one started, and tried for again while calls wait: a slow start would
-    else leave this client without one for its life, or make it the owner of the store. None, with nothing
-    read yet, where this process has to serve: no daemon starts with the settings, the directory can only be
-    read, or there is no daemon and no `start`.
+    Where no daemon runs, `start` has one started, and tried for again while calls wait: a slow start would else leave
+    this client without one for its life. None, with nothing read yet, where this process has to serve: no daemon starts
+    with the settings, the directory can only be read, or there is no daemon and no `start`.
     """
     line: link.Line | None = None
     stands_in = False

@@ -21,7 +21,10 @@ _TIME, _REST = 20, 16
 
 
 def name_of(client: str, payload: bytes) -> str:
-    """Return a name for a payload that came now: names sort by time, and no other payload has it."""
+    """Return a new name for a payload that came now, TIME-CHECKSUM-CLIENT; names sort by time, and no other payload has it.
+
+    The time is in nanoseconds, 20 digits; the checksum is 8 hexadecimal digits of the payload and 8 of the process id.
+    """
     import time
     import zlib
 

@@ -18,7 +18,10 @@ from memory_mcp.client import link
 
 
 def alone(directory: str) -> int:
-    """Return the id of the process that has the store alone, or had it last; 0 for a daemon, and where that is not known."""
+    """Return the process id in owner.json, that of the process that has the store alone, or had it last.
+
+    0 where that was a daemon or cannot be read; whether the process lives is not looked at.
+    """
     try:
         handle = os.open(Path(directory) / "owner.json", os.O_RDONLY | machine.PRIVATE)
         with os.fdopen(handle, encoding="utf-8") as stream:
@@ -29,7 +32,10 @@ def alone(directory: str) -> int:
 
 
 def begin(wanted: link.Wanted) -> link.Line:
-    """Start a child that answers without the store, and ends with this process; return a connection without a hello to it."""
+    """Start a child (`serve --held`) that answers without the store; return the connection to it, without a hello.
+
+    The child ends with this process. Raises OSError where it cannot be started.
+    """
     words = ["serve", "--held", "--data-dir", wanted.directory, *(["--config", wanted.config] if wanted.config else [])]
     words += ["--profile", profile] if (profile := wanted.flags.get("server.profile")) else []
     ours, theirs = socket.socketpair()

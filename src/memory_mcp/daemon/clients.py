@@ -12,7 +12,7 @@ from typing import Any
 class Client:
     """One connection."""
 
-    #: mcp, rpc or http.
+    #: mcp, or rpc for commands and hooks of this program.
     kind: str
     #: As the client names itself; "" until it has.
     name: str = ""
@@ -25,11 +25,14 @@ class Client:
 
     @property
     def connected_s(self) -> float:
-        """Seconds since it connected."""
+        """Seconds since it connected, with one decimal."""
         return round(time.monotonic() - self.since, 1)
 
     def shape(self) -> dict[str, Any]:
-        """Return the connection as JSON values."""
+        """Return the connection as JSON values.
+
+        Keys: kind, name, version, pid, era, cwd, and `connected_s`, the seconds since it connected.
+        """
         told = asdict(self)
         del told["since"]
         return told | {"connected_s": self.connected_s}
@@ -45,7 +48,7 @@ class Clients:
 
     @contextmanager
     def connected(self, client: Client) -> Iterator[Client]:
-        """Count a connection as open while the block runs; its end restarts the idle time."""
+        """Count a connection as open while the block runs, and for good as served; its end restarts the idle time."""
         self._open.append(client)
         self.served += 1
         try:
@@ -67,11 +70,17 @@ class Clients:
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Return the open MCP and HTTP connections as JSON values; commands and hooks of this program are not among them."""
+        """Return the open MCP connections, oldest first, each as `Client.shape`.
+
+        Commands and hooks of this program are not among them.
+        """
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return process id and age in seconds of connected commands and hooks, the one that requests the status included."""
+        """Return {"pid", "connected_s" (seconds)} of each connected command and hook, oldest first.
+
+        The caller that asks is included.
+        """
         return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
 
 

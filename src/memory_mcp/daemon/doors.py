@@ -23,6 +23,10 @@ class Doors:
     """At most one HTTP door, and the browser visits to it."""
 
     def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
+        """Keep the parts of doors to come, none open yet.
+
+        `token_file` is what callers are told, unless the settings hold the token.
+        """
         self._settings = settings
         self._make = make
         self._token_file = "" if settings.http_token else token_file
@@ -75,10 +79,11 @@ class Doors:
             self._closed.set()
 
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Open the door until the last caller of this method disconnects, and return its URL and the file of its token.
+        """Open the door until the last caller of this method disconnects; return `url`, its base URL, and `token_file`.
 
-        The caller's `host` and `port` come before the settings. Raises InvalidQuery when it is open at
-        another address, ConfigError or AddressInUse when it cannot be opened.
+        The token's file is "" where the settings hold the token. The caller's `host` and `port` take the place of the
+        settings'. Raises InvalidQuery when the door is open at another address, ConfigError or AddressInUse when it
+        cannot be opened, ValueError for a port that is no number.
         """
         await self._wait_while_closing()
         if self._door is None:
@@ -90,12 +95,12 @@ class Doors:
         return {"url": self.url, "token_file": self._token_file}
 
     async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a URL that admits one browser once, opening the door when it is closed.
+        """Return in `url` an address that admits one browser once, opening the door when it is closed.
 
-        Raises:
-            InvalidQuery: The door is open at another port than the one requested.
-            ConfigError: The door cannot be opened; likewise AddressInUse.
-
+        Parameters: `host` and `port`, which take the place of the settings' where the door has to be opened, and
+        `is_person` (False if left out), which becomes the visit's. Raises InvalidQuery when the door is open and a `port`
+        is named that is not its own or that goes with another `host`, ConfigError or AddressInUse when it cannot be
+        opened, ValueError for a port that is no number.
         """
         await self._wait_while_closing()
         if self._door is None:
@@ -138,9 +143,9 @@ class Doors:
         return (host, port) == (self._asked_host, self._door.address[1])
 
     def _let_go(self) -> None:
-        """Note that a caller of `hold` has gone; the last one closes the door.
+        """Count one caller of `hold` less; after the last one close the door.
 
-        It stays open by the settings, or where a browser has been let in.
+        It stays open by the settings, or where a browser was given an address to visit.
         """
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:

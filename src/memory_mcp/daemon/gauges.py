@@ -18,7 +18,10 @@ def exposition(app: App) -> str:
 
 
 def readings(app: App) -> metrics.Readings:
-    """Return the gauges by name and label; an index that is not there has no documents and no size."""
+    """Return the gauges by name, each by its label ("" for a gauge without labels).
+
+    An index that is not there has 0 documents and bytes. The store is read for it.
+    """
     stats = app.storage.stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
@@ -36,7 +39,11 @@ def readings(app: App) -> metrics.Readings:
 
 
 def _indexes(app: App) -> dict[str, dict[str, float]]:
-    """Return the gauges of the keyword and vector indexes; zero documents and bytes, and no other figure, for one not there."""
+    """Return the gauges of the keyword and vector indexes by name and label.
+
+    One that is not there has 0 documents (labels toc_node and grip) and bytes, and no other figure; the time of a rebuild
+    is there only after one.
+    """
     told: dict[str, dict[str, float]] = {}
     for name in NAMES:
         told[f"{name}_index_doc_count"] = {"toc_node": 0, "grip": 0}
@@ -52,7 +59,10 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 
 
 def _topics(app: App) -> dict[str, dict[str, float]]:
-    """Return the gauges of the topic graph; how far it is behind only while it is healthy."""
+    """Return the gauges of the topic graph by name and label ("topic", "segment", or "" for none).
+
+    How far it is behind is there only while it is healthy, the time of a rebuild only after one.
+    """
     layer = app.topics()
     status = layer.detail()
     told: dict[str, dict[str, float]] = {
@@ -67,7 +77,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
 
 
 def spooled(directory: str) -> int:
-    """Return the number of payloads in the spool of a data directory; 0 where it cannot be read."""
+    """Return the number of payloads that wait in the spool of a data directory (its `new` folder); 0 where it cannot be read."""
     try:
         with os.scandir(Path(paths.spool_dir(directory)) / "new") as found:
             return sum(1 for _ in found)

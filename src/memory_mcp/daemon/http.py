@@ -151,7 +151,10 @@ class HttpDoor:
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
     def _told(self) -> dict[str, Any]:
-        """Return what `/health` says: status, version, process, uptime, and what `health` adds."""
+        """Return what `/health` says.
+
+        Keys: status ("ok"), version, pid, uptime_seconds (one decimal), and those that the function `health` adds.
+        """
         uptime = round(time.monotonic() - self._began, 1)
         return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
 
@@ -191,10 +194,10 @@ class _Bounded(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Begin to wait for the rest of a request's head or body, at whose end in vain the connection is closed.
+        """Close the connection if the rest of a request's head or body does not come in time.
 
-        More bytes of the same part do not begin that anew; between whole requests there is nothing to wait
-        for.
+        That is `HEAD_PATIENCE` seconds for the head and `BODY_PATIENCE` for the body; more bytes of the same part do not
+        begin the time anew. Between whole requests nothing is timed.
         """
         state = str(self.conn.their_state)
         if state == self._for:
@@ -206,7 +209,7 @@ class _Bounded(H11Protocol):
             self._waits = self.loop.call_later(patience, self.transport.close)
 
     def _stop(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the running timer, if there is one, so that the connection is not closed by it."""
         if self._waits is not None:
             self._waits.cancel()
         self._waits, self._for = None, ""
@@ -252,7 +255,7 @@ class Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then tell the task group that requests are answered."""
+        """Start as uvicorn does, then tell the task group, by `task_status`, that requests are answered."""
         await super().startup(sockets)
         self._task_status.started()
 
@@ -268,7 +271,10 @@ class Uvicorn(uvicorn.Server):
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the Host headers that are allowed besides loopback's, from a setting that separates them by commas."""
+    """Return the Host headers that are allowed besides loopback's, from a setting that separates them by commas.
+
+    Blank ones are left out.
+    """
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 

@@ -51,14 +51,11 @@ class Intake:
         self._loading = threading.Lock()
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Write a hook's payload, without its secrets, into the spool and acknowledge it; it is on disk then.
+        """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
 
-        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`.
-
-        Raises:
-            InvalidQuery: The name or the payload cannot be read.
-            StorageError: The payload cannot be written.
-
+        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, of which
+        only project_dir and cwd are taken. Raises InvalidQuery when the name or the payload cannot be read, StorageError
+        when the payload cannot be written.
         """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))

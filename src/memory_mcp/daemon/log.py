@@ -21,7 +21,10 @@ class _Rotated(logging.handlers.RotatingFileHandler):
     """Also points standard output and error at the file it writes to, after each rotation again."""
 
     def _open(self) -> io.TextIOWrapper:
-        """Open the log file, never through a link, which would lead to another file."""
+        """Open the log file to append to it, made with mode 0600 if missing.
+
+        Raise OSError where it is a link, which leads elsewhere.
+        """
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | machine.NO_LINK, 0o600)
         return open(descriptor, "a", encoding=self.encoding)  # noqa: PTH123 - a descriptor, no path
 
@@ -67,7 +70,7 @@ class _LastError(logging.Handler):
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the logger, message and exception of a record as text."""
+        """Store logger, message and exception of a record as `text`, in place of the error before."""
         reason = f": {record.exc_info[1]}" if record.exc_info and record.exc_info[1] else ""
         self.text = f"{record.name}: {record.getMessage()}{reason}"
 
@@ -78,7 +81,8 @@ last_error = _LastError()
 def begin(path: str, redirect: bool) -> None:
     """Log to the file `path` (mode 0600), from level INFO on, and keep the last error; call it once.
 
-    The file is rotated at `_MOST_BYTES`; with `redirect` standard output and error go there too.
+    Noisy libraries (MCP, HTTP and event loop) log from WARNING on. The file is rotated at `_MOST_BYTES`; with `redirect`
+    standard output and error go there too. Raises OSError when it cannot be opened.
     """
     before = os.umask(0o077)
     try:

@@ -33,6 +33,11 @@ class Methods:
     def __init__(
         self, service: Service, doors: Doors, execute: Execute, status: Callable[[], dict[str, Any]], stop: Callable[[str], None]
     ) -> None:
+        """Make the methods of one memory.
+
+        `execute` runs a command line on the open App, `status` returns what `daemon status` shows, and `stop` ends the
+        daemon for a reason.
+        """
         self._doors = doors
         self._service = service
         self._host = service.host
@@ -60,19 +65,19 @@ class Methods:
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `memory-mcp daemon status` shows, gathered in a thread."""
+        """Return what `memory-mcp daemon status` shows (see `_Daemon.status`), gathered in a thread."""
         return await anyio.to_thread.run_sync(self._status)
 
     async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """End the daemon soon after this answer, for the given reason; return its process id and version."""
+        """End the daemon soon after this answer; return its `pid` and `version`. The parameter `reason` is logged."""
         self._stop(str(params.get("reason", "asked to")))
         return {"pid": os.getpid(), "version": __version__}
 
     async def run(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a command line in a thread, whose output goes to the caller's terminal as it comes, and return its exit status.
+        """Run a command line in a thread, whose output goes to the caller's terminal as it comes.
 
-        It is cancelled as a reading call when the caller disconnects. Parameters: argv, encoding, out_tty,
-        err_tty, columns, plain, confirmed.
+        Return its exit status as `status`. It is cancelled as a reading call when the caller disconnects. Parameters:
+        argv (required), encoding, out_tty, err_tty, columns, plain, confirmed.
         """
         argv = [str(word) for word in params["argv"]]
         encoding = str(params.get("encoding", "utf-8"))
@@ -90,10 +95,12 @@ class Methods:
         return {"status": await self._host.read(work)}
 
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Store a file of events that the caller's process read and cleaned; the answer acknowledges it with its counts.
+        """Store a file of events that the caller's process read and cleaned.
 
-        The file is named by its place in the spool's folder. It is stored slice by slice, after searches and
-        the deriver, and the positions of its importer are kept after all of it.
+        Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's
+        folder of imports. It is stored slice by slice, each when searches have had their turn and few events wait for the
+        tree, and the positions of its importer are stored after all of it. Raises what `handover.slices` raises for a
+        wrong name or file; slices stored before that stay.
         """
         # An import lasts as long as its connection; what can wait, waits.
         if self._service.import_goes_on(id(talk)):
@@ -128,12 +135,9 @@ class Methods:
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until everything stored so far is in the tree and the indexes and these are on disk.
 
-        Return what the tree holds. Meanwhile the caller is told how much is left. It also ends the caller's
-        import.
-
-        Raises:
-            StorageError: Filing what was stored fails.
-
+        Return `holdings`, see `App.holdings`. Meanwhile the caller gets a message with each change: `left` (events),
+        `indexed` and `to_index` (documents). It also ends the caller's import. Raises StorageError when filing fails and
+        fails again; what was stored stays.
         """
         # Opens the store where it is not open yet.
         awaited = Awaited(await self._host.write(lambda app: app.storage.events.last_seq()))
@@ -156,15 +160,18 @@ class Methods:
     async def carry(
         self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Call a function of an export or a merge with the App and the caller's parameters, and return its result."""
+        """Return the result of a function of an export or a merge, called with the App and the caller's parameters.
+
+        Waits up to 0.1 s first while searches run; what the function raises passes.
+        """
         await self._give_way()
         return await self._host.read(lambda app: give(app, params))
 
     async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the response of the reading request of a name; it is cancelled when the caller disconnects.
+        """Return the response, as JSON values, of the reading request called `name` with `arguments`.
 
-        Raises InvalidQuery for an unknown or writing request, or wrong arguments, and what the request
-        raises.
+        It is cancelled when the caller disconnects. Raises InvalidQuery for an unknown or writing request, or wrong
+        arguments, and what the request raises.
         """
         # Loaded with the first: a start does not wait for them.
         from memory_mcp.requests.registry import answer, reading
@@ -176,7 +183,10 @@ class Methods:
         return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the quotations that fit a prompt well in `text`, for a model; "" for none."""
+        """Return in `text` fenced quotations that fit a prompt well, for a model; "" for none.
+
+        What is missing of the memory comes first, also where nothing fits. Parameters: prompt, project, session_id.
+        """
         from memory_mcp.server.recall import recall_text
 
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))

@@ -28,7 +28,10 @@ def is_another_users(peer: _Address | None, own: _Address | None, tables: Path =
 
 
 def _users(table: Path, peer: _Address, own: _Address) -> Iterator[int]:
-    """Yield the user ids of the sockets of a kernel's list that lie at the far end of the connection; none if unreadable."""
+    """Yield the user ids of sockets whose own address is `peer` and whose remote one is `own`, in one of the kernel's lists.
+
+    Yield nothing if the list cannot be read.
+    """
     sought = [(_spelled(*peer, mapped), _spelled(*own, mapped)) for mapped in (False, True)]
     try:
         lines = table.read_text(encoding="ascii").splitlines()[1:]
@@ -41,7 +44,10 @@ def _users(table: Path, peer: _Address, own: _Address) -> Iterator[int]:
 
 
 def _spelled(host: str, port: int, mapped: bool) -> str:
-    """Return an address as the lists spell it, "" for a host that is no address; `mapped`: IPv4 as a socket of IPv6 has it."""
+    """Return HOST:PORT in hexadecimal as the lists spell it, "" for a host that is no address.
+
+    `mapped`: IPv4 as an IPv6 socket has it.
+    """
     try:
         packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)
     except OSError:

@@ -31,7 +31,11 @@ async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lin
             await stream.send(line)
 
     def see(request: types.JSONRPCRequest) -> None:
-        """Note what a client says of itself in its first request."""
+        """Note how the client's first request names itself, and its era.
+
+        Name, version and protocol revision are cut to 100, 50 and 20 characters; "" for what it does not tell. Does
+        nothing once the name is known.
+        """
         if not client.name:
             params = request.params or {}
             meta = params.get("_meta")

@@ -59,7 +59,7 @@ class Asked:
 
 
 def route_of(path: str) -> str:
-    """Return the route of a path as metrics label it: one of a fixed few, "other" for unknown paths."""
+    """Return the route of a path as metrics label it: /mcp, /sse, /messages/, /health, /metrics, /ui, /hooks, or "other"."""
     if path in ("/mcp", "/sse", "/messages/", "/health", "/metrics"):
         return path
     if path.startswith(PAGES):
@@ -123,7 +123,7 @@ async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, 
 
 
 async def _plain(_: Request, error: Exception) -> Response:
-    """Return the JSON response to an unknown route or a method that a route does not take."""
+    """Return the JSON refusal for an unknown route (NOT_FOUND) or a method that a route does not take (405, INVALID_ARGUMENT)."""
     assert isinstance(error, HTTPException)
     known = "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT."
     if error.status_code == 405:
@@ -267,7 +267,10 @@ class Connection:
 
 
 def _project(scope: Scope) -> str:
-    """Return the project of the Memory-Project header, "" without one; raise InvalidQuery if too long or repeated."""
+    """Return the project of the Memory-Project header, stripped, "" without one.
+
+    Raise InvalidQuery if it is too long or repeated.
+    """
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
     if len(given) > 1:
         raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")

@@ -99,9 +99,11 @@ class Private:
                 return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
-        """Answer one request with its result, or with an error of ours; another exception is logged and told as INTERNAL.
+        """Answer one request with {id, result} or {id, error}; an error has code, message, hint and (exit) status.
 
-        Raises anyio's errors of a stream where the caller has disconnected.
+        An unknown method and a line that is too long are an InvalidQuery; any other exception, as for a line that is no
+        JSON, is logged and answered as INTERNAL, without a hint. Raises anyio's errors of a stream where the caller has
+        disconnected.
         """
         number: Any = None
         try:
@@ -129,6 +131,7 @@ class Pipe(io.TextIOBase):
     """A text stream whose output is sent to the caller's terminal."""
 
     def __init__(self, talk: Conversation, name: str, is_tty: bool, encoding: str) -> None:
+        """Write to the caller's stream `name`, "out" or "err"; `encoding` and `is_tty` are what the caller said of it."""
         self._talk = talk
         self._name = name
         self._tty = is_tty

@@ -105,6 +105,7 @@ class _Daemon:
         listener: socket.socket,
         secret: str,
     ) -> None:
+        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held."""
         import anyio
 
         from memory_mcp.daemon.doors import Doors
@@ -136,7 +137,7 @@ class _Daemon:
         self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
 
     def _opened(self, app: "App") -> None:
-        """Give an App that was opened the settings file in force, and begin to count."""
+        """Give an App that was opened the place of the settings file, and begin to count for metrics."""
         app.settings_file = self._in_force.file
         metrics.start()
 
@@ -214,12 +215,12 @@ class _Daemon:
         await speak(server, stream, lines, client)
 
     def stop(self, why: str) -> None:
-        """Begin to end and return at once; call it in the event loop's thread. The first reason is logged."""
+        """Begin to end and return at once; call it in the event loop's thread. The first reason that is not "" is logged."""
         self._why = self._why or why
         self._ending.set()
 
     async def _end_on_signal(self) -> None:
-        """Begin to end at each signal that asks for it."""
+        """Begin to end the daemon at each signal that asks for it (as `signals_of_end` yields them), until cancelled."""
         from memory_mcp.server.ending import signals_of_end
 
         with signals_of_end() as received:
@@ -272,7 +273,7 @@ class _Daemon:
         return not under_way and bool(self._in_force.state().changed)
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
-        """Return a door for the settings, not bound yet."""
+        """Return a door for the settings, not bound yet; raises ConfigError where the address or the token cannot be used."""
         from memory_mcp.daemon.http import HttpDoor
         from memory_mcp.web.memory import Memory
 
@@ -288,7 +289,7 @@ class _Daemon:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
 
     async def _process(self) -> Mapping[str, Any]:
-        """Return the state of the process, for the explorer's pages."""
+        """Return the state of the process, `status`, gathered in a thread, for the explorer's pages."""
         import anyio
 
         return await anyio.to_thread.run_sync(self.status)
@@ -301,7 +302,7 @@ class _Daemon:
         return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.version())
 
     def _health(self) -> dict[str, Any]:
-        """Return the daemon's own part of `/health`."""
+        """Return the daemon's own part of `/health`: `clients` (open connections) and `events_to_file` (not in the tree yet)."""
         return {"clients": len(self._clients), "events_to_file": self._service.pending}
 
     def _metrics(self) -> str:
@@ -311,7 +312,7 @@ class _Daemon:
         return exposition(self._service.host.app())
 
     def _take_hook(self, client: str, payload: bytes) -> None:
-        """Take a payload that came over HTTP; raises OSError when it cannot be kept."""
+        """Write a payload that came over HTTP into the spool and count it as a use; raises OSError when it cannot be kept."""
         self._clients.touch()
         self._intake.take(client, payload)
 
@@ -330,7 +331,12 @@ class _Daemon:
         return [work for work, under_way in looked_at.items() if under_way]
 
     def status(self) -> dict[str, Any]:
-        """Return what `daemon status` shows, as JSON values."""
+        """Return what `daemon status` shows, as JSON values, all keys at any time.
+
+        `clients` and `commands` are lists as in `Clients`, `queues` holds counts, `stays_for` words as `_work`,
+        `settings_changed` names. Texts are "" where there is nothing: `settings_unusable`, `http` (URL), `missing`,
+        `last_error`.
+        """
         from memory_mcp.daemon.gauges import spooled
         from memory_mcp.policy.stopping import at_work
 

@@ -94,7 +94,7 @@ class Rules:
     _allowed: frozenset[tuple[str, str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Split the allowed hosts into names and ports."""
+        """Split the allowed hosts into names and ports, loopback's among them; one that is no host is left out."""
         pairs = [_parts(host.lower()) for host in self.allowed_hosts]
         object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
 
@@ -150,7 +150,10 @@ class Rules:
         return None
 
     def _refuse_length(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of a body whose length is told twice or is too large as declared; None where it is neither."""
+        """Return the refusal of a body whose length is told by two headers (400) or declared as too large (413).
+
+        None for neither. A length that is no number passes here.
+        """
         length = _values(scope, b"content-length")
         if length and _values(scope, b"transfer-encoding"):
             hint = "Send Content-Length or Transfer-Encoding, not both."
@@ -190,13 +193,13 @@ class Rules:
 
 
 def _parts(authority: str) -> tuple[str, str] | None:
-    """Return name and port ("" for none) of `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else."""
+    """Return name and port ("" for none) of lower-case `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else."""
     found = _AUTHORITY.match(authority)
     return None if found is None else (found[1] or found[2], found[3] or "")
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    """Return the values of a header, as often as it comes."""
+    """Return the values of a header, whose name is in lower case, stripped and in order; [] where it does not come."""
     return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
 
 
@@ -204,6 +207,7 @@ class Guard:
     """Middleware that passes to `app` what passes the rules, with its whole body, and counts requests by route and status."""
 
     def __init__(self, app: ASGIApp, rules: Rules, route_of: Callable[[str], str] = lambda _: "other") -> None:
+        """Serve `app` behind `rules`; `route_of` names a path's route for the count of requests."""
         self._app = app
         self._rules = rules
         self._route_of = route_of
@@ -253,6 +257,7 @@ class _Body:
     """A request's body, read whole before the request is passed on, since every route needs all of it."""
 
     def __init__(self, receive: Receive, bound: int) -> None:
+        """Read from `receive`, keeping a body of up to `bound` bytes; nothing is read yet."""
         self._receive = receive
         self._bound = bound
         self._chunks: list[bytes] | None = []

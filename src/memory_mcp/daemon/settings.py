@@ -66,8 +66,9 @@ class InForce:
     def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """Return what differs for a caller; {} for nothing.
 
-        Keys are `refused` (its variables cannot be used, then nothing else), `stale` or `unusable` (the
-        file), `note` (a line for a person about the file or other variables).
+        Keys are `refused` (why its variables cannot be used; then nothing else), `stale` (changed settings, separated by
+        commas) or `unusable` (why the file cannot be used), and `note` (a line for a person about an unusable file or
+        other variables).
         """
         changed, unusable = self.state()
         theirs = hello.get("settings")
@@ -89,7 +90,8 @@ class InForce:
     def _differ(self, theirs: Mapping[str, Any]) -> list[str]:
         """Return the names of the caller's settings that are not those the daemon was started with, sorted.
 
-        A caller that names no settings file takes the daemon's.
+        They are names of variables without the prefix, such as SERVER__PROFILE, or "config"; settings that only one side
+        has count too. A caller that names no settings file takes the daemon's.
         """
         names = {*theirs, *self._told}
         return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))

@@ -45,6 +45,10 @@ class SocketDoor:
     """Accepts local connections and serves them."""
 
     def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
+        """Serve connections by `speak` (MCP) and `private` (methods).
+
+        `answer` adds to the reply to a hello what differs in settings.
+        """
         self._speak = speak
         self._clients = clients
         self._private = private
@@ -125,6 +129,10 @@ class _Lines(Lines):
         return self
 
     async def __anext__(self) -> bytes | lines.Cut:
+        """Return the next line without its end, empty ones too, a Cut for one that is too long.
+
+        Raises StopAsyncIteration once either side has gone; what came of a last line is dropped.
+        """
         while not self._ended:
             try:
                 self._ended.extend(self._splitter.feed(await self._stream.receive(1 << 18)))

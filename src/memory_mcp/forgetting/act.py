@@ -50,7 +50,7 @@ class Outcome:
     """What a forgetting removed, or would remove."""
 
     counts: Mapping[str, int]
-    #: Ids of some events, with when they were said (UTC ms).
+    #: (id, when it was said in UTC ms) of every event that went or changed, by time.
     samples: Sequence[tuple[str, int]] = field(default_factory=tuple)
 
 
@@ -63,7 +63,7 @@ class Forgetting:
         self._note = self._directory / NOTE
 
     def tried(self, wanted: Wanted) -> Outcome:
-        """Return what would be removed, with the number of backups to look through; nothing is written."""
+        """Return what would be removed, "backups to look through" (their number) among the counts; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
@@ -112,9 +112,9 @@ class Forgetting:
     def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Outcome:
         """Remove what tombstones name from store, files, backups, shared files and indexes; then record it and remove the note.
 
-        What depends on it is derived anew at once, while nothing else is published; the store is compacted.
-        `resumed`: how far another process came is not known, so the whole tree is checked and the topic graph
-        dropped.
+        What depends on it is derived anew at once, while nothing else is published; the store is compacted. Returns what
+        was removed. `resumed`: how far another process came is not known, so the whole tree is checked and the topic
+        graph dropped.
         """
         app, erased = self._app, Erased()
         with app.derivation.publishing:
@@ -147,7 +147,10 @@ class Forgetting:
         return told
 
     def _copies(self, tombstones: Tombstones) -> Copies:
-        """Return the backups of this memory, to be cleaned of what `tombstones` name."""
+        """Return the archive files of the backup folder, to be cleaned of what `tombstones` name.
+
+        It is the folder of the settings, else `backups` in the data directory.
+        """
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
@@ -218,14 +221,17 @@ def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
 
 
 def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
-    """Return counts above 0 of rows and files, and all events concerned by their time."""
+    """Return the counts above 0 of rows and files, by kind, and every event concerned.
+
+    Events are pairs (id, UTC ms), each once, by their time.
+    """
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
     return Outcome(counts, samples)
 
 
 def _both(one: Erased, other: Erased) -> Erased:
-    """Return the outcomes of two erasings as one: counts added, `last_seq` that of the later one (`other`)."""
+    """Return the outcomes of two erasings as one: lists joined, counts added, `last_seq` that of the later one (`other`)."""
     counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
     return Erased(
         gone=[*one.gone, *other.gone],

@@ -36,10 +36,12 @@ class Files:
         self._tombstones = tombstones
 
     def sweep(self, dry: bool = False) -> Counter[str]:
-        """Clean every file of what was forgotten; return how many of which kind. With `dry` they are only counted.
+        """Clean every file of what was forgotten; return how many of which kind.
 
-        Payloads that hold something of it, all briefings and all older copies of the store are removed; logs,
-        settings and names of pauses lose the words. Files that cannot be read or written are passed over.
+        With `dry` they are only counted. Kinds are payloads, briefings, copies, "logs and settings" and pauses. Payloads
+        that hold something of it, all briefings and all older copies of the store are removed, and so, without being
+        counted, are files of imports that have ended; logs, settings and names of pauses lose the words. Files that
+        cannot be read or written are passed over.
         """
         counts: Counter[str] = Counter()
         spool = Path(paths.spool_dir(str(self._directory)))

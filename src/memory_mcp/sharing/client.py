@@ -39,9 +39,10 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def address(url: str, insecure: bool) -> str:
-    """Return a server's address in the form in which it is kept.
+    """Return a server's address as SCHEME://HOST[:PORT][/PATH], with https where it names no scheme.
 
-    Raises InvalidQuery when it is no address, names a user, or would send the key in clear over a network.
+    A final "/mcp" and slashes at the end are dropped. Raises InvalidQuery when it is no address, names a user, or would
+    send the key in clear over a network (plain http to another host than loopback, unless `insecure`).
     """
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -63,6 +64,10 @@ class Client:
     """
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Prepare requests to a server's address with a key ("": without one); nothing is sent.
+
+        `stopped` is asked between tries. Settings of a proxy in the environment count, except for loopback.
+        """
         self._stopped = stopped
         host = urlsplit(url).hostname or ""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -80,21 +85,29 @@ class Client:
         self._http.close()
 
     def spaces(self) -> dict[str, Any]:
-        """Ask who the key's member is and which spaces that member may see; return the answer's JSON."""
+        """Ask who the key's member is and which spaces that member may see; return {member, spaces: [{name, kind, role}]}."""
         return self._ask("GET", "/share")
 
     def standing(self, space: str) -> dict[str, Any]:
-        """Ask what the member may do in a space; return the answer's JSON (member, role)."""
+        """Ask what the member may do in a space; return {space, member, role, may, events}.
+
+        `may` lists acts in words, `events` is the number of the space's last event.
+        """
         return self._ask("GET", f"/share/{quote(space, safe='')}")
 
     def changes(self, space: str, after: str) -> dict[str, Any]:
-        """Return a page of what is new behind a cursor ("" for the beginning), the next cursor, and whether more follows."""
+        """Return a page of what is new behind a cursor ("" for the beginning): events, gone (ids), more, cursor (the next one).
+
+        `corrections` is there only on a last page where one is new, then all of them. They are JSON values of
+        `sharing.wire`.
+        """
         return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 
     def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Send a batch and return the answer; the batch is committed there when this returns.
 
-        It may have been committed too when ServerUnreachable is raised: it can be sent again.
+        The answer holds stored, known, forgotten, corrected (counts), left_out (by reason), renamed (ids) and refused.
+        The batch may have been committed too when ServerUnreachable is raised: it can be sent again.
         """
         return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
 
@@ -127,8 +140,9 @@ class Client:
     def _answer(self, response: httpx2.Response) -> dict[str, Any]:
         """Return the JSON object of an answer with status 200; raise the error that any other one names.
 
-        Unauthenticated for a 401 without one; InvalidQuery for anything else, such as a redirect, no JSON or more
-        than 64 MB.
+        Statuses 400, 401, 403, 404 and 413 are InvalidQuery, Unauthenticated, PermissionDenied, NotFound and
+        ResourceExhausted; a 401 that names none is Unauthenticated. InvalidQuery for anything else, such as a redirect,
+        no JSON or more than 64 MB.
         """
         try:
             told = response.json() if len(response.content) <= _MOST else None

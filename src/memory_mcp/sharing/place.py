@@ -50,7 +50,7 @@ class Sharing:
 
     @property
     def spaces(self) -> list[str]:
-        """Every space with which something is exchanged, once each, the one of the server first."""
+        """Every space with which something is exchanged, once each, the one of the server first ("" where it is not named)."""
         return list(dict.fromkeys((self.space, *(one.space for one in self.projects.values()))))
 
 
@@ -101,7 +101,7 @@ class SharePlace:
             raise StorageError(text, "Say again what is shared: memory-mcp share to URL, share add PROJECT.") from error
 
     def keep(self, sharing: Sharing) -> None:
-        """Store what is shared, replacing all that was; on disk when this returns."""
+        """Store what is shared, replacing all that was; on disk when this returns. Raises OSError when it cannot be written."""
         self._put(_CONFIG, json.dumps(asdict(sharing), indent=1).encode())
 
     @property
@@ -130,7 +130,7 @@ class SharePlace:
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def ledger(self, url: str, space: str) -> "Ledger":
-        """Return the ledger of a space of a server; its file is read at first use, and made by `add`."""
+        """Return a new object for the ledger of a space of a server; its file is read at first use, and made by `add`."""
         return Ledger(self._folder / f"{mark_of(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
@@ -180,7 +180,7 @@ class Ledger:
         return event_id_from(found[1]) if found else None
 
     def here(self) -> dict[EventId, tuple[EventId, bool]]:
-        """Return for each id in the space (id here, whether it was published from here)."""
+        """Return by each id in the space (id here, whether it was published from here); a new dict."""
         return {event_id_from(there): (event_id_from(here), kind == OURS) for here, (kind, there) in self._known().items()}
 
     def __contains__(self, here: EventId) -> bool:

@@ -21,7 +21,7 @@ class Position:
     mark: str = ""
 
     def __str__(self) -> str:
-        """Return the text in which it is stored and sent."""
+        """Return the text in which it is stored and sent: "SEQ.EVENT.CHANGE.MARK"."""
         return f"{self.seq}.{self.event}.{self.change}.{self.mark}"
 
     @classmethod
@@ -40,9 +40,9 @@ class Position:
 def followed(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
     """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since, once each.
 
-    None stands before everything. A position that belongs to another state of the store (it was restored) counts as
-    None: all events follow again, and no id counts as gone. Where events were numbered anew the position is set back
-    before the first that moved, or to the beginning.
+    None stands for the beginning, behind no event. A position that belongs to another state of the store (it was
+    restored) counts as None: all events follow again, and no id counts as gone. Where events were numbered anew the
+    position is set back before the first that moved, or to the beginning.
     """
     is_here = position and position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
     if position is None or not is_here:
@@ -71,7 +71,7 @@ def _mark(storage: Storage, change: int) -> str:
 
 
 def _print_of(change: Change) -> str:
-    """Return the digest of an outbox entry's kind and subject."""
+    """Return the digest of an outbox entry's kind and subject, as `_print` gives it."""
     return _print(f"{change.kind.value} {change.subject}")
 
 

@@ -77,7 +77,7 @@ class Publishing:
             storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
 
     def _events(self, seq: int) -> int:
-        """Send the events numbered above `seq`; return up to which number everything was looked at.
+        """Send the events numbered above `seq`; return the number up to which events were looked at, `seq` where there are none.
 
         Read 500 at a time, until `should_stop`. From 0 on, the counts of what is kept back begin anew.
         """
@@ -146,7 +146,10 @@ class Publishing:
         self.sent += len(new)
 
     def _said(self) -> None:
-        """Send corrections and retractions of statements of events that are there, all of them if any is new."""
+        """Send corrections and retractions of statements whose events are there, all of them where any of them is new.
+
+        Then store their digest. Sends nothing where there are none.
+        """
         recorded = self.app.storage.superseded.recorded()
         if not recorded:
             return
@@ -159,7 +162,7 @@ class Publishing:
     def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.
 
-        The last 20 refusals are kept.
+        The last 20 refusals are kept, the same one once. `batch` holds any of events, gone and corrections.
         """
         answer = self.client.publish(self.space, {"cursor": "", **batch})
         self.progress.forgotten_there += int(answer.get("forgotten", 0))

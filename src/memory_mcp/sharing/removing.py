@@ -23,7 +23,10 @@ class Removal:
         return {event.event_id for event in (*self.gone, *(cut.event for cut in self.cuts))}
 
     def carry_out(self, app: App, author: str) -> int:
-        """Forget them in this memory, recorded as by `author`; return how many events that concerned. Nothing for none."""
+        """Forget them in this memory, recorded as by `author`.
+
+        Return how many events that concerned, 0 where there is nothing to forget. Raises what forgetting raises.
+        """
         if self.events:
             wanted = Wanted(events=self.gone, cuts=self.cuts)
             Forgetting(app).carry_out(wanted, app.gate.name(author), "shared events")

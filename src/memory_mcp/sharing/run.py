@@ -29,7 +29,7 @@ class Ran:
 
     @property
     def words(self) -> str:
-        """The outcome as the list of jobs shows it."""
+        """The outcome in words: "published 12 events, took in 3", then the reason after a semicolon where not all was done."""
         told = f"published {self.left:,} events, took in {self.came:,}"
         why = f"offline ({self.offline})" if self.offline else self.error
         return f"{told}; {why}" if why else told
@@ -85,7 +85,10 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
 
 
 def _note(app: App, progress: Progress, offline: str, error: str) -> None:
-    """Set error, and since when the server is offline or when it last answered without an error, in the progress."""
+    """Set `error` in the progress, and since when the server is offline or when all went well last.
+
+    Nothing is written. An error keeps the time of the last success; an answer ends being offline.
+    """
     now = app.clock.now_ms()
     progress.error = error
     if offline:

@@ -11,10 +11,10 @@ from memory_mcp.sharing.wire import MAX_SAID, Said
 
 
 def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
-    """Return the last correction of each statement, if `may` gives ids to the events of its quotations.
+    """Return the latest correction of each statement, where `may` gives ids to the events of its quotations.
 
-    At most the latest 5000, in order of time. Both quotations have to have an id: that of the statement, and that of
-    its successor if there is one; others are left out.
+    Looked at are the latest 5000 of all; in order of time. Both quotations have to have an id, that of the statement and
+    that of its successor if there is one; others are left out.
     """
     recorded = app.storage.superseded.recorded()[-MAX_SAID:]
     grips = app.storage.grips.get_many({g for one in recorded for g in (one.old, one.new) if g})
@@ -44,9 +44,10 @@ def stamp_of(recorded: Sequence[Superseded]) -> str:
 def take(app: App, said: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
     """Record corrections that are later than what is recorded; return how many, and those that `may` refuses.
 
-    `may` is asked with the first event of the statement's quotation. The tree is derived first, as quotations are
-    made with it; corrections whose quotations are not here are passed over. Each is recorded in the audit too.
-    `author` is recorded in place of the author that they name.
+    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the
+    statement's quotation. The tree is derived first where any may be new, as quotations are made with it; corrections
+    whose quotations are not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the
+    author that they name.
     """
     known = {one.old: one for one in app.storage.superseded.recorded()}
     new = []

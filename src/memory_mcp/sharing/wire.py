@@ -81,7 +81,11 @@ def ids(values: Sequence[Any]) -> list[EventId]:
 
 
 def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
-    """Return corrections as JSON values, with the ids of their quotations and events, in their order."""
+    """Return corrections as JSON values, in their order.
+
+    Keys: old and new (quotation ids), at (UTC ms), reason, author, old_event and new_event (ids). new and new_event are
+    None for a retraction.
+    """
     return [
         {
             "old": one.superseded.old,
@@ -97,7 +101,7 @@ def told_said(said: Iterable[Said]) -> list[dict[str, Any]]:
 
 
 def heard_said(rows: Sequence[Any]) -> list[Said]:
-    """Return the corrections among the first 5000 JSON values; anything else is left out.
+    """Return the corrections among the first 5000 JSON values, each with the keys of `told_said`; anything else is left out.
 
     Reasons are cut at 500 characters.
     """

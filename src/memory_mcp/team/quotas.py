@@ -53,7 +53,10 @@ class Quotas:
     """The buckets of one server. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
-        """Limit by the settings, with all buckets full."""
+        """Limit by the settings, with all buckets full.
+
+        The time is the clock's monotonic one, the system's where none is given.
+        """
         self._settings = settings
         self._clock = clock or SystemClock()
         self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
@@ -61,9 +64,10 @@ class Quotas:
         self._most = _MOST
 
     def call(self, who: Principal) -> None:
-        """Count a request.
+        """Count a request, for the member and the tenant.
 
-        Raises QuotaExceeded when the member or the tenant made too many in a minute; it counts for neither then.
+        Raises QuotaExceeded, with the seconds to wait, when the member or the tenant made too many in a minute; it counts
+        for neither then.
         """
         limits = self._limits(who)
         self._take(
@@ -72,7 +76,10 @@ class Quotas:
         )
 
     def search(self, who: Principal) -> None:
-        """Count a search. Raises QuotaExceeded when the tenant made too many in a minute; it does not count then."""
+        """Count a search of the tenant.
+
+        Raises QuotaExceeded, with the seconds to wait, when the tenant made too many in a minute; it does not count then.
+        """
         most = self._limits(who).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
@@ -142,7 +149,7 @@ class Quotas:
 
 
 def _exceeded(what: str, seconds: float) -> QuotaExceeded:
-    """Return the error for a limit (`what`) that leaves room again after some seconds."""
+    """Return the error for a limit (`what`) that leaves room again after some seconds, which are rounded up and at least 1."""
     after = max(1, ceil(seconds))
     hint = f"Call again in {after:,} seconds, or ask the server's administrator for more."
     return QuotaExceeded(f"the limit is reached: {what}", hint, after)

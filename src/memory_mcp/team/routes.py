@@ -57,7 +57,10 @@ class Handlers:
 
 
 def route_of(path: str) -> str:
-    """Return the name under which a path is counted: /mcp, /hooks, /share, /health, /metrics, /.well-known or other."""
+    """Return the name under which a path is counted: /mcp, /hooks, /share, /health, /metrics, /.well-known or "other".
+
+    /spaces/NAME/mcp counts as /mcp; of the others the beginning of the path decides.
+    """
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
     return next(
@@ -218,7 +221,7 @@ class Front:
             await self._app(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        """Answer health and metrics.
+        """Answer health and metrics: {"status": "ok"}, see `_ready`, or the text of metrics, made in a thread.
 
         404 for any other path or for a method other than GET and HEAD, 401 for metrics without the right to read them.
         """
@@ -238,9 +241,9 @@ class Front:
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 
     async def _ready(self) -> Response:
-        """Answer 200 where the server is ready, else 503 with the reason.
+        """Answer 200 with {"status": "ready"}, or 503 with {"status": "not ready", "reason"}.
 
-        A database that is silent for 3 s counts as not ready.
+        A database that is silent for 3 s counts as not ready, as does one that raises an error of ours.
         """
         reason = "the database does not answer in time"
         with anyio.move_on_after(_PATIENCE):

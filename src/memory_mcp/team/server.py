@@ -67,7 +67,10 @@ class TeamServer:
     """The parts of one server, and its life."""
 
     def __init__(self, settings: Settings) -> None:
-        """Connect to the database, whose tables are made or brought up to date; see `migrations.bring_up`."""
+        """Connect to the database, whose tables are made or brought up to date, and make the parts; `run` starts them.
+
+        Raises ConfigError for a role that row-level security does not bind, and what `migrations.bring_up` raises.
+        """
         team, storage = settings.team, settings.storage
         self._settings = settings
         self.database = Database(storage.url, storage.pool)
@@ -156,7 +159,11 @@ class TeamServer:
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
     def _exposition(self) -> str:
-        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now."""
+        """Return the metrics as text, with the gauges of this server as they are now.
+
+        These are calls, database connections, bytes of disk and memory, open spaces, and work that waits in the
+        database's table, which is asked for it.
+        """
         memories = self.opened.all()
         pool = self.database.stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}

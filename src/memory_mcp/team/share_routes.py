@@ -42,14 +42,14 @@ def routes(lend: Lend) -> list[Route]:
     """
 
     async def spaces(request: Request) -> Response:
-        """Answer with the caller's name and the spaces that the caller may see, with kind and role."""
+        """Answer with {member, spaces: [{name, kind, role}]}: the caller's name, and the spaces that the caller may see."""
         principal: Principal = request.scope["principal"]
         seen = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
         told = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in seen]
         return JSONResponse({"member": principal.name, "spaces": told})
 
     async def standing(request: Request) -> Response:
-        """Answer with what `sharing.standing` tells of a space and the caller."""
+        """Answer with {space, member, role, may, events} of a space, see `sharing.standing`."""
         principal, grant, member = _caller(request)
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
@@ -62,7 +62,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
-        """Store a batch of events in a space, as its member, and answer with the outcome."""
+        """Store a batch of events in a space, as its member, and answer with what `sharing.receive` returns."""
         principal, grant, member = _caller(request)
         batch = await _batch(request)
         return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
@@ -122,9 +122,9 @@ async def _batch(request: Request) -> dict[str, Any]:
 
 
 def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that answers a MemoryMcpError as JSON with its status (500 for an unknown code).
+    """Return an endpoint that answers a MemoryMcpError with its status (500 for an unknown code).
 
-    Other errors pass.
+    The body is {"error": {code, message, hint}}. Other errors pass.
     """
 
     async def answer(request: Request) -> Response:

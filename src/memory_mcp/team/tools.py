@@ -50,7 +50,7 @@ class SpaceTools:
         self._kit = kit
 
     def tools(self) -> list[Tool]:
-        """Return the tools in the order offered."""
+        """Return the tools list_spaces and search_spaces, in this order, new ones each time."""
         return [tool(self.list_spaces, "Spaces of the team"), tool(self.search_spaces, "Search several spaces")]
 
     async def list_spaces(self) -> Annotated[CallToolResult, SpacesShown]:
@@ -85,7 +85,7 @@ class SpaceTools:
         notices = [] if len(wanted) == len(seen) or spaces else [f"only {_MOST} of {len(seen)} spaces were searched; name others"]
 
         def work(app: App) -> dict[str, Any]:
-            """Return the results of one space, with its notices."""
+            """Return the results of one space as JSON values, with `notices` where there are any."""
             return self._kit.host.with_notices(app, as_json(search(app, request, self._kit.caller)))
 
         for grant in wanted:

@@ -23,7 +23,7 @@ class Role(Enum):
 
     @property
     def rank(self) -> int:
-        """The role's place, lowest first."""
+        """The role's place among the roles: 0 for reader, then writer and curator, 3 for admin."""
         return _RANKS[self]
 
 
@@ -132,7 +132,10 @@ def check(principal: Principal, space: int, request: str) -> None:
 
 
 def highest(scopes: Iterable[str]) -> Role | None:
-    """Return the highest role that scopes allow; None when none of them is about a memory."""
+    """Return the highest role that scopes (such as "memory:write") allow, unknown ones aside.
+
+    None when none is about a memory.
+    """
     roles = [SCOPES[scope] for scope in scopes if scope in SCOPES]
     return max(roles, key=lambda role: role.rank, default=None)
 

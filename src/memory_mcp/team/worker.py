@@ -68,7 +68,7 @@ class Workers:
             thread.start()
 
     def hear(self) -> None:
-        """Wake the threads to look for work soon, since somebody committed."""
+        """Wake waiting threads to look for work, since somebody committed; returns at once."""
         self._wake.set()
 
     @property
@@ -96,7 +96,8 @@ class Workers:
     def plan(self, memory: Memory) -> None:
         """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
 
-        Housekeeping is due at night; summaries by a model, where one is set, in an hour.
+        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour. Raises what
+        the database raises.
         """
         app, place = memory.app, memory.place
         if place.is_replica:
