@@ -308,7 +308,10 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the run, changed, with the themes that layers found; those layers count as used, before others."""
+    """Return the run, changed, with the themes that layers found; those layers count as used, before others.
+
+    Without themes it stays as it is.
+    """
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
@@ -317,9 +320,10 @@ def _with_themes(run: Run) -> Run:
 
 
 def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
-    """Return whether the paths still at work need not be waited for: the walk, and any that is far slower than `strong`.
+    """Return whether the paths still at work need not be waited for: the walk never is, any other not after its time of grace.
 
-    Accelerators of about the same speed are waited for, so that the order in which they end does not matter.
+    That is 50 ms, or three times what `strong` took where that is more, from the path's start. Accelerators of about the
+    same speed are waited for, so that the order in which they end does not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)
     late = [p for p in paths if not p.done and p.name is not LayerName.AGENTIC]
