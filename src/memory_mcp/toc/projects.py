@@ -153,5 +153,5 @@ def _of_grips(bullet: TocBullet, whose: Mapping[str, str]) -> TocBullet:
 
 
 def _last(project: str) -> str:
-    """Return the last name of a path, with either separator."""
+    r"""Return the part of a path behind its last "/" or "\", trailing ones removed first; the whole path where it has none."""
     return re.split(r"[\\/]", project.rstrip("\\/"))[-1]
