@@ -153,9 +153,10 @@ def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return what is open: the last request, if not answered or another than the first, a question, statements marked open.
+    """Return pairs of what is open and its label, the next step first.
 
-    The next step comes first, statements the last first.
+    In turn: the last request, if it was not answered or is another than the first; a question of the agent; statements
+    marked open, last first.
     """
     found: list[tuple[Said, str]] = []
     last = stretch.asked_last or stretch.asked
