@@ -218,7 +218,7 @@ class Front:
             await self._app(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        """Answer health and metrics.
+        """Answer health and metrics: live with {"status": "ok"}, ready as `_ready` does, metrics as text.
 
         404 for any other path or for a method other than GET and HEAD, 401 for metrics without the right to read them.
         """
@@ -238,7 +238,7 @@ class Front:
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 
     async def _ready(self) -> Response:
-        """Answer 200 where the server is ready, else 503 with the reason.
+        """Answer 200 and {"status": "ready"} where the server is ready, else 503 and {"status": "not ready", "reason": ...}.
 
         A database that is silent for 3 s counts as not ready.
         """

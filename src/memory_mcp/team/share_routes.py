@@ -49,12 +49,19 @@ def routes(lend: Lend) -> list[Route]:
         return JSONResponse({"member": principal.name, "spaces": told})
 
     async def standing(request: Request) -> Response:
-        """Answer with what `sharing.standing` tells of a space and the caller."""
+        """Answer with JSON: space, member, role, `may` (the acts allowed) and `events`, the number of the space's last event.
+
+        Raises NotFound for a space that the caller may not see.
+        """
         principal, grant, member = _caller(request)
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        """Answer with what is new after the cursor `after` ("": all); raises InvalidQuery for one over 500 characters."""
+        """Answer with what is new after the cursor `after` ("": all), as `sharing.changes` returns it.
+
+        That are events, ids of those gone, corrections and the next cursor, in pages. Raises InvalidQuery for a cursor
+        over 500 characters, NotFound for a space that the caller may not see.
+        """
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -62,7 +69,12 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
-        """Store a batch of events in a space, as its member, and answer with the outcome."""
+        """Store a batch of events in a space, as its member, and answer with the outcome.
+
+        What the member may not do is in `refused`. Committed when it answers, also where the caller has gone. Raises
+        NotFound for a space that the caller may not see, PermissionDenied for a reader, InvalidQuery and
+        ResourceExhausted for the batch.
+        """
         principal, grant, member = _caller(request)
         batch = await _batch(request)
         return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
@@ -122,9 +134,9 @@ async def _batch(request: Request) -> dict[str, Any]:
 
 
 def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that answers a MemoryMcpError as JSON with its status (500 for an unknown code).
+    """Return an endpoint that answers a MemoryMcpError with its status and JSON: `error` with code, message and hint.
 
-    Other errors pass.
+    The status is 500 for a code that is not known here. Other errors pass.
     """
 
     async def answer(request: Request) -> Response:

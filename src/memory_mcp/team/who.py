@@ -23,7 +23,7 @@ class Role(Enum):
 
     @property
     def rank(self) -> int:
-        """The role's place, lowest first."""
+        """The role's place, lowest first: 0 reader, 1 writer, 2 curator, 3 admin."""
         return _RANKS[self]
 
 
