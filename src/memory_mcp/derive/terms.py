@@ -55,14 +55,17 @@ def union(parts: Iterable[Hashes]) -> Hashes:
 
 
 def merge(known: Hashes, fresh: Hashes) -> Hashes:
-    """Return the union of two sorted disjoint sets: `(n,) uint32`."""
+    """Return the union of two sorted disjoint sets: `(n,) uint32`, sorted; the one itself where the other is empty."""
     if not len(known) or not len(fresh):
         return known if len(known) else fresh
     return np.insert(known, np.searchsorted(known, fresh), fresh)
 
 
 def without(some: Hashes, known: Hashes) -> Hashes:
-    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`, sorted."""
+    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`, sorted.
+
+    `some` itself if `known` is empty.
+    """
     if not len(known):
         return some
     place = np.minimum(np.searchsorted(known, some), len(known) - 1)
