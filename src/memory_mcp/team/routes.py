@@ -102,9 +102,10 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
             yield
 
     async def hook(request: Request) -> Response:
-        """Store a hook's payload and answer with the outcome.
+        """Store a hook's payload and answer with the outcome as JSON: `events`, how many were stored, and `skipped`.
 
-        Raises InvalidQuery for a key that is too long, HTTPException 404 for a text that cannot be a client's name.
+        The latter says why none were, or is "". Raises InvalidQuery for a key that is too long, HTTPException 404 for a
+        text that cannot be a client's name, and what `take_hook` raises.
         """
         client = request.path_params["client"]
         if not CLIENT.match(client):

@@ -42,26 +42,19 @@ def routes(lend: Lend) -> list[Route]:
     """
 
     async def spaces(request: Request) -> Response:
-        """Answer with the caller's name and the spaces that the caller may see, with kind and role."""
+        """Answer with JSON: `member` (the caller's name) and `spaces` that the caller may see, each with name, kind and role."""
         principal: Principal = request.scope["principal"]
         seen = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
         told = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in seen]
         return JSONResponse({"member": principal.name, "spaces": told})
 
     async def standing(request: Request) -> Response:
-        """Answer with JSON: space, member, role, `may` (the acts allowed) and `events`, the number of the space's last event.
-
-        Raises NotFound for a space that the caller may not see.
-        """
+        """Answer with JSON of `sharing.standing`: space, member, role, `may` (acts allowed) and `events` (last number)."""
         principal, grant, member = _caller(request)
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        """Answer with what is new after the cursor `after` ("": all), as `sharing.changes` returns it.
-
-        That are events, ids of those gone, corrections and the next cursor, in pages. Raises InvalidQuery for a cursor
-        over 500 characters, NotFound for a space that the caller may not see.
-        """
+        """Answer with a page of `sharing.changes` after the cursor `after` ("": all); InvalidQuery if over 500 characters."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -69,12 +62,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
-        """Store a batch of events in a space, as its member, and answer with the outcome.
-
-        What the member may not do is in `refused`. Committed when it answers, also where the caller has gone. Raises
-        NotFound for a space that the caller may not see, PermissionDenied for a reader, InvalidQuery and
-        ResourceExhausted for the batch.
-        """
+        """Store a batch of events, as its member, committed when it answers; `refused` has what the member may not do."""
         principal, grant, member = _caller(request)
         batch = await _batch(request)
         return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
