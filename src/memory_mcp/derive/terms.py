@@ -284,6 +284,7 @@ class Frequencies:
     """Document frequencies by project: the number of segments with a term."""
 
     def __init__(self, rows: Iterable[tuple[str, bytes, bytes]]) -> None:
+        """Count by rows of the store: project, sorted hashes (uint32), and a count for each (int32); the latter two are bytes."""
         parts: dict[str, list[tuple[Hashes, npt.NDArray[np.int32]]]] = {}
         for project, hashes, counts in rows:
             parts.setdefault(project, []).append((from_bytes(hashes), np.frombuffer(counts, dtype="<i4")))
