@@ -264,9 +264,9 @@ class Points(ABC):
         return self._on.season(month, None) if lead in PLAIN_LEADS and name not in self._words.doubtful_seasons else None
 
     def _shifted_season(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the season of "last summer", the latest that is over, or of "this summer", the running one or else this year's.
+        """Return the season of "last summer", the latest that is over, or "this summer", running or this year's.
 
-        None for "the last summer".
+        None for "the last".
         """
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
@@ -284,9 +284,9 @@ class Points(ABC):
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Return the whole week of "three weeks ago", about the time of "two hours ago"; None after "over" and "within".
+        """Return the whole week of "three weeks ago", the time about "two hours ago"; no count is 2.
 
-        A count that is left out is 2. Also None for hours and less inside of another phrase.
+        None after "over" and "within".
         """
         unit, count = self._words.units[m["u"].lower()], self._count(m["n"]) if m["n"] else 2
         if lead in {"over", "within"}:
@@ -299,8 +299,7 @@ class Points(ABC):
     def _shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Return the week of "last week" or "this week", the days up to now of "the last three weeks" or "the past week".
 
-        "Last day" and "the last week" are the days up to now after words such as "over" and "within", and else None. None
-        as well for "this hour" and for a count beside another word than "last".
+        "Last day" and "the last week" are the days up to now after "over", "within" and the like, and else None.
         """
         shift, unit = self._shift(m["w"]), self._words.units[m["u"].lower()]
         if m["n"]:
@@ -312,10 +311,7 @@ class Points(ABC):
         return self._on.period(unit, shift) if unit not in SECONDS and unit != "fortnight" else None
 
     def _shifted_month(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the month of "last March", the latest that is over, or of "this March", this year's.
-
-        None for an ordinary word in lower case that may be no month.
-        """
+        """Return the month of "last March", the latest that is over, or "this March", this year's; None for a doubtful word."""
         number = self._month_number(m["m"], is_sure=False)
         is_before = self._shift(m["w"]) > 0 and number >= self._on.today.month
         return self._on.months(self._on.today.year - is_before, number, 1) if number else None
