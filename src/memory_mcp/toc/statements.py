@@ -218,7 +218,11 @@ def outcome_of(node: TocNode) -> str:
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
-    """Return a statement as a line of a list, with its citation, and that of a later statement that says otherwise."""
+    """Return a statement as a line of a list, its words in quotation marks, at most `width` characters of them.
+
+    In front stand its label and, in brackets, its speaker, behind it its grip and that of a later statement that
+    contradicts it. Speaker and grips are left out where they are "".
+    """
     told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told
 
