@@ -146,7 +146,11 @@ def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
-    """Return a title that counts tool calls and names up to 6 tools, else counts results, messages or events without text."""
+    """Return a title that counts what the events are: "3 tool calls: Read, Bash", with up to 6 names, the most frequent first.
+
+    Without calls "2 tool results" if all texts are a tool's, else "4 messages"; "2 events without text" or "No events"
+    where nothing is said.
+    """
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))
