@@ -140,7 +140,7 @@ def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], read
 def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
     """Return the intent of most weight and its confidence: its share of its own and the next weight.
 
-    Answer is the default and has a weight of 1 more; without any weight the confidence is `_UNSURE`.
+    Answer is the default and has a weight of 1 more; without any weight the confidence is 0.7.
     """
     seen = sorted(scores.values(), reverse=True)
     intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
