@@ -176,7 +176,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 def pool_of(limit: int, offset: int) -> int:
     """Return the number of hits to ask a layer for, more than are shown, for folding and further pages.
 
-    On a first page `limit` + 7, at least 14; on later ones three times `limit` + `offset` + 1, and 14.
+    For a first page `limit` + 7, at least 14; for later ones 3 x (`limit` + `offset` + 1) + 14.
     """
     wanted = limit + offset + 1
     return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
