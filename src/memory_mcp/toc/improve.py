@@ -144,7 +144,7 @@ class Improver:
         return f"{period_name(node.node_id)} · {gist}"
 
     def _source(self, node_id: NodeId) -> str:
-        """Return the digest of what a node is written from; "" if a segment is gone."""
+        """Return the digest, 12 characters, of what a node is written from; "" if it is a segment that is gone."""
         if level_of(node_id) is not TocLevel.SEGMENT:
             return source_of_children(self._children(node_id))
         cut = self._cut(node_id)
