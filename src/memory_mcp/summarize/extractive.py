@@ -62,7 +62,7 @@ class ExtractiveSummarizer:
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """Return the summary of a period, see `Summarizer.roll_up`."""
+        """Return the summary of a period from its children alone, with at most `limit` of their bullets; see `rollup.roll_up`."""
         return roll_up(children, limit)
 
 
