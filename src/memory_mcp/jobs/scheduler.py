@@ -344,10 +344,7 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Store a changed state: forced, when failing begins or ends, hourly if it worked, or Daily.
-
-        Forced errors but a full disk are raised.
-        """
+        """Store a changed state: forced, Daily, if failing began or ended, or hourly if it worked; may raise if forced."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
