@@ -284,7 +284,7 @@ class Points(ABC):
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Return the whole week of "three weeks ago", the time about "two hours ago"; no count is 2.
+        """Return the whole week of "three weeks ago", the time about "two hours ago"; 2 back without a count.
 
         None after "over" and "within".
         """
