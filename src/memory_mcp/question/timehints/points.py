@@ -266,7 +266,7 @@ class Points(ABC):
     def _shifted_season(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
         """Return the season of "last summer", the latest that is over, or "this summer", running or this year's.
 
-        None for "the last".
+        None for "the last summer", one of many.
         """
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
