@@ -329,12 +329,12 @@ class Tree:
     def frequencies(self) -> Frequencies:
         """Return the document frequencies of terms by project, cached until anything is stored.
 
-        In an import `lag` seconds longer.
+        During an import a value that is up to `lag` seconds old is returned.
         """
         return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
-        """Return counts over everything of a scope, cached until anything is stored; in an import `lag` seconds longer."""
+        """Return counts over everything of a scope, cached until anything is stored; in an import up to `lag` seconds old."""
         return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
 
     def pending_from(self) -> int | None:
