@@ -119,7 +119,10 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 
 
 def refit_all(store: TocStore, days: Iterable[str]) -> None:
-    """Do as `refit`, for every period above days whose segments have lost terms, finest level first."""
+    """Rewrite the differing term rows of all periods above days whose segments lost terms, finest level first.
+
+    Each level is a transaction of its own, as in `refit`; a level where nothing differs writes nothing.
+    """
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
         refit(store, sorted(t for t in targets if level_of(t) is level))
