@@ -41,9 +41,10 @@ class ExtractiveSummarizer:
     name = "extractive"
 
     def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
-        """Return the summary of a stretch, see `Summarizer.summarize`.
+        """Return title, summary, at most 8 bullets and at most 12 keywords of a stretch, whatever the order of `events`.
 
-        Without `recap` the first recap among the events is used.
+        The title has at most 120 characters, the summary 300, a bullet 200. Without `recap` the first recap among the
+        events is used.
         """
         events = sorted(events, key=lambda e: e.order)
         stretch = read(events)
