@@ -92,7 +92,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
 
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
-    """Return a segment's title: local date and time (YYYY-MM-DD HH:MM), " · ", then the gist."""
+    """Return a segment's title: date and time in the calendar's zone (YYYY-MM-DD HH:MM), " · ", then the gist."""
     return f"{calendar.local(start_ms):%Y-%m-%d %H:%M} · {gist}"
 
 

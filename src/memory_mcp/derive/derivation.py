@@ -141,7 +141,7 @@ class Derivation:
         return self._segments.pending()
 
     def reached(self) -> int:
-        """Return the number of the last derived event."""
+        """Return the number of the last derived event, as far as this process knows."""
         return self._segments.reached()
 
     def run(
@@ -242,7 +242,7 @@ class Derivation:
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:
-        """Return whether a segment was published lately on a day without a node: a reader of the tree would miss the day."""
+        """Return whether a day has no node yet on which this process published a segment since the last roll-up."""
         return self._rollups.lacking(self._segments.touched)
 
     def roll_up_touched(self) -> int:

@@ -164,9 +164,9 @@ class _Placing:
 
 
 def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
-    """Return the recap of a segment: the first of its stream that was written after the segment had begun.
+    """Return the recap of a segment: the first of its stream that was not written before the segment began.
 
-    `recaps` are in order of time.
+    `recaps` are in order of time. None where there is none.
     """
     return next((recap for recap in recaps if recap.stream == cut.stream and recap.order >= cut.start), None)
 

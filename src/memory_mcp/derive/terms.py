@@ -55,14 +55,17 @@ def union(parts: Iterable[Hashes]) -> Hashes:
 
 
 def merge(known: Hashes, fresh: Hashes) -> Hashes:
-    """Return the union of two sorted disjoint sets: `(n,) uint32`."""
+    """Return the union of two sorted disjoint sets: `(n,) uint32`, sorted; the one itself where the other is empty."""
     if not len(known) or not len(fresh):
         return known if len(known) else fresh
     return np.insert(known, np.searchsorted(known, fresh), fresh)
 
 
 def without(some: Hashes, known: Hashes) -> Hashes:
-    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`, sorted."""
+    """Return the hashes of `some` that are not in `known`, both sorted: `(n,) uint32`, sorted.
+
+    `some` itself if `known` is empty.
+    """
     if not len(known):
         return some
     place = np.minimum(np.searchsorted(known, some), len(known) - 1)
@@ -116,7 +119,10 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 
 
 def refit_all(store: TocStore, days: Iterable[str]) -> None:
-    """Do as `refit`, for every period above days whose segments have lost terms, finest level first."""
+    """Rewrite the differing term rows of all periods above days whose segments lost terms, finest level first.
+
+    Each level is a transaction of its own, as in `refit`; a level where nothing differs writes nothing.
+    """
     targets = {period for day in days for period in rollup_targets(day)}
     for level in PERIODS:
         refit(store, sorted(t for t in targets if level_of(t) is level))
@@ -281,6 +287,7 @@ class Frequencies:
     """Document frequencies by project: the number of segments with a term."""
 
     def __init__(self, rows: Iterable[tuple[str, bytes, bytes]]) -> None:
+        """Count by rows of the store: project, sorted hashes (uint32), and a count for each (int32); the latter two are bytes."""
         parts: dict[str, list[tuple[Hashes, npt.NDArray[np.int32]]]] = {}
         for project, hashes, counts in rows:
             parts.setdefault(project, []).append((from_bytes(hashes), np.frombuffer(counts, dtype="<i4")))

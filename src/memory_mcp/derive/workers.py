@@ -30,7 +30,7 @@ _MOST = 2
 
 
 def begin(hello: tuple[Calendar, Summarizer]) -> Callable[[Sequence[Work]], list[Derived]]:
-    """Return the function that derives a batch in the child process."""
+    """Return the function that derives a batch in the child process; `hello` is the calendar and the summarizer it uses."""
     return partial(derive, calendar=hello[0], summarizer=hello[1])
 
 

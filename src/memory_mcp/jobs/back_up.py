@@ -29,8 +29,8 @@ class BackUp:
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """Wait for an import to end, then make the backup and remove old ones; does nothing where backups are off.
 
-        Once `should_stop` returns true it ends early, and the unfinished backup is removed. Raises what
-        making one raises.
+        Once `should_stop` returns true it ends early, and the unfinished backup is removed. Raises what making one
+        raises. The report counts "events".
         """
         if not self._backups.enabled:
             return JobReport("off (backup.enabled = false)")

@@ -33,7 +33,10 @@ class WaitingCall(Call):
 
 
 def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
-    """Return the hourly job that publishes stale periods, as writers do too; `publish` returns how many it published."""
+    """Return the hourly job that publishes stale periods, as writers do too; `publish` returns how many it published.
+
+    Its report counts "periods".
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         count = publish(should_stop)
@@ -47,7 +50,7 @@ def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
 def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
     """Return the job that stores what clients wrote into their own files, every 15 seconds and beside the others.
 
-    `store` returns the number of events stored.
+    `store` returns the number of events stored, which the report has as "events".
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
@@ -63,7 +66,8 @@ def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
 def group_topics(begin: Callable[[], bool]) -> Job:
     """Return the job that has the memory grouped into topics each minute, if that is due.
 
-    `begin` starts it and returns whether. The grouping itself goes on in the background.
+    `begin` starts it and returns whether. The grouping itself goes on in the background. The report counts "begun": 1 or
+    0.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
@@ -74,7 +78,11 @@ def group_topics(begin: Callable[[], bool]) -> Job:
 
 
 def improve_indexes(begin: Callable[[], bool]) -> Job:
-    """Return the job that gives large vector indexes a graph every 10 minutes; `begin` starts it and returns whether it did."""
+    """Return the job that has graphs built for large vector indexes every 10 minutes.
+
+    `begin` starts it and returns whether it did. The building goes on in the background. The report counts "begun": 1 or
+    0.
+    """
 
     def work(should_stop: ShouldStop) -> JobReport:
         begun = not should_stop() and begin()
@@ -86,7 +94,7 @@ def improve_indexes(begin: Callable[[], bool]) -> Job:
 def prune_indexes(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule: Schedule) -> Job:
     """Return the job that leaves aged documents out of the indexes; `prune` returns their number by index and level.
 
-    Events and nodes stay.
+    Events and nodes stay. The report counts documents by the index's name.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
@@ -101,7 +109,8 @@ def prune_indexes(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule
 def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[[], bool]) -> Job:
     """Return the job, due every half hour, that exchanges events through a shared folder, but not during an import.
 
-    `exchange` returns None where no folder is set.
+    `exchange` returns None where no folder is set. The report counts events as "written" and "new", and nothing where
+    nothing ran.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:

@@ -26,5 +26,5 @@ class CommitIndexes:
 
 
 def _told(count: int) -> JobReport:
-    """Return the report of a run that committed so many indexes."""
+    """Return the report of a run that committed so many indexes, in words and as "committed"."""
     return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})

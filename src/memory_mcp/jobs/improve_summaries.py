@@ -107,8 +107,8 @@ class ImproveSummaries:
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """Ask for summaries and labels that are due, and report how many were written, kept, unanswered and left.
 
-        Does nothing where no model is set. A model that fails ends the run and is the reason in the report;
-        it is not raised.
+        The report counts them by outcome (ok, fallback, failed) and as "left"; it has none where no model is set, and
+        then nothing is done. A model that fails ends the run and is the reason in the report; it is not raised.
         """
         if not self._settings.is_on:
             return JobReport('off: summarizer.provider = "extractive"', {})

@@ -220,7 +220,10 @@ class RenderBriefings:
         return made
 
     def _pinned_grip(self, target: str) -> list[tuple[str, Pinned]]:
-        """Return a pinned quotation with its project; nothing where it is gone."""
+        """Return a pinned quotation with its project, in a list of one; empty where it is gone.
+
+        Who spoke is "tool" for output.
+        """
         try:
             found = self._evidence.expand(target, 0, 0)
         except NotFound:

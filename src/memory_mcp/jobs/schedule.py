@@ -43,7 +43,7 @@ class Every:
 
     @property
     def words(self) -> str:
-        """The schedule as people read it."""
+        """The schedule in the largest unit that divides it: "every hour", "every 15 seconds"; in seconds where none does."""
         for size, unit in ((3600, "hour"), (60, "minute"), (1, "second")):
             count = self.seconds / size
             if count >= 1 and count.is_integer():
@@ -60,13 +60,16 @@ class Daily:
 
     @classmethod
     def at(cls, text: str) -> "Daily":
-        """Return the schedule for a time such as 03:00; raise ValueError for another text."""
+        """Return the schedule for a time such as 03:00; raise ValueError for a text that is no two numbers.
+
+        Their range is not checked.
+        """
         hour, _, minute = text.partition(":")
         return cls(int(hour), int(minute))
 
     @property
     def words(self) -> str:
-        """The schedule as people read it."""
+        """The schedule as people read it, such as "daily at 03:00"."""
         return f"daily at {self.hour:02}:{self.minute:02}"
 
 

@@ -112,7 +112,7 @@ class Scheduler:
     # what people ask for
 
     def statuses(self) -> list[JobStatus]:
-        """Return the status of every job, in the order of the registry."""
+        """Return the status of every job, in the order in which the jobs were given."""
         with self._lock:
             return [_status(entry) for entry in self._entries().values()]
 
@@ -344,7 +344,7 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Store the state if it changed and is worth it; forced errors but a full disk are raised."""
+        """Store a changed state: forced, Daily, if failing began or ended, or hourly if it worked; may raise if forced."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
@@ -369,7 +369,7 @@ class Scheduler:
 
 
 def _read(text: str, name: str, now_ms: int) -> _State:
-    """Return a stored state; a new one, with a warning if it cannot be read, where there is none."""
+    """Return a stored state; a new one, known since `now_ms`, for "" and, with a warning, for a text that cannot be read."""
     if not text:
         return _State(now_ms)
     try:
@@ -381,7 +381,7 @@ def _read(text: str, name: str, now_ms: int) -> _State:
 
 
 def _status(entry: _Entry) -> JobStatus:
-    """Return a job's status as people see it."""
+    """Return a job's status as people see it; its next run is None while it is paused."""
     state = entry.state
     return JobStatus(
         name=entry.job.name,

@@ -61,7 +61,10 @@ class Engine:
         self._pages = Pages()
 
     def statuses(self) -> list[LayerStatus]:
-        """Return the status of every layer, asked now and remembered; one that fails to report counts as unhealthy."""
+        """Return the status of every layer, in the order of the layers, asked now and remembered.
+
+        One that raises counts as unhealthy.
+        """
         found = [_status(layer) for layer in self._parts.layers.values()]
         with self._lock:
             self._known = (time.monotonic(), found)

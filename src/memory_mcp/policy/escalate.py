@@ -142,7 +142,11 @@ class _Scan:
             return got if got is not None and self._budget.call() else None
 
     def _begin(self) -> list[TimeWindow]:
-        """Return the slices to read: none where an index names the segments, which are read at once, for one call."""
+        """Return the slices to read.
+
+        Empty where an index names the segments: those are read here, at once and for one call, and are kept as slice 0;
+        empty too where `slices` finds none.
+        """
         named = self._scanner.named(self._query, self._words) if self._budget.call() else None
         if named is not None:
             self.slices, self.read[0] = 1, named

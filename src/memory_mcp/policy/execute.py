@@ -308,7 +308,10 @@ class Execution:
 
 
 def _with_themes(run: Run) -> Run:
-    """Return the run, changed, with the themes that layers found; those layers count as used, before others."""
+    """Return the run, changed, with the themes that layers found; those layers count as used, before others.
+
+    Without themes it stays as it is.
+    """
     tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
     if tellers:
         run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
@@ -317,8 +320,9 @@ def _with_themes(run: Run) -> Run:
 
 
 def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
-    """Return whether the paths still at work need not be waited for: the walk, and any that is far slower than `strong`.
+    """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
 
+    That is 50 ms from a path's start, or three times what `strong` took where that is more. Nobody waits for the walk.
     Accelerators of about the same speed are waited for, so that the order in which they end does not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)

@@ -94,7 +94,7 @@ class Explanation:
 
     @property
     def used(self) -> Mapping[str, int]:
-        """What was used of each bound, by the bound's name."""
+        """What was used of each bound: a dict of max_depth, max_nodes_visited, max_rpc_calls, max_token_budget and timeout_ms."""
         return {
             "max_depth": self.depth,
             "max_nodes_visited": self.nodes_visited,

@@ -26,8 +26,9 @@ def ahead(first: Sequence[Hit], rest: Sequence[Hit]) -> list[Hit]:
 def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
     """Return the best layer's list as it is, and behind it what other layers found besides, each hit once.
 
-    An answer is never worse than the best layer's: nothing takes the place of its results. Further hits get
-    scores below those before them. Parts of a layer that has answered add nothing, as it has heard them.
+    The best is the first of hybrid, bm25, vector and agentic that has hits. A further hit's score is its own, or 0.85
+    times the score before it where that is less. Layers that another one with hits is made of (`MADE_OF`) are left out.
+    Empty without hits.
     """
     lists = {name: hits for name, hits in found.items() if hits}
     order = [n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists]
@@ -46,7 +47,10 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
 
 
 def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
-    """Return a sentence on how the hits of several layers were merged; "" for fewer than two with hits."""
+    """Return how hits were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first".
+
+    "" for fewer than two layers with hits.
+    """
     lists = {name: hits for name, hits in found.items() if hits}
     if len(lists) < 2:
         return ""

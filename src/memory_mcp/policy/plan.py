@@ -174,7 +174,10 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 
 
 def pool_of(limit: int, offset: int) -> int:
-    """Return the number of hits to ask a layer for: at least 14, and more than are shown, for folding and further pages."""
+    """Return the number of hits to ask a layer for, more than are shown, for folding and further pages.
+
+    For a first page `limit` + 7, at least 14; for later ones 3 x (`limit` + `offset` + 1) + 14.
+    """
     wanted = limit + offset + 1
     return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
 

@@ -69,7 +69,7 @@ class RankingSettings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each signal; they need not add up to 1."""
+        """The weight of each of the four `SIGNALS` by its name, in a new dict; they need not add up to 1."""
         return dict(PRESETS[self.preset])
 
 
@@ -145,7 +145,7 @@ def _valued(
 
 
 def _ids(hit: Hit) -> set[GripId]:
-    """Return all grips of a hit."""
+    """Return the ids of all grips of a hit, its own among them; empty where it has none."""
     return {*hit.grip_ids, *([GripId(hit.grip_id)] if hit.grip_id else [])}
 
 

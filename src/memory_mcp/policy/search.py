@@ -261,7 +261,10 @@ class Search:
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
-        """Return the notice that nothing was found, with what was searched, and whether that was everything."""
+        """Return the notice that nothing was found: "nothing found: searched bm25, agentic and 1,200 events".
+
+        After a search that was not complete it begins with "no result in the time and bounds given".
+        """
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
         if not self._is_complete(run):
             return f"no result in the time and bounds given: searched {searched}"
@@ -359,7 +362,7 @@ class Search:
 
 
 def _method(run: Run, scan: Scanned | None) -> str:
-    """Return what answered: the layers' method, "scan", or "scan+" and that."""
+    """Return what answered: the layers' method, "scan", or "scan+" and that; a scan that found nothing counts as none."""
     if scan is None or not scan.found:
         return run.method
     return f"scan+{run.method}" if run.hits else "scan"

@@ -231,7 +231,10 @@ class _Tries:
 
 
 def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the arguments whose numbers should be small, and the number that the call has without a change."""
+    """Yield the names of arguments whose number should be small and must be the same, and the number that the call has now.
+
+    In turn: limit, the three bounds of a walk, both token budgets.
+    """
     yield ("limit",), seen.limit
     for name in ("max_nodes_visited", "max_rpc_calls", "max_depth"):
         yield (f"bounds.{name}",), seen.bounds[name]

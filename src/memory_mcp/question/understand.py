@@ -34,7 +34,7 @@ class Question:
 
     @property
     def particular(self) -> str:
-        """The words that name something, for a question about patterns."""
+        """The words that name something, for a question about patterns; "" where none does."""
         return particular(self.words)
 
     @property

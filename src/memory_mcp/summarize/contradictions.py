@@ -77,7 +77,10 @@ class _Phrases:
     by_first: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
 
     def at(self, words: Sequence[str], place: int) -> tuple[int, str]:
-        """Return the length in words and the group of the longest phrase that begins at `place`; (0, "") for none."""
+        """Return the length in words and the group of the longest phrase that begins at `place`; (0, "") for none.
+
+        Raises IndexError for a place behind the last word.
+        """
         for phrase, group in self.by_first.get(words[place], ()):
             if tuple(words[place : place + len(phrase)]) == phrase:
                 return len(phrase), group

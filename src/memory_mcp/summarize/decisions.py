@@ -130,5 +130,5 @@ def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
 
 
 def _made(question: str, answer: str, sources: tuple[Source, ...], event: Event) -> Decision:
-    """Return a decision from question and answer, each shortened."""
+    """Return a decision from a question (118 characters at most shown) and its answer (78); `event` is the one that answers."""
     return Decision(f"{shorten(question, _QUESTION)} {shorten(answer, _ANSWER)}", sources, event.order)

@@ -41,9 +41,10 @@ class ExtractiveSummarizer:
     name = "extractive"
 
     def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
-        """Return the summary of a stretch, see `Summarizer.summarize`.
+        """Return title, summary, at most 8 bullets and at most 12 keywords of a stretch, whatever the order of `events`.
 
-        Without `recap` the first recap among the events is used.
+        The title has at most 120 characters, the summary 300, a bullet 200. Without `recap` the first recap among the
+        events is used.
         """
         events = sorted(events, key=lambda e: e.order)
         stretch = read(events)
@@ -62,7 +63,7 @@ class ExtractiveSummarizer:
         )
 
     def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """Return the summary of a period, see `Summarizer.roll_up`."""
+        """Return the summary of a period from its children alone, with at most `limit` of their bullets; see `rollup.roll_up`."""
         return roll_up(children, limit)
 
 
@@ -146,7 +147,11 @@ def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
-    """Return a title that counts tool calls and names up to 6 tools, else counts results, messages or events without text."""
+    """Return a title that counts what the events are: "3 tool calls: Read, Bash", with up to 6 names, the most frequent first.
+
+    Without calls "2 tool results" if all texts are a tool's, else "4 messages"; "2 events without text" or "No events"
+    where nothing is said.
+    """
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))

@@ -89,7 +89,11 @@ def deeds_of(events: Sequence[Event]) -> list[Outcome]:
 
 
 def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
-    """Yield the commits and pull requests in a command, in order; messages that the shell would compute are skipped."""
+    """Yield the commits and pull requests in a command, in order, such as `commit "Fix the parser"`.
+
+    The short text is the same if it has at most 66 characters, else the message alone, or the label where that is too
+    long as well. Messages that the shell would compute are skipped.
+    """
     found = ((match, label) for label, pattern in _DEEDS for match in pattern.finditer(command[:_HEAD]))
     for match, label in sorted(found, key=lambda f: f[0].start()):
         said = next((text.strip() for text in match.groupdict().values() if text), "")

@@ -162,7 +162,10 @@ def _part_of(line: str) -> tuple[Part | None] | None:
 
 
 def _statement(text: str, block: tuple[int, int], part: Part | None, lead: str) -> Iterator[Statement]:
-    """Yield a block of lines as a statement with the line that introduces it, if that is short; nothing of a skipped part."""
+    """Yield a block of lines as a statement, after the line that introduces it if that is under 80 characters, and ": ".
+
+    At most 600 characters of the block are read. Yields nothing of a skipped part (None).
+    """
     if part is None:
         return
     start, end = block

@@ -108,7 +108,7 @@ def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -
 
 
 def _sample(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return at most `most` items, evenly spaced, the first among them."""
+    """Return at most `most` items, evenly spaced, the first among them; `items` itself if there are no more."""
     if len(items) <= most:
         return items
     return [items[i * len(items) // most] for i in range(most)]

@@ -84,7 +84,10 @@ def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int
 
 
 def same(one: set[str], other: set[str]) -> bool:
-    """Return whether two statements with these telling words share at least half of those of the one that has fewer."""
+    """Return whether two statements with these telling words share at least half of those of the one that has fewer.
+
+    False if either has none.
+    """
     return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 

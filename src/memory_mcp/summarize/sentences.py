@@ -121,7 +121,7 @@ def _error_line(line: str, place: int) -> Span | None:
 
 
 def _hints_at_error(text: str) -> bool:
-    """Return whether a text holds a word that every error line has one of."""
+    """Return whether a text holds one of `_ERROR_HINTS`; every line that reports an error holds at least one."""
     for hint in _ERROR_HINTS:
         if hint in text:
             return True

@@ -83,7 +83,7 @@ class Sentence:
 
     @property
     def speaker(self) -> str:
-        """The speaker's name, if the source has names."""
+        """The speaker's name with single blanks; "" where the source names none."""
         return " ".join(self.event.speaker.split())
 
 

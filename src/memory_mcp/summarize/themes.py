@@ -121,7 +121,11 @@ def themes_of(children: Sequence[TocNode]) -> list[Theme]:
 
 
 def written(themes: Sequence[Theme], width: int) -> str:
-    """Return themes with terms and shares as text of at most `width` characters; themes that do not fit are left out."""
+    """Return themes as text, "name [term, term] (35 %); ...", of at most `width` characters.
+
+    The first that does not fit ends it, but for the very first, which is cut. Percent are in steps of 5 from 10 on, at
+    least 1; "" for no themes.
+    """
     text = ""
     for theme in themes:
         terms = f" [{', '.join(theme.terms)}]" if theme.terms else ""

@@ -87,13 +87,16 @@ class Word:
 # Cached mainly to share one float between all words of the same weight.
 @cache
 def _rarity(weight: float) -> float:
-    """Return the weight of one occurrence for a word's weight."""
+    """Return the weight of one occurrence of a word: its weight, 0..1, to the power 0.3."""
     return float(weight**RARITY)
 
 
 @cache
 def _appeal(length: int, tail: bool) -> float:
-    """Return the preference for a keyword of this length; `tail`: an adverb or participle, which counts less."""
+    """Return the preference for a keyword of this length: the longer, the lower, and three quarters of that for a `tail`.
+
+    A tail is a word that ends as adverbs and participles do.
+    """
     appeal = float((length + 2) ** -BREVITY)
     return appeal * 0.75 if tail else appeal
 
@@ -148,7 +151,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def cjk_runs(text: str) -> list[str]:
-    """Return the words inside runs of ideographs, kana and hangul, as tokens."""
+    """Return runs of one script as tokens: 2 or more of katakana or hangul, 2 to 6 ideographs between function characters."""
     return _CJK_WORD.findall(text)
 
 
@@ -179,7 +182,10 @@ def _judge(token: str) -> Word:
 
 
 def _prose(shown: str) -> Word:
-    """Return a plain word with its weight from the background table, 1 if it is not there; `NOTHING` for a stop word."""
+    """Return a plain word with its weight from the background table, 1 if it is not there, at most 0.2 for two letters.
+
+    `NOTHING` for a stop word, one over 36 characters and one of weight 0.
+    """
     folded = shown.lower()
     if folded in STOPWORDS or len(shown) > MAX_SHOWN:
         return NOTHING

@@ -167,8 +167,9 @@ class Guard:
 def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
     """Return an error as an HTTP response: its status, code, message and hint.
 
-    Adds WWW-Authenticate to a missing or insufficient token, Retry-After to an exceeded quota and to status 503 (5 s).
-    Status 503 for any StorageError, 500 for a code that is not known here.
+    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, 500 for
+    a code that is not known here. Adds WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an
+    exceeded quota and to status 503 (5).
     """
     status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
     headers: list[tuple[bytes, bytes]] = []

@@ -234,7 +234,7 @@ class TeamHost(Host):
                 time.sleep(_TICK)
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """Return a response with notices added.
+        """Return a response with lines added to its `notices`, as a copy; the same one where there is nothing to tell.
 
         They tell of losses, of another space than the call's, and how far a replica it was read from is behind.
         """

@@ -131,7 +131,10 @@ def _reason(error: jwt.PyJWTError) -> str:
 
 
 def metadata(settings: TeamSettings) -> bytes:
-    """Return the protected resource metadata (RFC 9728): which server issues tokens for this one, as JSON."""
+    """Return the protected resource metadata (RFC 9728), as JSON in UTF-8, from the settings.
+
+    Its keys are resource, authorization_servers, scopes_supported, bearer_methods_supported and resource_name.
+    """
     from memory_mcp.team.who import SCOPES
 
     # As configured, to the letter: clients compare the resource with the address they called.

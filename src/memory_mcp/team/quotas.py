@@ -143,7 +143,10 @@ class Quotas:
         return bucket
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
-        """Return the keys of the buckets in memory: tenant, member (0 for the tenant's own), and what is counted."""
+        """Return the keys of the buckets in memory: tenant, member, what is counted.
+
+        The member is 0 for the tenant's own bucket; counted are calls, searches, events or bytes.
+        """
         with self._lock:
             return list(self._buckets)
 

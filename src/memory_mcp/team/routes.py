@@ -105,9 +105,10 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
             yield
 
     async def hook(request: Request) -> Response:
-        """Store a hook's payload and answer with the outcome.
+        """Store a hook's payload and answer with the outcome as JSON: `events`, how many were stored, and `skipped`.
 
-        Raises InvalidQuery for a key that is too long, HTTPException 404 for a text that cannot be a client's name.
+        The latter says why none were, or is "". Raises InvalidQuery for a key that is too long, HTTPException 404 for a
+        text that cannot be a client's name, and what `take_hook` raises.
         """
         client = request.path_params["client"]
         if not CLIENT.match(client):
@@ -241,7 +242,7 @@ class Front:
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 
     async def _ready(self) -> Response:
-        """Answer 200 with {"status": "ready"}, or 503 with {"status": "not ready", "reason"}.
+        """Answer 200 and {"status": "ready"} where the server is ready, else 503 and {"status": "not ready", "reason": ...}.
 
         A database that is silent for 3 s counts as not ready, as does one that raises an error of ours.
         """

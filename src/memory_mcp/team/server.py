@@ -159,10 +159,10 @@ class TeamServer:
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
     def _exposition(self) -> str:
-        """Return the metrics as text, with the gauges of this server as they are now.
+        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now.
 
-        These are calls, database connections, bytes of disk and memory, open spaces, and work that waits in the
-        database's table, which is asked for it.
+        These are the gauges team_calls, team_database_connections (open, idle, waiting), team_disk_bytes,
+        team_memory_bytes, team_spaces (open; opened and closed in all) and team_work_waiting.
         """
         memories = self.opened.all()
         pool = self.database.stats

@@ -42,19 +42,19 @@ def routes(lend: Lend) -> list[Route]:
     """
 
     async def spaces(request: Request) -> Response:
-        """Answer with {member, spaces: [{name, kind, role}]}: the caller's name, and the spaces that the caller may see."""
+        """Answer with JSON: `member` (the caller's name) and `spaces` that the caller may see, each with name, kind and role."""
         principal: Principal = request.scope["principal"]
         seen = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
         told = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in seen]
         return JSONResponse({"member": principal.name, "spaces": told})
 
     async def standing(request: Request) -> Response:
-        """Answer with {space, member, role, may, events} of a space, see `sharing.standing`."""
+        """Answer with JSON of `sharing.standing`: space, member, role, `may` (acts allowed) and `events` (last number)."""
         principal, grant, member = _caller(request)
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        """Answer with what is new after the cursor `after` ("": all); raises InvalidQuery for one over 500 characters."""
+        """Answer with a page of `sharing.changes` after the cursor `after` ("": all); InvalidQuery if over 500 characters."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -62,7 +62,7 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
-        """Store a batch of events in a space, as its member, and answer with what `sharing.receive` returns."""
+        """Store a batch of events, as its member, committed when it answers; `refused` has what the member may not do."""
         principal, grant, member = _caller(request)
         batch = await _batch(request)
         return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
@@ -122,9 +122,9 @@ async def _batch(request: Request) -> dict[str, Any]:
 
 
 def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that answers a MemoryMcpError with its status (500 for an unknown code).
+    """Return an endpoint that answers a MemoryMcpError with its status and JSON: `error` with code, message and hint.
 
-    The body is {"error": {code, message, hint}}. Other errors pass.
+    The status is 500 for a code that is not known here. Other errors pass.
     """
 
     async def answer(request: Request) -> Response:

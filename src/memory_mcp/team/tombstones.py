@@ -90,5 +90,5 @@ def _memories(database: Database) -> Iterator[Memory]:
 
 
 def _log(database: Database, memory: Memory) -> PostgresTombstones:
-    """Return the table of a memory's tombstones."""
+    """Return the table of a memory's tombstones, as the program sees it; nothing is read until it is asked."""
     return PostgresTombstones(Connection(database, memory.tenant, memory.space))

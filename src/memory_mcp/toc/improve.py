@@ -135,25 +135,28 @@ class Improver:
         return True
 
     def _title(self, node: TocNode, gist: str) -> str:
-        """Return a node's title: its time or period, and the gist."""
+        """Return a node's title: a period's name, " · " and the gist.
+
+        For a segment its time and the gist, as `segment_title` writes it.
+        """
         if node.level is TocLevel.SEGMENT:
             return segment_title(self._calendar, node.start_ms, gist)
         return f"{period_name(node.node_id)} · {gist}"
 
     def _source(self, node_id: NodeId) -> str:
-        """Return the digest of what a node is written from; "" if a segment is gone."""
+        """Return the digest, 12 characters, of what a node is written from; "" if it is a segment that is gone."""
         if level_of(node_id) is not TocLevel.SEGMENT:
             return source_of_children(self._children(node_id))
         cut = self._cut(node_id)
         return source_of_events(self._storage.events.in_segment(cut)) if cut else ""
 
     def _cut(self, node_id: NodeId) -> Segment | None:
-        """Return the segment of a node; None if there is none."""
+        """Return the segment that a node's id names; None if it is not stored, or the id is no segment's."""
         key = segment_key_of(node_id)
         return self._storage.toc.segments([key]).get(key) if key is not None else None
 
     def _children(self, node_id: NodeId) -> list[TocNode]:
-        """Return the nodes that a period is written from, in time order."""
+        """Return the stored nodes that a period is written from, in time order; those that are missing are left out."""
         ids = children_of(self._storage.toc, node_id)
         return sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
 
@@ -168,7 +171,10 @@ class Improver:
         return of_segment(cut, events, grips, words, source_of_events(events))
 
     def _of_period(self, node_id: NodeId) -> Material:
-        """Return what a period is written from: its children and the quotations of their bullets."""
+        """Return what a period is written from: its children and the quotations of their bullets.
+
+        Without children it holds none.
+        """
         children = self._children(node_id)
         grips = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
         cuts = self._storage.toc.segments({grip.segment for grip in grips.values()})

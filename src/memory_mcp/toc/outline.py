@@ -28,9 +28,9 @@ class Outline:
         return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
 
     def children(self, node_id: NodeId) -> list[NodeId]:
-        """Return the children in the tree of the root or of a period above days, in time order.
+        """Return the children of the root or of a period above days that have segments, in time order.
 
-        A month has every week it intersects.
+        A month's are all weeks that it shares a day with, though the segments of a week may be in the other month.
         """
         if node_id == ROOT:
             return list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day in self._days))

@@ -130,7 +130,10 @@ class Projects:
         )
 
     def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
-        """Return the project of each grip, by the names in `moved`; grips without a segment are left out."""
+        """Return the project by grip id, under the names in `moved` (by stream).
+
+        Unknown grips and those without a segment are left out.
+        """
         found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]
         cuts = self._storage.toc.segments({grip.segment for grip in found.values()})
         return {
@@ -153,5 +156,5 @@ def _of_grips(bullet: TocBullet, whose: Mapping[str, str]) -> TocBullet:
 
 
 def _last(project: str) -> str:
-    """Return the last name of a path, with either separator."""
+    r"""Return the part of a path behind its last "/" or "\", trailing ones removed first; the whole path where it has none."""
     return re.split(r"[\\/]", project.rstrip("\\/"))[-1]

@@ -53,9 +53,9 @@ class Refining:
         self._settled_ms = settled_ms
 
     def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
-        """Yield what is due on local days of a span, newest first; a day after its segments, once none is due.
+        """Yield what is due on days of a span, newest first; a day after its segments, once none of those is due.
 
-        `after_day` is excluded. Reads 60 days at a time.
+        Days (YYYY-MM-DD) are those of the memory's calendar; `after_day` is excluded. Reads 60 days at a time.
         """
         days = self._storage.toc.days_with(self._project, first_day, after_day)
         while days:

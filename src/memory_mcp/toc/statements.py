@@ -110,9 +110,10 @@ def label_of(said: Said) -> tuple[int, str] | None:
 
 
 def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
-    """Return labelled statements, most important first, contradicted ones last.
+    """Return the labelled statements and their labels, in pairs, most important first, contradicted ones last.
 
-    For the newest stretch also its last one, second. Among equals a person's come first, then the latest.
+    Among equals a person's come first, then the latest. For the newest stretch its last statement is put second, unless
+    it is among them: as "asked" if it is the user's, else as "last".
     """
     ranked: list[tuple[tuple[bool, int, bool, int], Said, str]] = []
     for place, said in enumerate(stretch.said):
@@ -128,7 +129,10 @@ def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
 
 
 def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return results, last first, or without any the agent's closing words unless they decide; then the causes found."""
+    """Return pairs of a result and its label, last first, and behind them the causes found.
+
+    Without any result the agent's closing words, labelled "last", take their place, unless those tell a decision.
+    """
     told = [(said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) is not None and label[0] in _CAME]
     came, causes = [one for one in told if one[1] != "cause"], [one for one in told if one[1] == "cause"]
     closing = stretch.closing or next((said for said in stretch.said[-1:] if said.speaker != "user"), None)
@@ -138,9 +142,9 @@ def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return decisions and rules: decisions, then constraints and preferences, then procedures; contradicted ones last.
+    """Return pairs of a rule and its label: decisions, then constraints and preferences, then procedures.
 
-    Among equals a person's come first, then the latest.
+    Contradicted ones last. Among equals a person's come first, then the latest. A note counts as a procedure.
     """
     told = [(label[0], said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) and label[0] in _HOLDS]
     return [
@@ -149,9 +153,10 @@ def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
 
 
 def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """Return what is open: the last request, if not answered or another than the first, a question, statements marked open.
+    """Return pairs of what is open and its label, the next step first.
 
-    The next step comes first, statements the last first.
+    In turn: the last request, if it was not answered or is another than the first; a question of the agent; statements
+    marked open, last first.
     """
     found: list[tuple[Said, str]] = []
     last = stretch.asked_last or stretch.asked
@@ -167,7 +172,8 @@ def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
 def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
     """Return facts about a session in our words around quoted names, joined by "; "; "" for none.
 
-    With `done` the last two commits, tests, and where they went; with `place` branch and pull request.
+    With `done` the last two commits, newest first, whether tests passed, where it went (pushed, merged, closed) and that
+    the user stopped it; with `place` branch and pull request.
     """
     facts = []
     if done and doings.commits:
@@ -186,12 +192,12 @@ def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
 
 
 def todo_of(doings: Doings) -> str:
-    """Return the first three open items of the agent's own list; "" for none."""
+    """Return "to do: " and the first three items of the agent's own list, quoted, joined by commas; "" without items."""
     return f"to do: {_listed(doings.todo[:_TODO])}" if doings.todo else ""
 
 
 def files_of(doings: Doings) -> str:
-    """Return the first five of the files that were changed; "" for none."""
+    """Return "files: " and the first five of the files that were changed, quoted, joined by commas; "" without files."""
     return f"files: {_listed(doings.files[:_FILES])}" if doings.files else ""
 
 
@@ -212,13 +218,17 @@ def outcome_of(node: TocNode) -> str:
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
-    """Return a statement as a line of a list, with its citation, and that of a later statement that says otherwise."""
+    """Return a statement as a line of a list, its words in quotation marks, at most `width` characters of them.
+
+    In front stand its label and, in brackets, its speaker, behind it its grip and that of a later statement that
+    contradicts it. Speaker and grips are left out where they are "".
+    """
     told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names, quoted and shortened, joined by commas."""
+    """Return names joined by commas, each in quotation marks and shortened to 70 characters; "" for none."""
     return ", ".join(quoted(name, _NAME) for name in names)
 
 
@@ -251,6 +261,9 @@ def named(name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text on one line without unseen characters, double quotation marks, tags and citations."""
+    """Return a text on one line: unseen characters and white space become single blanks, `"` becomes `'`, the "<" of a tag "‹".
+
+    Citations are made unreadable as such (`uncited`).
+    """
     flat = " ".join(_UNSEEN.sub(" ", text).split())
     return uncited(_TAG.sub("‹", flat).replace('"', "'"))

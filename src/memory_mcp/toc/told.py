@@ -35,7 +35,7 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
 
 
 def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
-    """Return the newest `most` cuts of a project, newest first."""
+    """Return at most `most` of a project's cuts, the newest, newest first. Reads whole days, so that some more may be read."""
     days, found, step = storage.toc.days_with(project, *EVERY_DAY)[::-1], list[Segment](), 1
     while days and len(found) < most:
         # Few days hold enough of a busy project; of a quiet one most are read, and not one by one.
@@ -80,7 +80,10 @@ def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, S
 
 
 def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
-    """Return the grip of a later statement that contradicts this one; "" for none."""
+    """Return the first later grip that contradicts a statement, "" for none.
+
+    It counts only for the bullet's first grip, and where the mark was made of these very words.
+    """
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""
 

@@ -327,11 +327,14 @@ class Tree:
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
-        """Return the document frequencies of terms by project; see `_statistic`."""
+        """Return the document frequencies of terms by project, cached until anything is stored.
+
+        During an import a value that is up to `lag` seconds old is returned.
+        """
         return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
-        """Return counts over everything of a scope; see `_statistic`."""
+        """Return counts over everything of a scope, cached until anything is stored; in an import up to `lag` seconds old."""
         return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
 
     def pending_from(self) -> int | None:

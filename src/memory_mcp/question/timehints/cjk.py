@@ -42,7 +42,7 @@ _UNITS |= {"小时": "hour", "小時": "hour", "時間": "hour", "分": "minute"
 
 
 def _any(words: Mapping[str, object]) -> str:
-    """Return a pattern of any of the words, the longer of two first."""
+    """Return a pattern, without a group of its own, of any of the words; the longer of two first, and nothing is escaped."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 

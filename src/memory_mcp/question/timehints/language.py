@@ -14,7 +14,7 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a pattern text that matches any of the words, longer ones first."""
+    """Return a pattern text, without a group of its own, that matches any of the words, longer ones first; nothing is escaped."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 

@@ -194,7 +194,7 @@ class Points(ABC):
         return 0 if is_doubtful else self._words.months.get(word) or self._words.short_months[word]
 
     def _year_number(self, text: str) -> int:
-        """Return the year of "2025" or "last year"."""
+        """Return the year of "2025", or of "last year" as counted from the current one."""
         return int(text) if text.isdigit() else self._on.today.year - self._words.shifts[text.lower().split()[0]]
 
     def _quarter(self, m: re.Match[str], lead: str) -> TimeWindow | None:
@@ -264,7 +264,10 @@ class Points(ABC):
         return self._on.season(month, None) if lead in PLAIN_LEADS and name not in self._words.doubtful_seasons else None
 
     def _shifted_season(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the season of "last summer", the latest that is over; None for "the last summer"."""
+        """Return the season of "last summer", the latest that is over, or "this summer", running or this year's.
+
+        None for "the last summer", one of many.
+        """
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
     def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
@@ -281,7 +284,10 @@ class Points(ABC):
         return self._words.day_parts[part.lower()] if part else None
 
     def _ago(self, m: re.Match[str], lead: str) -> TimeWindow | Found | None:
-        """Return the whole week of "three weeks ago", about the time of "two hours ago"; None after "over" and "within"."""
+        """Return the whole week of "three weeks ago", the time about "two hours ago"; 2 back without a count.
+
+        None after "over" and "within".
+        """
         unit, count = self._words.units[m["u"].lower()], self._count(m["n"]) if m["n"] else 2
         if lead in {"over", "within"}:
             return None
@@ -291,7 +297,10 @@ class Points(ABC):
         return Found(self._on.ago(unit, count), m.start(), m.end(), at_ms=at) if lead not in INSIDE else None
 
     def _shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
-        """Return the week of "last week" or "this week", the days up to now of "the last three weeks" or "the past week"."""
+        """Return the week of "last week" or "this week", the days up to now of "the last three weeks" or "the past week".
+
+        "Last day" and "the last week" are the days up to now after "over", "within" and the like, and else None.
+        """
         shift, unit = self._shift(m["w"]), self._words.units[m["u"].lower()]
         if m["n"]:
             return self._on.rolling(unit, self._count(m["n"])) if shift == 1 else None
@@ -302,7 +311,7 @@ class Points(ABC):
         return self._on.period(unit, shift) if unit not in SECONDS and unit != "fortnight" else None
 
     def _shifted_month(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
-        """Return the month of "last March", the latest that is over."""
+        """Return the month of "last March", the latest that is over, or "this March", this year's; None for a doubtful word."""
         number = self._month_number(m["m"], is_sure=False)
         is_before = self._shift(m["w"]) > 0 and number >= self._on.today.month
         return self._on.months(self._on.today.year - is_before, number, 1) if number else None
@@ -341,7 +350,7 @@ class Points(ABC):
         return self._words.shifts[" ".join(words.lower().split())]
 
     def _count(self, text: str) -> int:
-        """Return a count in figures or number words; 0 for words that are none."""
+        """Return a count in figures, or the largest of the number words in a text; 0 where none is one."""
         return int(text) if text.isdigit() else max(self._words.numbers.get(word, 0) for word in text.lower().split())
 
     def _is_the_last(self, m: re.Match[str]) -> bool:
