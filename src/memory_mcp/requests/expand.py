@@ -227,7 +227,7 @@ class _Fitting:
         )
 
     def _when(self, ms: int) -> str:
-        """Return a time as the local date, hour and minute."""
+        """Return a time (UTC ms) as YYYY-MM-DDTHH:MM in the memory's time zone."""
         return self._calendar.iso(ms)[:16]
 
 

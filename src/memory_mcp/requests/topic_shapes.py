@@ -162,7 +162,7 @@ class Segments:
         return by_telling(node, topic, self._query)
 
     def _when(self, link: Link) -> str:
-        """Return a link's beginning as local date, hour and minute."""
+        """Return a link's beginning as YYYY-MM-DDTHH:MM in the memory's time zone."""
         return self._app.calendar.iso(link.start_ms)[:16]
 
 
