@@ -63,7 +63,11 @@ class _Asked:
 
 
 def main() -> int:
-    """Run one command; return the exit status. The daemon ends the process itself."""
+    """Run the command of `sys.argv` and return its exit status; only the daemon ends the process itself.
+
+    Hooks, a running daemon's client and its commands load next to nothing; all else loads the command
+    line.
+    """
     argv = sys.argv[1:]
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
         from memory_mcp.client import hook
@@ -129,6 +133,7 @@ def _daemon(argv: "Sequence[str]") -> int:
     from memory_mcp.daemon.start import start
 
     def execute(*given):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
+        """Run a command as `cli.remote.execute` does, which is loaded with the first one."""
         from memory_mcp.cli.remote import execute
 
         return execute(*given)
@@ -139,7 +144,8 @@ def _daemon(argv: "Sequence[str]") -> int:
 def _wanted(asked: _Asked) -> "link.Wanted | None":
     """Return the daemon to use, with its directory and settings; None where the command line must do it.
 
-    That is where daemons cannot be used here or are switched off, or the settings or the profile are wrong.
+    That is where daemons cannot be used here or are switched off, the settings file that is named does
+    not exist, a variable is unknown, or the profile is.
     """
     from memory_mcp import paths
     from memory_mcp.client import link

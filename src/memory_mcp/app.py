@@ -294,7 +294,7 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
-        """Store drafts, all or none (else InvalidQuery), committed; wake the deriver. `trust` None: each role's own."""
+        """Store drafts, once per `request`; none if one is refused (InvalidQuery). Wakes the deriver; `trust` None: by role."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):

@@ -40,7 +40,7 @@ class Packed(bytes):
 
     @classmethod
     def of(cls, value: object) -> "Packed":
-        """Return a value pickled."""
+        """Return a value as its pickle, to be sent by `send` as it is."""
         return cls(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
@@ -56,7 +56,10 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> object:
-    """Return the value of the next frame, waiting for it; raise EOFError when the other side has gone."""
+    """Return the value of the next frame, unpickled, waiting for it.
+
+    Raises EOFError when the other side has gone, and what unpickling raises.
+    """
     return pickle.loads(_received(stream))
 
 
@@ -99,7 +102,7 @@ _running: "set[Child]" = set()
 
 
 def kill_all() -> None:
-    """Kill every child that still runs, for a process that is about to end without `Child.end`."""
+    """Kill every child that still runs, without waiting; for a process that is about to end."""
     for child in [*_running]:
         child.kill()
 
@@ -158,7 +161,8 @@ class Child:
     def submit(self, request: object) -> "Future[Any]":
         """Send a request without waiting, and return its answer as a future; answers come in the order of the requests.
 
-        The future raises what the child's work raised, and OSError or EOFError if the child has gone.
+        The future raises what the child's work raised, and OSError or EOFError if the child has gone,
+        before this call too. Raises what pickling the request raises.
         """
         from concurrent.futures import Future
 
@@ -250,7 +254,7 @@ def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Itera
 
 
 def _free(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -> None:
-    """Note that a child has room again, with the answer that it gave."""
+    """Put a child back into `room`, the queue of those that may get a request, with the future of its answer."""
     room.put((child, answer))
 
 

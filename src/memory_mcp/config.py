@@ -184,15 +184,17 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
 def variables() -> dict[str, str]:
     """Return the environment variables that stand for a setting, each with its dotted name.
 
-    Where two stand for the same one, the later in this order wins.
+    MEMORY_MCP_DATA_DIR and MEMORY_MCP_STORAGE__DATA_DIR stand for the same one: the later in this
+    order, the second, wins.
     """
     return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
 
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return settings given as variables, by dotted name, names in any case; a removed setting stays among them.
+    """Return settings given as variables, by dotted name, as text; a removed setting stays among them.
 
-    Raises ConfigError for a variable with our prefix that is neither a setting's nor one of ours.
+    Only names that begin with MEMORY_MCP_ count; what follows may be in any case. Raises ConfigError
+    for such a variable that is neither a setting's nor one of ours.
     """
     known = variables()
     given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
@@ -240,7 +242,10 @@ def store(path: Path, key: str, value: str) -> None:
 
 
 def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
-    """Put a value below nested keys, making sections; raise ConfigError where one of the keys holds a value, no section."""
+    """Set `values[key1][key2]...` for the nested keys to a value, in place, making sections; an earlier value is replaced.
+
+    Raises ConfigError where one of the keys but the last holds a value, no section.
+    """
     for key in keys[:-1]:
         inner = values.setdefault(key, {})
         if not isinstance(inner, dict):
@@ -295,13 +300,16 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _meaning(key: str) -> str:
-    """Return the help and the default of a dotted name as a hint; "" for an unknown one."""
+    """Return "It means: HELP Without it: DEFAULT." for a dotted name, as a hint; "" for an unknown one."""
     item = next((item for name, item in iter_keys() if name == key), None)
     return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
 
 
 def _unknown(key: str) -> ConfigError:
-    """Return the error for a key that is no setting: what holds instead of a removed one, else the nearest known name."""
+    """Return the error for a key that is no setting; its hint says what holds instead of a removed one.
+
+    For any other key the hint asks for the nearest known name, or names the command that lists all.
+    """
     if key in REMOVED:
         return ConfigError(f"the setting {key} was removed", f"{REMOVED[key]} Take it out of the settings.")
     names = [k for k, _ in iter_keys()]
@@ -325,7 +333,11 @@ def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[st
 
 
 def shown_value(settings: Settings, key: str) -> Any:
-    """Return the value in force of a dotted name as it may be shown: without the password of a database's address."""
+    """Return the value in force of a dotted name as it may be shown.
+
+    In the address of a database `***` stands for the password. Raises AttributeError for an unknown
+    name.
+    """
     found = value_of(settings, key)
     return without_password(found) if key in _ADDRESSES else found
 

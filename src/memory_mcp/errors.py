@@ -47,6 +47,7 @@ class MemoryMcpError(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
+        """Make the error; `message` says what happened, `hint` names the next step, "" for none."""
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -87,7 +88,7 @@ class DiskFull(StorageError):
 
     @classmethod
     def of(cls, error: Exception) -> "DiskFull | None":
-        """Return this error for one that says that a disk, a quota or a size limit is used up; None for any other.
+        """Return a new DiskFull for an error that says that a disk, a quota or a size limit is used up; None for any other.
 
         That is an OSError with ENOSPC, EDQUOT or EFBIG, or numpy's about a write that was cut short.
         """

@@ -47,6 +47,11 @@ class Aside:
     def __init__(
         self, place: str | os.PathLike[str], aside: str | os.PathLike[str] = "", *, text: bool = False, names: bool = True
     ) -> None:
+        """Prepare writing `place`; nothing is opened before the block begins.
+
+        `aside` is the file written first, PLACE.new for "". `names`: whether the end waits until the
+        folder's names are on disk.
+        """
         self._place = os.fspath(place)
         self._aside = os.fspath(aside) or f"{self._place}.new"
         self._text = text
@@ -87,7 +92,7 @@ def put(place: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[
 
 
 def on_disk(stream: IO[Any]) -> None:
-    """Flush a stream and wait until what was written is on disk."""
+    """Flush a stream and wait until what was written is on disk (fsync). Raises OSError where that fails."""
     stream.flush()
     os.fsync(stream.fileno())
 
@@ -107,7 +112,10 @@ def sync_names(folder: str | os.PathLike[str]) -> None:
 
 
 def lower(steps: int) -> None:
-    """Lower this process's priority for good: by `steps` of niceness, or to a lower priority class of Windows."""
+    """Lower this process's priority for good.
+
+    On Windows to the class below normal, from 10 `steps` on to idle; elsewhere by `steps` of niceness.
+    """
     if sys.platform == "win32":
         import ctypes
 
@@ -118,20 +126,27 @@ def lower(steps: int) -> None:
 
 
 def grouped(platform: str = sys.platform) -> dict[str, Any]:
-    """Return arguments of `subprocess.Popen` for a child in a group of its own.
+    """Return arguments of `subprocess.Popen` for a child in a process group of its own, in this terminal.
 
-    A key stroke meant for this process does not reach it.
+    A key stroke meant for this process (Ctrl-C) does not reach it. They are {"process_group": 0}, on
+    Windows {"creationflags": flags}, there without a console window.
     """
     return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"process_group": 0}
 
 
 def apart(platform: str = sys.platform) -> dict[str, Any]:
-    """Return arguments of `subprocess.Popen` for a child apart from this process's group and terminal."""
+    """Return arguments of `subprocess.Popen` for a child apart from this process's group and terminal.
+
+    They are {"start_new_session": True}, on Windows {"creationflags": flags}.
+    """
     return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"start_new_session": True}
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals by which a process is asked to end, those that the platform has."""
+    """Return the signals by which a process is asked to end, those that the platform has.
+
+    In this order: SIGTERM, SIGINT, SIGHUP, SIGBREAK (Windows alone has that).
+    """
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
@@ -169,7 +184,10 @@ def _lives_on_windows(pid: int) -> bool:
 
 
 def lock(handle: int) -> None:
-    """Lock an open file for this process until it is closed; raise OSError at once when another has it."""
+    """Lock an open file for this process until it is closed; `handle` is its descriptor.
+
+    On Windows only its next byte is locked. Raises OSError at once when another has it.
+    """
     if sys.platform == "win32":
         import msvcrt
 
@@ -184,12 +202,16 @@ class Started:
     """A process that this one started and that outlives it."""
 
     def __init__(self, pid: int, popen: Any = None) -> None:
+        """Keep the process's number, and its Popen where it was started by one."""
         self.pid = pid
         self._popen = popen
         self._status: int | None = None
 
     def ended(self) -> int | None:
-        """Return how it ended, without waiting: its exit status, a signal as a negative number; None while it runs."""
+        """Return how it ended, without waiting: its exit status, a signal as a negative number; None while it runs.
+
+        Without a Popen the system is asked with `waitpid`: the process must be this one's child.
+        """
         if self._popen is not None:
             found: int | None = self._popen.poll()
             return found
@@ -266,11 +288,14 @@ class End:
         return os.write(self._file, data) if self._sock is None else self._sock.send(data)
 
     def listens(self) -> bool:
-        """Return whether somebody still reads what is written here, as `machine.listens`."""
+        """Return whether somebody still reads what is written to the file; True without `select.poll`."""
         return listens(self._file)
 
     def close(self) -> None:
-        """Wait until the thread has passed on what was written, at most `_LAST_WORDS` seconds; the file itself stays open."""
+        """Close the socket and wait for its thread, at most `_LAST_WORDS` seconds, so that it passes on what was written.
+
+        The file itself stays open; nothing happens where there is no thread.
+        """
         if self._sock is not None:
             self._sock.close()
             self._thread.join(_LAST_WORDS)

@@ -110,7 +110,7 @@ _starting = threading.Lock()
 
 
 def start() -> None:
-    """Begin to count; a second call does nothing. Loads prometheus_client."""
+    """Begin to count in this process; a second call does nothing. Loads prometheus_client."""
     global _live
     with _starting:
         if _live is None:
@@ -134,14 +134,20 @@ def _begin() -> _Live:
 
 
 def count(name: str, amount: float = 1, **labels: str) -> None:
-    """Add to a counter; does nothing before `start`. Raises KeyError for a name that is not in `COUNTERS`."""
+    """Add `amount` to a counter; does nothing before `start`.
+
+    Raises KeyError for a name that is not in `COUNTERS`, ValueError for labels other than its own.
+    """
     if _live is not None:
         counter = _live.counters[name]
         (counter.labels(**labels) if labels else counter).inc(amount)
 
 
 def observe(name: str, seconds: float, **labels: str) -> None:
-    """Add a duration to a histogram; does nothing before `start`. Raises KeyError for a name that is not in `HISTOGRAMS`."""
+    """Add a duration to a histogram; does nothing before `start`.
+
+    Raises KeyError for a name that is not in `HISTOGRAMS`, ValueError for labels other than its own.
+    """
     if _live is not None:
         histogram = _live.histograms[name]
         (histogram.labels(**labels) if labels else histogram).observe(seconds)
@@ -158,7 +164,10 @@ def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
 
 @contextmanager
 def timed(name: str, **labels: str) -> Iterator[None]:
-    """Record how long the block takes, however it ends, in the histogram `name`; nothing before `start`."""
+    """Record how long the block takes, however it ends, in the histogram `name`; nothing before `start`.
+
+    Raises KeyError, at the block's end, for a name that is not in `HISTOGRAMS`.
+    """
     began = time.perf_counter()
     try:
         yield
@@ -168,9 +177,10 @@ def timed(name: str, **labels: str) -> Iterator[None]:
 
 @contextmanager
 def run(what: str) -> Iterator[None]:
-    """Record one run of `what`: its latency, that it happened, and whether it failed; an exception is counted and passed on.
+    """Record one run of `what`: its latency, that it happened, and whether it failed.
 
-    The metrics {what}_latency_seconds, {what}_total and {what}_errors_total must exist.
+    An Exception counts as a failure and is passed on. Nothing is recorded before `start`; else the
+    metrics {what}_latency_seconds, {what}_total and {what}_errors_total must exist.
     """
     try:
         with timed(f"{what}_latency_seconds"):

@@ -53,7 +53,10 @@ _HARMLESS = frozenset(
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> str:
-    """Return the path of the settings file: MEMORY_MCP_CONFIG, else in the platform's configuration directory."""
+    """Return the path of the settings file, existing or not.
+
+    It is MEMORY_MCP_CONFIG with ~ expanded, else config.toml in the platform's configuration directory.
+    """
     env = os.environ if environ is None else environ
     named = env.get(PREFIX + "CONFIG")
     return os.path.expanduser(named) if named else os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
@@ -65,7 +68,10 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
 
 
 def install_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the folder that records what was changed in the configurations of clients, for every data directory."""
+    """Return the folder that records what was changed in the configurations of clients.
+
+    One for all data directories: `install` beside the usual settings file; nothing is made.
+    """
     env = os.environ if environ is None else environ
     return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
 
@@ -105,7 +111,7 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
 
 
 def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
-    """Return a variable with our prefix that is none of ours; "" for none.
+    """Return the name of the first variable with our prefix that is none of ours; "" where there is none.
 
     Names with "__", as settings have, are not checked.
     """
@@ -270,12 +276,12 @@ def start_lock(directory: str) -> str:
 
 
 def log_file(directory: str) -> str:
-    """Return the daemon's log."""
+    """Return the path of the daemon's log in a data directory."""
     return os.path.join(directory, "daemon.log")
 
 
 def token_file(directory: str) -> str:
-    """Return the file with the bearer token of the HTTP door."""
+    """Return the path of the file with the bearer token of the HTTP door."""
     return os.path.join(directory, "token")
 
 
@@ -296,7 +302,10 @@ def spool_dir(directory: str) -> str:
 
 
 def briefing_file(directory: str, project: str) -> str:
-    """Return the file with what a new session of `project` is shown about the last ones, rendered ahead of time."""
+    """Return the path of the file with what a new session of `project` is shown about the last ones.
+
+    It lies in `briefings`, named by `name_of(project)`; whether it exists is not looked at.
+    """
     return os.path.join(directory, "briefings", f"{name_of(project)}.txt")
 
 
@@ -309,7 +318,7 @@ def here() -> str:
 
 
 def name_of(text: str) -> str:
-    """Return a file name for any text: 16 hexadecimal digits."""
+    """Return a file name for any text: 16 hexadecimal digits, always the same for the same text (BLAKE2b)."""
     try:
         # What hashlib takes it from, without OpenSSL, which would be a quarter more of a start of Python.
         from _blake2 import blake2b
@@ -320,7 +329,11 @@ def name_of(text: str) -> str:
 
 
 def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) -> str:
-    """Return this program's folder in the platform's place for such files: `variable` or `below_home` on Linux."""
+    """Return the folder memory-mcp in the place where the platform keeps such files; nothing is made.
+
+    On Windows that is LOCALAPPDATA; elsewhere `variable` where it is an absolute path, else
+    Library/Application Support on macOS and `below_home` of the home directory on others.
+    """
     home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "win32":
         base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
@@ -334,9 +347,10 @@ def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) ->
 
 
 def _runtime_dir() -> str:
-    """Return a directory for sockets that belongs to this user alone, made where there is none.
+    """Return a directory for sockets that belongs to this user alone, made (mode 0700) where there is none.
 
-    Raises PermissionError when somebody else's is in its place, OSError when it cannot be made.
+    It is memory-mcp in XDG_RUNTIME_DIR, else /tmp/memory-mcp-UID. Raises PermissionError when it is no
+    directory, not this user's, or open to others; OSError when it cannot be made.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     place = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"

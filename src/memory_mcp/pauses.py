@@ -47,7 +47,10 @@ def read(directory: str) -> list[Pause]:
 
 
 def write(directory: str, pauses: list[Pause]) -> None:
-    """Store all pauses in place of those before. Raises OSError when they cannot be stored."""
+    """Store these pauses in place of all before, in one replaced file.
+
+    Raises OSError when they cannot be stored.
+    """
     import json
 
     place = paths.pauses_file(directory)

@@ -73,7 +73,8 @@ def _tells(place: str, home: str) -> bool:
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
     """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known. Answers are cached.
 
-    A directory outside of any repository is its own identity. Raises nothing.
+    It is host/owner/name where a remote is known, else the path of the main working tree; a directory outside of any
+    repository is its own identity. What changes on disk later is not seen, as answers are cached. Raises nothing.
 
     Args:
         cwd: A directory, of this machine or as a transcript records it; "" when none is known.
@@ -164,13 +165,17 @@ def normalise_remote(url: str, base: str = "") -> str:
 
 
 def _drop_suffix(place: str) -> str:
-    """Return a path without the ending .git."""
+    """Return a path or an address without .git or /.git at its end, and without slashes before that."""
     place = place.removesuffix("/.git")
     return place.removesuffix(".git").rstrip("/")
 
 
 def _identity(path: str) -> str:
-    """Return the identity of a directory: its repository's remote (origin first), else its main tree, else the path itself."""
+    """Return the identity of a directory that is there.
+
+    That is host/owner/name of its repository's remote (origin first, else the first one), without a
+    remote the main working tree, and without a repository the path itself.
+    """
     found = _find_git(path)
     if found is None:
         return path
@@ -225,7 +230,7 @@ def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, 
 
 
 def _join(base: str, name: str) -> str:
-    """Return a path from a base, in its normal form; an absolute name stays."""
+    """Return `name` below `base` as `os.path.normpath` writes it; an absolute name stays. Links are not followed."""
     return os.path.normpath(os.path.join(base, name))
 
 

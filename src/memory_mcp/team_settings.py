@@ -16,7 +16,7 @@ _ROLES = ("reader", "writer", "curator", "admin")
 
 
 def _limit(default: int, text: str) -> int:
-    """Return the dataclass field of one limit, with a help that says what 0 means."""
+    """Return the dataclass field of one limit (typed as int), with the help "`text`; 0: no limit."."""
     made: int = field(default=default, metadata={"help": f"{text}; 0: no limit."})
     return made
 
@@ -80,7 +80,7 @@ class TeamLimits:
 
 
 def _count(default: int, text: str) -> int:
-    """Return the dataclass field of a number with its help."""
+    """Return the dataclass field (typed as int) of a number with its default and the help `text`."""
     made: int = field(default=default, metadata={"help": text})
     return made
 
@@ -216,7 +216,7 @@ class TeamSettings:
 
     @property
     def allowed_algorithms(self) -> tuple[str, ...]:
-        """The signature algorithms that count."""
+        """The signature algorithms that count, in the order of the setting; () where it names none."""
         return tuple(name for part in self.algorithms.split(",") if (name := part.strip()))
 
     @property

@@ -57,6 +57,7 @@ class _Terms(threading.local):
     """Per thread: a stemmer (not thread-safe) and caches of terms by token."""
 
     def __init__(self) -> None:
+        """Make this thread's own stemmer and empty caches."""
         self.stem = Stemmer.Stemmer("english", 0).stemWord
         self.known = _Known()
         self.hashed = _Hashed()
@@ -100,17 +101,23 @@ _state = _Terms()
 
 
 def iter_terms(text: str) -> Iterator[str]:
-    """Return the terms of a text in reading order, repeated as often as they occur; stop words are left out."""
+    """Return the terms of a text in reading order, repeated as often as they occur, as an iterator.
+
+    Stop words are left out; a token of code gives itself and then its parts, a plain word its stem.
+    """
     return chain.from_iterable(map(_state.known.__getitem__, _raws(text)))
 
 
 def terms(text: str) -> list[str]:
-    """Return all terms of a text as a list, as `iter_terms`."""
+    """Return the terms of a text as a list: in reading order, repeated as they occur, without stop words."""
     return list(iter_terms(text))
 
 
 def term_set(text: str) -> set[str]:
-    """Return the distinct terms of a text, stop words left out; faster than `terms` where order and number do not matter."""
+    """Return the distinct terms of a text, stop words left out.
+
+    Faster than `terms` where order and number do not matter.
+    """
     return set().union(*map(_state.known.__getitem__, set(_raws(text))))
 
 

@@ -20,12 +20,14 @@ _EVENTS, _CHARS = 500, 2 * 1024 * 1024
 def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return one page of events numbered above `after`, in order of arrival, of a project, an agent and a time.
 
-    Looks at up to 500 events and stops after some 2 million characters; `rows` are packed, `days`, `times`
-    and `projects` run parallel to them, `next` is the number up to which events were looked at. A page may be
-    empty and not the last: the caller goes on until `next` reaches `to`. Every acknowledged event has its
-    number, so that a caller who asks page by page up to the first answer's `to` has all of them, however much
-    is written meanwhile; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project or
-    time.
+    `asked` may hold after, to, project, agent, since and until. The result is {rows, next, to, days,
+    times, projects}: `rows` are the events packed, `days` (YYYY-MM-DD), `times` (HH:MM, both in the
+    memory's zone) and `projects` run parallel to them, `next` is the number up to which events were
+    looked at. Up to 500 events are looked at, or some 2 million characters. A page may be empty and not
+    the last: the caller goes on until `next` reaches `to`. Every acknowledged event has its number, so
+    that a caller who asks page by page up to the first answer's `to` has all of them, however much is
+    written meanwhile; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project
+    or time.
     """
     after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
@@ -52,9 +54,12 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the segments of a local day with statements, of a project and an agent, and the quotations by grip id.
+    """Return the segments of one day of the memory's time zone with their statements, and the quotations behind them.
 
-    A segment that has no node yet is left out. Raises InvalidQuery for an unknown project.
+    `asked` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments":
+    [{time (HH:MM), project, agent, title, bullets: [[text, grip ids], ...]}], "quotes": {grip id:
+    quoted text}}, segments in order of time. A segment that has no node yet is left out. Raises
+    InvalidQuery for an unknown project.
     """
     date, agent = str(asked["day"]), str(asked.get("agent") or "")
     project = known_project(app, str(asked["project"])) if asked.get("project") else None

@@ -145,7 +145,10 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
 
 
 def _with(said: IngestSettings, lists: Mapping[str, Any]) -> IngestSettings:
-    """Return settings with other lists of exclusions."""
+    """Return a copy of the settings `said` with these fields replaced.
+
+    `lists` are setting names with patterns, separated by commas.
+    """
     return replace(said, **lists)
 
 

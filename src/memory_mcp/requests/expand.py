@@ -227,7 +227,7 @@ class _Fitting:
         )
 
     def _when(self, ms: int) -> str:
-        """Return a time as the local date, hour and minute."""
+        """Return a time (UTC ms) as YYYY-MM-DDTHH:MM in the memory's time zone."""
         return self._calendar.iso(ms)[:16]
 
 
@@ -253,7 +253,10 @@ def _window(text: str, span: tuple[int, int], width: int) -> str:
 
 
 def _neighbour(event: Event, width: int | None) -> str:
-    """Return a text's beginning and end within `width` characters, half as many for a tool; None for the whole text."""
+    """Return the beginning and end of a neighbour's text in about `width` characters, half as many for a tool's.
+
+    The whole text where `width` is None, or where it fits.
+    """
     if width is None:
         return event.text
     return _headed(event.text, width // 2 if event.role is Role.TOOL else width)

@@ -127,7 +127,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
 
 
 def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
-    """Return the layers that were not used, with their reasons."""
+    """Return the layers that were not used, in the policy's order, each as its name and the reason."""
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)
 
 

@@ -90,10 +90,11 @@ def _shape(app: App, told: Outcome, done: bool, note: str) -> Forgotten:
 
 
 def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
-    """Return what is to be forgotten, and its kind in words (for the audit log).
+    """Return what is to be forgotten, and what was named.
 
-    Raises InvalidQuery and NotFound as `forget` does. An event takes its duplicates with it, and its lines of
-    at least `_LINE` letters and digits are forgotten wherever they occur.
+    The second is "event", "topic", "value", or the names of what was given, such as "session since".
+    Raises InvalidQuery and NotFound as `forget` does. An event takes its duplicates with it, and its
+    lines of at least `_LINE` letters and digits are forgotten wherever they occur.
     """
     alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
     timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]

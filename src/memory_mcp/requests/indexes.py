@@ -177,9 +177,10 @@ def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> Tel
 
 
 def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorStatus:
-    """Return the state of the vector index, with details where it exists.
+    """Return the state of the vector index, with its numbers.
 
-    Raises InvalidQuery for a caller bound to one project.
+    These are 0, "" or None where it does not exist. `message` says what is wrong, or "healthy" with a
+    remark on the model. Raises InvalidQuery for a caller bound to one project.
     """
     del request
     caller.refuse_all(app, "the state of an index")
@@ -261,7 +262,10 @@ def _healthy(app: App) -> str:
 
 
 def _detail(app: App, status: IndexStatus) -> IndexDetail:
-    """Return one index in numbers; times that were never are ""."""
+    """Return one index in numbers, with counts of documents by level.
+
+    Times are local ISO text, "" for what never happened.
+    """
 
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""

@@ -109,7 +109,10 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
 
 
 def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
-    """Return the children of these ids with the number of their own children; ids that the scope does not hold are left out."""
+    """Return the children of these ids, in their order, each with the number of its own children.
+
+    They are FullChild with `full`; ids that the scope does not hold are left out.
+    """
     found = app.tree.nodes(ids, scoped.project)
     counted = [(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
     return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]

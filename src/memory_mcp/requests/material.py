@@ -51,9 +51,9 @@ class Material:
 def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions: bool = False) -> Material:
     """Return the best quotations about a topic, each with statements of its segment, within `budget` tokens.
 
-    At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the statements come
-    before their quotation. A line that repeats a grip is left out. Raises InvalidQuery for an empty or too
-    long topic.
+    At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the statements
+    come before their quotation. A line that repeats a grip is left out. Where nothing is found or fits,
+    `text` is "" and `nothing` says so. Raises InvalidQuery for an empty or too long topic.
     """
     asked = words(topic)
     found = app.ask(Query(asked, _QUOTED, scoped.project), How(Intent.ANSWER))
@@ -148,7 +148,7 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 
 
 def _moment(app: App, at_ms: int) -> str:
-    """Return a time as local date, hour and minute."""
+    """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
     return f"{app.calendar.local(at_ms):%Y-%m-%d %H:%M}"
 
 

@@ -20,9 +20,10 @@ Row = Mapping[str, Any]
 
 
 def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of those events in `asked` that are stored here, by id or with parts redacted or forgotten.
+    """Return {"known": places in the list of events}, those of events that are stored here.
 
-    Writes nothing. A number is the event's place in the list `asked["events"]`.
+    Stored is an event by its id, or with parts redacted or forgotten. `asked["events"]` has mappings
+    with session_id, role, text, timestamp (UTC ms) and event_id. Writes nothing.
     """
     drafts = [
         EventDraft(
@@ -40,10 +41,12 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Store project names that people gave in the other memory and that are not set here; call it before the events.
+    """Store project names that people gave in the other memory and that are not set here.
 
-    Guessed names, names that would contradict one here, and rows with forgotten text are left out. The tree
-    is filed again by the new names. With `dry_run` nothing is stored; returns how many there are either way.
+    Call it before the events. `asked` has the other memory's rows of `project_alias` and
+    `project_split`. Guessed names, names that would contradict one here, and rows with forgotten text
+    are left out. Where a name is stored, the tree is filed again; with `dry_run` nothing is. Returns
+    {"project names": how many there are} either way.
     """
     names = app.storage.projects.names
     said = {alias.old for alias in names.aliases}
@@ -64,10 +67,13 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Store pins, corrections, labels and texts of agents, and record the merge in the audit log; call it after the events.
+    """Store pins, corrections, labels and texts of agents, and record the merge in the audit log.
 
-    Returns how many were taken by kind, with ids of segments that now lead to others. What is known here is
-    left out, and so are pins and labels with forgotten text; each kind is committed by itself.
+    Call it after the events. `asked` has the other memory's rows by table, `events` (how many were
+    taken), `author` and `subject`. Returns how many were taken: {ids, pins, corrections, labels,
+    texts}, where ids are segments that now lead to others. What is known here is left out, and so are
+    pins and labels with forgotten text; each kind is committed by itself. Where all counts are 0, the
+    audit log is left alone.
     """
     rows = _unforgotten(app, asked["pin"])
     pinned = app.storage.toc.pins()

@@ -224,6 +224,11 @@ class _Opened:
     """One topic as a scope sees it; NotFound where that holds none of its segments."""
 
     def __init__(self, app: App, topic_id: str, scoped: Scoped) -> None:
+        """Find the topic; one that was merged gives the topic that it was merged into, and a notice.
+
+        Raises InvalidQuery for an invalid id, NotFound where the scope holds none of its segments,
+        LayerUnavailable without a topic graph.
+        """
         self._app, self.scoped = app, scoped
         asked = parse_topic_id(topic_id)
         self.graph, self.view = app.topics().graph(), app.topics().view(scoped.project)
@@ -232,7 +237,10 @@ class _Opened:
         self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]
 
     def history(self) -> list[Turned]:
-        """Return what happened to the topic, with the labels of those other topics that the scope sees."""
+        """Return what happened to the topic, at most 12 turns, the latest last.
+
+        The other topic's label is "" where the scope does not see that topic.
+        """
         made = []
         for turn in self.graph.turns(self.topic.topic_id):
             label = ""

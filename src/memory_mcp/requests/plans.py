@@ -104,7 +104,11 @@ def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classifi
 
 
 def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
-    """Return the fields of a response about what a question is taken for, by name; `query` is the question as it was given."""
+    """Return the fields that `Classified` and `Planned` share, by name.
+
+    These are query (as it was given), intent, confidence (three decimals), signals, exact, text,
+    deadline_ms and window.
+    """
     return {
         "query": query,
         "intent": plan.intent,

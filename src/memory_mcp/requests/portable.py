@@ -26,11 +26,13 @@ _CHARS = 2 * 1024 * 1024
 
 
 def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the local days that hold something of a project, an agent, a time, each with its week, month and year.
+    """Return the days that hold something of a project, an agent, a time (`asked`), and what heads the copy.
 
-    Events that are not in the tree yet are filed first, unless the data directory is read-only. `first` and
-    `last` are the local times of the first event and of the end behind the last one, "" for none. Raises
-    InvalidQuery for an unknown project or time.
+    The result is {days, project ("" for all), zone, now, first, last}; a day is [YYYY-MM-DD, year id,
+    month id, week id], times are YYYY-MM-DD HH:MM in the memory's zone. `first` and `last` are the
+    first event and the end behind the last one, "" for none. Events that are not in the tree yet are
+    filed first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or
+    time.
     """
     if app.derivation.pending() and not read_only(app.directory):
         app.derivation.run()
@@ -48,10 +50,10 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return title, summary and bullets of the periods `ids` of a project, by id.
+    """Return {"periods": {id: {title, summary, keywords, bullets}}} for the periods `ids` of a project.
 
-    Left out are periods that hold anything outside the time that was asked for, and all of them where an
-    agent is named.
+    Left out are periods that hold anything outside the time that was asked for, and all of them where
+    an agent is named. Raises InvalidQuery for an unknown project or time.
     """
     scope = _scope(app, asked)
     span = app.storage.events.span(Scope(project=scope.project))
@@ -64,10 +66,11 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return segments of a local `day` with their events, from `at` on, up to some 2 million characters.
+    """Return segments of a `day` with their events, from `at` on, up to some 2 million characters.
 
-    `at` and the returned `next` are pairs of the segment's place in the day and how many of its events come
-    before; `next` is None at the end. Raises InvalidQuery for an unknown project or time.
+    The result is {"segments": as `_segment` makes them, "next"}. `at` and `next` are pairs of the
+    segment's place in the day and how many of its events come before; `next` is None at the end. A
+    segment may be continued on the next page. Raises InvalidQuery for an unknown project or time.
     """
     scope, day = _scope(app, asked), str(asked["day"])
     first, skipped = (int(n) for n in asked.get("at", (0, 0)))
@@ -119,9 +122,11 @@ def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
 
 
 def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence[Event], begins: bool) -> dict[str, Any]:
-    """Return a segment with some of its events, packed, and their local times.
+    """Return a segment with some of its events, as JSON values.
 
-    Only its first part (`begins`) has title, summary, bullets and quotes.
+    These are {id, when, until, project, agent, session, rows, times, begins, title, summary, keywords,
+    bullets, quotes}: `rows` are the given events, packed, `times` theirs, as `_stamp` writes them. Only
+    the first part of a segment (`begins`) has the last five; they are empty in others.
     """
     told: dict[str, Any] = {
         "id": cut.node_id,
@@ -139,10 +144,10 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
 
 
 def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: bool) -> dict[str, Any]:
-    """Return title, summary, keywords, bullets and quotes of a segment, all empty without a node.
+    """Return {title, summary, keywords, bullets, quotes} of a segment, all empty without a node.
 
-    Of a segment that lies only partly in the window (not `whole`): only bullets whose quotations all lie in
-    it.
+    Of a segment that lies only partly in the window (not `whole`) title, summary and keywords are
+    empty, and it has only bullets whose quotations all lie in it.
     """
     if node is None:
         return {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
@@ -161,14 +166,20 @@ def _node(node: TocNode) -> dict[str, Any]:
 
 
 def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
-    """Return a bullet as JSON values, with whether and why it is superseded."""
+    """Return a bullet as {text, grips, kind, ended, why}: its grip ids, whether it is superseded, and why.
+
+    `over` are the superseded grips.
+    """
     told = shapes.bullet(bullet, over)
     ended = bool(told.superseded_by)
     return {"text": told.text, "grips": list(told.grip_ids), "kind": told.kind, "ended": ended, "why": told.why_superseded}
 
 
 def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]:
-    """Return the quoted words by grip, with who said them and when; grips whose events are gone are left out."""
+    """Return by grip id {text, when, role, speaker} of the quoted words.
+
+    Grips whose events are gone are left out.
+    """
     events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
     found = {}
     for grip_id, text in quotes_in(grips.values(), events).items():
@@ -178,5 +189,5 @@ def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]
 
 
 def _stamp(app: App, ms: int) -> str:
-    """Return a time as local date, hour and minute."""
+    """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
     return f"{app.calendar.local(ms):%Y-%m-%d %H:%M}"

@@ -239,5 +239,5 @@ def _who(event: Event) -> str:
 
 
 def _when(app: App, event: Event) -> str:
-    """Return an event's time as local date, hour and minute."""
+    """Return an event's time as YYYY-MM-DDTHH:MM in the memory's time zone."""
     return app.calendar.iso(event.timestamp)[:16]

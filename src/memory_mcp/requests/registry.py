@@ -129,7 +129,10 @@ _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
-    """Run the handler of a request, found by its type, and return its response. Raises what the handler raises."""
+    """Run the handler of a request, found by its type, and return its response.
+
+    Raises KeyError for a type that is not in `REQUESTS`, and what the handler raises.
+    """
     return _HANDLERS[type(request)](app, request, caller)
 
 

@@ -299,6 +299,6 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
 
 
 def _title(title: str) -> str:
-    """Return a title without its leading time, cut at a word to `_TITLE` characters."""
+    """Return a title without the time that it begins with, cut at a word to `_TITLE` characters, "…" included."""
     words = title.partition(_DOT)[2] if title[:4].isdigit() and _DOT in title else title
     return words if len(words) <= _TITLE else cut_out(words, 0, _TITLE)

@@ -179,7 +179,7 @@ def _is_named(app: App, own: str, name: str) -> bool:
 
 
 def _refused(own: str) -> InvalidQuery:
-    """Return the error for another project; it does not reveal whether that project exists."""
+    """Return the InvalidQuery for a request about another project; it does not reveal whether that exists."""
     return InvalidQuery(f"this connection is bound to project {own}", f"Leave out project and scope. {_LOCKED}")
 
 

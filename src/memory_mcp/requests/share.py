@@ -195,7 +195,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget the server, its key and what is shared; what came stays here, what was published stays there."""
+    """Forget the server, its key and what is shared; what came or was published stays. InvalidQuery for a bound caller."""
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     before = place.sharing()
@@ -295,7 +295,10 @@ def _totals(place: SharePlace) -> tuple[int, int]:
 
 
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
-    """Return what left, what would leave next, and what came; damaged settings are named in `error`."""
+    """Return what left, would leave next and came, without asking the server; `error` names damaged settings.
+
+    Raises InvalidQuery for a caller bound to one project.
+    """
     caller.refuse_all(app, "sharing")
     place = run.place_of(app)
     try:
@@ -336,7 +339,10 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
 def _project(
     app: App, place: SharePlace, shared: SharedProject | None, name: str, left: list[int] | None, counted: tuple[int, int]
 ) -> ProjectShare:
-    """Return one project's line; `counted` is how many events would leave, and how many wait."""
+    """Return one project's state; `left` is (events, UTC ms of the last), `counted` (would leave, wait).
+
+    `shared` is None for one that is not shared now. None would leave while a role is needed.
+    """
     count, at = left or (0, 0)
     needs = _needs(place, shared.space) if shared else ""
     return ProjectShare(

@@ -76,18 +76,23 @@ class Received:
 
 
 def standing(app: App, space: str, member: Member) -> dict[str, Any]:
-    """Return what a member may do in a space, and the number of its last event as `events`."""
+    """Return {space, member, role, may, events}.
+
+    `may` lists what the role allows of read, publish, correct others and forget others; `events` is the
+    number of the last stored event.
+    """
     acts = {"read": "reader", "publish": _WRITES, "correct others": _CORRECTS, "forget others": _FORGETS}
     may = [act for act, role in acts.items() if member.is_at_least(role)]
     return {"space": space, "member": member.name, "role": member.role, "may": may, "events": app.storage.events.last_seq()}
 
 
 def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any]:
-    """Store a batch of a member's memory, forget and correct what it says; it is committed when this returns.
+    """Store a batch of a member's memory, forget and correct what it says.
 
-    What the member may not do is in `refused` and changes nothing. Raises PermissionDenied for a member who
-    may only read, InvalidQuery for anything but a batch, ResourceExhausted for one that holds more than a
-    batch may.
+    It is committed when this returns. `batch` has lists of events, gone (ids) and corrections, each []
+    where missing, and a cursor. Returns the fields of `Received` and that cursor. What the member may
+    not do is in `refused` and changes nothing. Raises PermissionDenied for a member who may only read,
+    InvalidQuery for anything but a batch, ResourceExhausted for one that holds more than a batch may.
     """
     if not member.is_at_least(_WRITES):
         hint = f"Ask an administrator of the space for the role {_WRITES}."
@@ -110,7 +115,10 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
 
 
 def _list(batch: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """Return a list of a batch, [] where it is missing. Raises InvalidQuery for anything else."""
+    """Return the list `name` of a batch, [] where it is missing.
+
+    Raises InvalidQuery for a value that is no list.
+    """
     value = batch.get(name, [])
     if not isinstance(value, list):
         raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
@@ -162,16 +170,17 @@ def _may_forget(member: Member, event: Event, done: Received) -> bool:
 
 
 def _refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
-    """Return a refusal: what it was about, the event, and the role that may do it."""
+    """Return {"what": forget or correct, "event": its id, "needs": the role that may}."""
     return {"what": what, "event": event_id, "needs": role}
 
 
 def changes(app: App, after: str) -> dict[str, Any]:
-    """Return what is new after a cursor ("" for the beginning): events, ids of those gone, corrections, the next cursor.
+    """Return what is new after a cursor, "" for the beginning, as {events, gone, more, cursor, perhaps corrections}.
 
-    At most `MAX_EVENTS` events, or some `MAX_CHARS` characters; `more` where others follow, and only the last
-    page has corrections, all of them, if any is new. Where events were forgotten, what lies behind the first
-    of them comes once more, under the ids it has.
+    `gone` are ids of forgotten events. At most `MAX_EVENTS` events, or some `MAX_CHARS` characters;
+    `more` is True where others may follow, and only the last page has corrections, all of them, if any
+    is new. Where events were forgotten, what lies behind the first of them comes once more, under the
+    ids it has.
     """
     place, _, stamp = after.rpartition("~")
     at, gone = followed(app.storage, Position.parse(place))

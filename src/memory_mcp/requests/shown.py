@@ -102,9 +102,11 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a node with a page of its children; of a segment also its events, of a day as many as fit on its first page.
+    """Return, as JSON values, a node with a page of its children.
 
-    `is_cut` says that a day has more. Raises NotFound for an unknown node.
+    Of a segment also its events, a page of `limit`. Of a day's first page: up to `ROWS.most` of its
+    events, and `is_cut`, whether it has more. Raises NotFound for an unknown node, InvalidQuery for an
+    invalid argument.
     """
     limit = ROWS.check(request.limit or ROWS.default)
     asked = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
@@ -172,7 +174,11 @@ def _clean(app: App, value: Any, name: str = "") -> Any:
 
 
 def _title(app: App, what: str, request: ExportShown, shown: Mapping[str, Any]) -> str:
-    """Return the heading of a Markdown file."""
+    """Return the heading of a Markdown file.
+
+    It is the node's title ("The time tree" for none), the query cleaned of secrets, "Session ID" or
+    "Quotation of TIME".
+    """
     if what == "node":
         return str(shown["node"]["title"] or "The time tree")
     if what == "query":
@@ -254,12 +260,15 @@ def _said(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    """Return a text as lines of a quotation, so that nothing in it reads as our own heading."""
+    """Return the lines of a text, each behind "> ", so that none reads as a heading of the file.
+
+    [] for "".
+    """
     return [f"> {line}".rstrip() for line in text.splitlines()]
 
 
 def _line(text: str) -> str:
-    """Return a text on one line."""
+    """Return a text on one line: each run of white space becomes one space."""
     return " ".join(text.split())
 
 

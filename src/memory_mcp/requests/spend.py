@@ -70,7 +70,7 @@ class Spend:
 
 
 def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
-    """Return what was asked of the language model in the last `days` local days, its cost, failures, and what is due now."""
+    """Return the model's use in the last `days` local days (latest first), failures and what is due. Raises InvalidQuery."""
     del caller
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.local(now).date()

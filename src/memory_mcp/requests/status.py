@@ -84,7 +84,11 @@ class Status:
 
 
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
-    """Return the layers and what would enable the rest, the lag and the store; of one project for a bound caller."""
+    """Return the layers and what would enable the rest, the lag and the store.
+
+    Of one project for a bound caller. Raises InvalidQuery for an unknown `detail`, or a bound caller
+    whose project is not known.
+    """
     full = choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
     statuses = app.engine.statuses()

@@ -47,7 +47,10 @@ def fit_themes(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple
 
 
 def _theme(found: Found, calendar: Calendar) -> Theme:
-    """Return a topic as a theme, with up to `_ABOUT` terms that its label lacks and its whole statement."""
+    """Return a topic as a theme, with up to `_ABOUT` terms that its label lacks and its whole statement.
+
+    `when` is YYYY-MM-DD, or two of them joined by "/" where the first and last day differ.
+    """
     first, last = calendar.iso(found.first_ms)[:10], calendar.iso(found.last_ms)[:10]
     said = keys_of(found.label)
     return Theme(

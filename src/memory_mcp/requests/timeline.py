@@ -166,7 +166,10 @@ def _weeks(app: App, project: str | None, days: Sequence[str]) -> list[TimelineW
 
 
 def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineYear]:
-    """Return every ISO week of the year of the last day, with its events; [] without days."""
+    """Return a list of one: the ISO year of the last of `days`, with each of its weeks, also those without events.
+
+    Only events of `project` count (None: of all); [] without days.
+    """
     if not days:
         return []
     year = dt.date.fromisoformat(days[-1]).isocalendar().year

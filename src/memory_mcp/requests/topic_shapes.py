@@ -162,12 +162,16 @@ class Segments:
         return by_telling(node, topic, self._query)
 
     def _when(self, link: Link) -> str:
-        """Return a link's beginning as local date, hour and minute."""
+        """Return a link's beginning as YYYY-MM-DDTHH:MM in the memory's time zone."""
         return self._app.calendar.iso(link.start_ms)[:16]
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
-    """Return a topic as lists show it, with at most `keywords` keywords; parts only for an area of several topics."""
+    """Return a topic as lists show it, with at most `keywords` keywords.
+
+    Parts only for an area of several topics. Importance is rounded to three significant digits; events,
+    weeks, score, nodes and related stay at their defaults.
+    """
     return TopicInfo(
         topic_id=topic.topic_id,
         label=topic.label,
@@ -190,7 +194,7 @@ def related_of(one: Related) -> RelatedTopic:
 
 
 def local_day(app: App, ms: int) -> str:
-    """Return the local day of a moment."""
+    """Return the day of a moment (UTC ms) as YYYY-MM-DD, in the memory's time zone."""
     return app.calendar.day_of(ms)
 
 

@@ -24,7 +24,7 @@ _META = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
 def shown_by(uri: str) -> dict[str, object]:
-    """Return the `_meta` of a tool whose answers the page at `uri` shows."""
+    """Return the `_meta` of a tool whose answers the page at `uri` shows: {"ui": {"resourceUri": uri}}."""
     return {"ui": {"resourceUri": uri}}
 
 
@@ -53,7 +53,10 @@ async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResul
 
 @cache
 def page(name: str) -> str:
-    """Return a page as one HTML document with its style and scripts; it is read from the package once."""
+    """Return the page `name` (timeline or evidence) as one HTML document with its style and scripts.
+
+    It is read from the package once and kept. Raises FileNotFoundError for another name.
+    """
     views = files("memory_mcp.server") / "views"
     style, bridge, own = ((views / f).read_text(encoding="utf-8") for f in ("view.css", "view.js", f"{name}.js"))
     return (

@@ -57,5 +57,5 @@ class Bounds(BaseModel):
     min_confidence: Annotated[float | None, Field(ge=0, le=1)] = None
 
     def value(self) -> limits.Bounds:
-        """Return the bounds as requests carry them."""
+        """Return the bounds as `requests.limits.Bounds`, None for those not given."""
         return limits.Bounds(**self.model_dump())

@@ -36,7 +36,7 @@ _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
 
 def build_server(app: App, project: str) -> MemoryServer:
-    """Return a server over an open App, for a client that works on `project` ("" if unknown)."""
+    """Return a server over an open App; `project` is used for connections that name none ("" if unknown)."""
     return assemble(Host.of(app), project)
 
 
@@ -110,9 +110,10 @@ def _refused(settings: Settings) -> NoReturn:
 
 
 def _leave() -> NoReturn:
-    """End at once: everything is closed and committed.
+    """Flush stderr and end this process at once with status 0; everything must be closed and committed.
 
-    A thread may still wait in a read of stdin, or be loading an engine; an interpreter that is taken down under it aborts.
+    A thread may still wait in a read of stdin, or be loading an engine; an interpreter that is taken
+    down under it aborts.
     """
     sys.stderr.flush()
     os._exit(0)
@@ -134,7 +135,7 @@ async def _serve(server: MemoryServer, service: Service | None) -> None:
 
 
 async def _end_on_signal(service: Service | None) -> None:
-    """Close the service and end this process at the first signal that asks for it."""
+    """Close the service and end this process with status 0 at the first signal that asks for it."""
     with signals_of_end() as received:
         async for _ in received:
             if service is not None:

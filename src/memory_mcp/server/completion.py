@@ -25,7 +25,11 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
     async def complete(
         ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
     ) -> Completion | None:
-        """Return the values that may follow what is typed; those that spell a tag of ours are left out."""
+        """Return up to `_MOST` values that may follow what is typed, and how many there are in all.
+
+        Values that spell a tag of ours are left out and not counted. Raises what opening the memory
+        raises.
+        """
         del ref, context
         told = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
         # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.

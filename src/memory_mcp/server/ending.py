@@ -27,6 +27,7 @@ def signals_of_end(by_handler: bool = machine.WINDOWS) -> Iterator[AsyncIterator
     send, receive = anyio.create_memory_object_stream[int](len(numbers))
 
     def hear(number: int, _: FrameType | None) -> None:
+        """Pass the number of a signal on to the iterator (signal handler)."""
         loop.call_soon_threadsafe(send.send_nowait, number)
 
     before = {number: signal.signal(number, hear) for number in numbers}

@@ -44,7 +44,10 @@ _KINDS = {
 
 
 def describe(error: MemoryMcpError) -> str:
-    """Return the text of an error: `CODE: message.`, a next step, and whether a retry helps."""
+    """Return the text of an error as clients see it: `CODE: message.`, the next step of `hint_of`, and whether a retry helps.
+
+    What would spell a tag of ours is changed.
+    """
     text = str(error) if error.hint else f"{error} {hint_of(error)}".rstrip()
     return f"{neutral(text)} {_RETRY[error.retryable]}"
 
@@ -103,13 +106,19 @@ def check_prompt(name: str, known: Iterable[str]) -> None:
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:
-    """Return up to `_MOST` argument errors in our own words, without the validator's texts and echoes of the input."""
+    """Return one InvalidQuery whose message holds up to `_MOST` argument errors in our own words, joined by "; ".
+
+    The validator's texts and echoes of the input are not in it.
+    """
     found = error.errors(include_url=False, include_input=False)
     return InvalidQuery("; ".join(_say(one) for one in found[:_MOST]))
 
 
 def _say(one: Mapping[str, Any]) -> str:
-    """Return one error of the validator in plain words, with the name of the argument."""
+    """Return one error of the validator in plain words, such as "limit must be at least 1" or "query is missing".
+
+    The argument is named by its path (bounds.timeout_ms).
+    """
     kind, bound = str(one["type"]), one.get("ctx", {})
     name = ".".join(str(part) for part in one["loc"]) or "the arguments"
     if kind == "missing":

@@ -32,6 +32,7 @@ class MemoryServer(MCPServer[Any]):
     """An MCPServer that checks arguments and turns failures into our own errors."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
+        """Make a server of these tools; `settings` are passed on to MCPServer."""
         super().__init__(name, tools=list(tools), middleware=[_disarmed, hidden], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
         #: Called with a tool's name before it runs; raises where the caller may not use it.

@@ -72,7 +72,7 @@ class Host:
 
     @classmethod
     def of(cls, app: App) -> "Host":
-        """Return a host for an App that is open already."""
+        """Return a host for an App that is open already; it is not closed by the host."""
         return cls(app.settings, lambda: app)
 
     def start(self) -> None:
@@ -128,7 +128,10 @@ class Host:
             SINCE.reset(since)
 
     async def write(self, work: Callable[[App], T]) -> T:
-        """Run a writing call in a thread and return its result; a write that has begun is finished whatever the client does."""
+        """Run a writing call in a thread and return its result; raises what the call or the opening raises.
+
+        A write that has begun is finished even if the client cancels.
+        """
 
         def written() -> T:
             with self.lent(writing=True) as app:
@@ -138,11 +141,15 @@ class Host:
 
     @contextmanager
     def lent(self, writing: bool = False) -> Iterator[App]:
-        """Lend the App that the running call is about, opened if necessary; `writing`: for a call that writes."""
+        """Lend the App that the running call is about, opened if necessary; `writing` is for a call that writes.
+
+        For a reading call the time of opening does not count against its own. Raises what opening
+        raises.
+        """
         yield self.app() if writing else self._awaited()
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """Return a JSON response with the notices that the caller has to see: lost events."""
+        """Return a JSON response with one more notice where acknowledged events are lost, else as it is."""
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:

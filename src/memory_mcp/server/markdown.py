@@ -26,7 +26,11 @@ def markdown(answer: Shape) -> str:
 
 
 def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
-    """Return the function that renders answers of this kind, recognised by their fields: citation, topics, results, else any."""
+    """Return the function that renders answers of this kind, recognised by their fields.
+
+    These are excerpt_events for a citation, topics for topics, results that all have `when` for a
+    search; else it is `_fields`.
+    """
     if "excerpt_events" in answer:
         return _transcript
     if "topics" in answer:
@@ -53,7 +57,7 @@ def _search(answer: Shape) -> Iterator[str]:
 
 
 def _further(one: Shape) -> str:
-    """Return a further result as one line with its citation."""
+    """Return a further result as one line: "- TIME WHO: QUOTE [GRIP]", behind it its flag in brackets."""
     said = f"{one['when'].replace('T', ' ')} {_bold_name(one.get('who', ''))}".rstrip()
     flag = f" ({one['flag']})" if one.get("flag") else ""
     return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
@@ -142,29 +146,33 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
-    """Yield each line of a text behind `mark`, with what would pass for a citation changed."""
+    """Yield each line of a text behind `mark`, with what would pass for a citation changed; nothing for ""."""
     yield from (f"{mark}{line}" for line in uncited(text).splitlines())
 
 
 def _bold_name(value: Any) -> str:
-    """Return a recorded name or title on one line, without marks that would end bold type."""
+    """Return a recorded name or title on one line.
+
+    Several asterisks in a row become one, as they would end bold type.
+    """
     return re.sub(r"\*{2,}", "*", _inline(value))
 
 
 def _label(name: str) -> str:
-    """Return the name of a field as people read it."""
+    """Return the name of a field with a blank for each underscore; case stays."""
     return name.replace("_", " ")
 
 
 def _is_filled(value: Any) -> bool:
-    """Whether a field has something to say: neither None nor empty."""
+    """Whether a field has something to say: False for None, "", [] and {}; True for 0 and False."""
     return not (value is None or value == "" or value == [] or value == {})
 
 
 def _inline(value: Any) -> str:
-    """Return a value on one line: true as yes, members of lists and objects separated by commas.
+    """Return a value on one line: white space runs as one space, true as yes, members of lists and objects after commas.
 
-    A recorded text that would pass for a citation is changed so that it does not.
+    An object's members are written "name value". A recorded text that would pass for a citation is
+    changed so that it does not.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -40,7 +40,10 @@ See = Callable[[types.JSONRPCRequest], None]
 
 
 def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
-    """Return the message of a line, or the error line to answer it with if it is invalid; None for an empty line."""
+    """Return the message of a line, the error line (bytes) to answer it with if it is invalid, or None for an empty line.
+
+    A line that was cut for its length is answered with an error too.
+    """
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
     found = lines.read(line)
     if not found.line:
@@ -70,6 +73,7 @@ async def converse(
     room, told = anyio.Semaphore(AT_ONCE), anyio.Event()
 
     async def write() -> None:
+        """Send the server's messages to the client as JSON lines, and free a request's place with its answer."""
         async with from_server:
             with suppress(*CLOSED):
                 async for message in from_server:
@@ -106,6 +110,7 @@ async def _read(
     lasting = 0
 
     async def ended() -> None:
+        """Free the place of a request that ends without an answer."""
         room.release()
 
     async with to_server:
@@ -152,6 +157,7 @@ class _Out:
     """Writes lines to a file, one at a time."""
 
     def __init__(self, file: int) -> None:
+        """Write to the file descriptor `file`."""
         self._file = file
         self._turn = anyio.Lock()
 
@@ -162,7 +168,10 @@ class _Out:
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes; an error ends that silently."""
+        """Write all bytes to the file, waiting while it takes none.
+
+        An error ends the writing silently, part of it unwritten.
+        """
         try:
             while data:
                 data = data[os.write(self._file, data) :]
@@ -180,7 +189,10 @@ async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
 
 
 def _some(file: int) -> bytes:
-    """Return the next bytes of a file; none at its end or when it cannot be read."""
+    """Return the next bytes of a file, up to `_CHUNK`, waiting for them.
+
+    It is b"" at the end of the file or when it cannot be read.
+    """
     try:
         return os.read(file, _CHUNK)
     except OSError:

@@ -35,6 +35,7 @@ class Prompts:
     """The four prompts."""
 
     def __init__(self, kit: Kit) -> None:
+        """Make the prompts of the memory and the caller that `kit` holds."""
         self._kit = kit
 
     async def recall(self, topic: Annotated[str, Field(description="What to recall")]) -> str:

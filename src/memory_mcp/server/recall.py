@@ -61,7 +61,11 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
 
 def _line(app: "App", hit: Hit) -> str:
-    """Return a quotation on one line, with its time, its speaker, its first grip, and a mark if it reads as instructions."""
+    """Return a quotation as "- YYYY-MM-DD HH:MM, WHO said: QUOTE [GRIP]", followed by (FLAG) if it reads as instructions.
+
+    The time is in the memory's zone, the quotation cut to `_WIDTH` characters, the grip the hit's
+    first.
+    """
     from memory_mcp.model.orders import flag_of
     from memory_mcp.toc.statements import named, quoted
 

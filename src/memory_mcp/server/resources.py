@@ -33,7 +33,11 @@ _EVENTS = 100
 
 
 def add_resources(server: MCPServer, kit: Kit) -> None:
-    """Register the five resources."""
+    """Register the five resources: status, and templates for nodes, grips, sessions and topics.
+
+    Each reads as compact JSON of its request's response; a read raises ResourceNotFoundError or
+    ResourceError.
+    """
 
     @server.resource("memory://status", name="status", title="Memory status", mime_type=JSON)
     async def memory_status() -> str:
@@ -80,13 +84,15 @@ def _session(app: App, session_id: str, caller: Caller) -> Events:
 
 
 async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], given: object) -> str:
-    """Return what `find` returns for `given`, as compact JSON without texts that spell a tag of ours.
+    """Return what `find(app, given, caller)` returns, as compact JSON without texts that spell a tag of ours.
 
-    Raises ResourceNotFoundError for NotFound and InvalidQuery, ResourceError for anything else, each with our
+    A notice says where events are lost; `what` names the resource in the log. Raises
+    ResourceNotFoundError for NotFound and InvalidQuery, ResourceError for anything else, each with our
     text.
     """
 
     def work(app: App) -> dict[str, Any]:
+        """Return the response as JSON values, with a notice where events are lost."""
         return kit.host.with_notices(app, as_json(find(app, given, kit.caller)))
 
     try:

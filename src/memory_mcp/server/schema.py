@@ -62,9 +62,10 @@ def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _slim(schema: Any) -> Any:
-    """Return a schema without titles, bounds of length, nulls and empty defaults, at every level.
+    """Return a copy of a schema without titles, bounds of length, nulls and empty defaults, at every level.
 
-    A choice of one remaining type becomes that type; "" is no value of a list of values.
+    "" is no value of a list of values; a choice of one remaining type becomes that type. What is no
+    dict is returned as it is.
     """
     if not isinstance(schema, dict):
         return schema

@@ -44,9 +44,10 @@ WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 def _share(app: App, should_stop: Callable[[], bool]) -> str:
-    """Exchange events with a team's server until `should_stop` returns true; return a report, "" where no server is named.
+    """Exchange events with a team's server until `should_stop` returns true, and return a report in words.
 
-    The modules for it are loaded only then.
+    The report is "" where no server is named. The modules for it are loaded only where the data directory
+    has a folder for sharing.
     """
     if app.directory is None or not (app.directory / paths.SHARE).is_dir():
         return ""
@@ -95,7 +96,7 @@ class Service:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The settings in force: those of the open App, before it is open those that were given."""
         return self._settings if self._app is None else self._app.settings
 
     def _open(self) -> App:
@@ -135,7 +136,7 @@ class Service:
             self._deriver.hurry()
 
     def _on_session_end(self) -> None:
-        """Derive at once, and have briefings rendered behind that: the next session of the project may begin in a moment."""
+        """Derive at once, and have briefings rendered after that run, as the next session may begin soon."""
         self._ended += 1
         self._deriver.hurry()
 
@@ -302,12 +303,15 @@ class Service:
 
     @property
     def indexing(self) -> bool:
-        """Whether an index is being built or has changes to take in."""
+        """Whether an index is being built or has changes to take in; False while nothing is open."""
         app = self.host.opened
         return app is not None and app.accelerators.busy
 
     def tidy(self) -> None:
-        """Rewrite the database file, after a backup, if enough of it is free space; call it while no client is connected."""
+        """Rewrite the database file, after a backup, if enough of it is free space; nothing while nothing is open.
+
+        Call it while no client is connected.
+        """
         app = self.host.opened
         if app is not None:
             compact_if_worth_it(app.storage, app.backups.before)
