@@ -49,7 +49,7 @@ class Done:
 
 @dataclass(slots=True)
 class Record:
-    """The changes in one file."""
+    """The changes in one file; digests are those of `digest`."""
 
     #: Digest of the file before the first change; "": there was none.
     before: str
