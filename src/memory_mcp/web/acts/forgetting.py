@@ -70,9 +70,9 @@ def _pending(ask: Ask) -> Pending:
 
 
 def _subject(request: Forget) -> str:
-    """Return what is to be forgotten in words.
+    """Return in words what is to be forgotten, by the first of these that the request has.
 
-    A value only by its length, else the event, topic, session or project (or everything) with its times.
+    A value (only its length), an event, a topic; else its session, project or "everything", with its times.
     """
     if request.value:
         return f"a text of {len(request.value)} characters that you typed, wherever it stands"
