@@ -61,7 +61,10 @@ class Export:
         self.done = Exported()
 
     def jsonl(self, stream: IO[str]) -> None:
-        """Write every event, one a line, in order of arrival; progress is reported page by page, and `done` counts."""
+        """Write every event, one JSON object a line, in order of arrival; progress is reported page by page, and `done` counts.
+
+        Events are passed through the gate first. Raises what `ask` and the stream raise.
+        """
         for events in self._pages():
             stream.writelines(f"{json.dumps(mapping_of(out.draft), ensure_ascii=False)}\n" for out in events)
 
@@ -84,7 +87,10 @@ class Export:
                 self.done.files += 1
 
     def _by_day(self, aside: Path) -> list[str]:
-        """Append the events to a file in `aside` for each of their days; return the days in order."""
+        """Append the events to a file in `aside` for each of their days, called as the day; return the days (ISO dates) in order.
+
+        A line of a file is the JSON array [event, time, project].
+        """
         days: set[str] = set()
         for events in self._pages():
             lines: dict[str, list[str]] = {}

@@ -90,7 +90,7 @@ def line(text: str, width: int = 0) -> str:
 
 
 def place(project: str, parts: int = 1) -> str:
-    """Return the last `parts` parts of a project's name, cleaned."""
+    """Return the last `parts` parts of a project's name between slashes, cleaned and on one line; "" for ""."""
     return line("/".join(project.rstrip("/").split("/")[-parts:]))
 
 
@@ -108,7 +108,10 @@ def name_of(title: str, level: str) -> tuple[str, str]:
 
 
 def label(child: Mapping[str, Any], most: int) -> Text:
-    """Return a line of the tree: a bar of its events relative to `most`, the name, and the keywords."""
+    """Return a line of the tree: a bar of one character for its events relative to `most`, the name, and the keywords.
+
+    `child` has title, and level and events where known.
+    """
     name, gist = name_of(child["title"], child.get("level", ""))
     events = child.get("events", 0)
     # Of two counts the larger one is the measure.
@@ -178,7 +181,10 @@ def _statement(bullet: Mapping[str, Any]) -> Entry:
 
 
 def words_page(node: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield a page of a segment's conversation: its title, the events found, and an entry for more, if any."""
+    """Yield a page of a segment's conversation: its title, the entries of the events found, and an entry for more, if any.
+
+    `node` has node_id and title; `found` is a response of get_events.
+    """
     yield Entry(Content.styled(line(node["title"]).partition(_KEYWORDS)[0], _MARKED), name=node["node_id"])
     for event in found["events"]:
         yield from _event(event)
@@ -294,7 +300,7 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _heading(text: str) -> Content:
-    """Return a faint heading within a page."""
+    """Return a faint heading within a page: the text after "── "."""
     return Content.styled(f"── {text}", _FAINT)
 
 

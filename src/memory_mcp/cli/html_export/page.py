@@ -44,7 +44,7 @@ class Page:
         return self._pieces.get_template("period.html").render(told)
 
     def close_period(self) -> str:
-        """Return the end of a period, of any level."""
+        """Return the end tag of a period, of any level."""
         return "</details>\n"
 
     def open_segment(self, told: Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ class Page:
         return self._pieces.get_template("segment.html").render(told)
 
     def messages(self, messages: list[dict[str, Any]]) -> str:
-        """Return messages of a conversation as HTML."""
+        """Return messages of a conversation, as `Cleaner.segment` gives them, as HTML."""
         return self._pieces.get_template("messages.html").render(messages=messages)
 
     def close_segment(self) -> str:

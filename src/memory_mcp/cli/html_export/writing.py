@@ -67,9 +67,10 @@ class HtmlExport:
         self._size = 0
 
     def write(self, path: Path) -> dict[str, Any]:
-        """Write the file, replacing one of its name once complete; return its counts, size, and what was left out or redacted.
+        """Write the file, replacing one of its name once complete; to be called once.
 
-        To be called once: the days are written to a temporary file beside it first.
+        The days are written to a temporary file beside it first. Returns events, segments, days and bytes (counts), and
+        left_out and redacted (counts by reason).
 
         Raises:
             ResourceExhausted: The file would be too large for a browser; nothing is left of it.
@@ -219,7 +220,7 @@ class HtmlExport:
         )
 
     def _periods(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the cleaned texts of periods by their ids, asked for 50 at a time.
+        """Return the cleaned texts of periods (title, summary, bullets) by their node ids, asked for 50 at a time.
 
         Those the memory gives none of are left out.
         """
@@ -230,7 +231,10 @@ class HtmlExport:
         return found
 
     def _head(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return the values of the head of the page: name, counts, what was asked for, and months."""
+        """Return the values of the head of the page: version, name, facts (counts in words), about (pairs), now, and months.
+
+        `about` leaves out what is "" among project, agent, from, to and zone; `months` are pairs (node id, name).
+        """
         done = self._done
         whose = contents["project"]
         counts = (
@@ -256,7 +260,7 @@ class HtmlExport:
 
 
 def _name_of(node_id: str) -> str:
-    """Return what a period is called, by its id."""
+    """Return what a period is called, by its node id, as `period_name` does."""
     from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
 
