@@ -110,9 +110,10 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
 
 
 def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
-    """Follow the found clients without hooks of ours and those that delete their files, if the user agrees.
+    """Follow the found clients that have no hooks on, and those that delete their files, if the user agrees.
 
-    Returns their names.
+    Returns their names as importers; empty where there are none or the user refuses. They are followed by another
+    process (`watch on`), whose failure is not noticed here.
     """
     titled = {f.importer: f.title for f in found}
     recording = {one.client for one in statuses(here()) if one.recording}
