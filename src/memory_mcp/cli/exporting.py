@@ -120,9 +120,9 @@ class Export:
         return day_page(day, before, after, events, found)
 
     def _pages(self) -> Iterator[list[_Out]]:
-        """Yield the events to write, page by page in order of arrival; after each page progress is reported.
+        """Yield the events to write, page by page in order of arrival; a page may be empty. After each progress is reported.
 
-        Ends at what was stored when the first page was asked for.
+        Ends at what was stored when the first page was asked for. Counts the events in `done`; raises what `ask` raises.
         """
         after = to = 0
         while not to or after < to:
@@ -136,7 +136,10 @@ class Export:
                 return
 
     def _clean(self, found: Mapping[str, Any]) -> list[_Out]:
-        """Return the events of a page that pass the gate, redacted by it; add what it drops and redacts to `done`."""
+        """Return the events of a page that pass the gate, redacted by it; add what it drops and redacts to `done`.
+
+        `found` has rows (packed drafts), and days, times and projects, one for each row.
+        """
         report = ImportReport()
         kept = []
         rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)

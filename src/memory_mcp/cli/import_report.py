@@ -69,7 +69,10 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose` as `report_lines`."""
+    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose` as `report_lines`.
+
+    `data` is what `report_shape` returns, with source and path.
+    """
     extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
     files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
     yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"
@@ -86,7 +89,11 @@ def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose: bool) -> Iterator[str]:
-    """Yield the reasons of one kind with their counts: the first three on one line, or with `verbose` all, with places."""
+    """Yield the reasons under `key` of a report with their counts: the first three on one line, or with `verbose` all.
+
+    `title` begins the line, `noun` is what is counted. With `verbose` skipped lines have places: all of a reason that
+    occurred at most three times, else the first.
+    """
     reasons: dict[str, int] = data[key]
     total = render.plural(sum(reasons.values()), noun)
     if not verbose:

@@ -168,7 +168,7 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
-    """Return the indented lines of JSON that a person is to copy; nothing is replaced in it."""
+    """Return the lines of JSON, indented by two, that a person is to copy; nothing is replaced in it, and all of it is ASCII."""
     import json
 
     return json.dumps(data, indent=2).splitlines()
@@ -177,7 +177,8 @@ def json_lines(data: Mapping[str, Any]) -> list[str]:
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Print lines with colours where the terminal has any, cut to its width; off a terminal as plain text.
 
-    `recalled`: they hold stored text, and are fenced off a terminal.
+    `recalled`: they hold stored text, and are fenced off a terminal. Control characters in the given lines are replaced
+    in place where they are not fenced.
     """
     if recalled and not _out().isatty():
         _fenced(line.plain for line in lines)

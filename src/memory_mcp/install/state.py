@@ -163,7 +163,7 @@ class State:
     def kept(self, path: Path, record: Record) -> bytes | None:
         """Return the copy of what a file held before the first change.
 
-        None when the copy is gone or does not have the digest in the record.
+        None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.
         """
         place = self.backup(path)
         data = place.read_bytes() if place.is_file() else None

@@ -233,7 +233,11 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
 
 
 def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:
-    """Return a small column for each count, in one path above a base line; a count of 0 has none. `label` is its title."""
+    """Return an SVG with a small column for each count, relative to the largest, above a base line; `label` is its title.
+
+    A count of 0 has no column, any other one of at least 2 units. `height` and `pitch` (width of a column) are units of the
+    drawing.
+    """
     most = max(counts, default=0)
     path = "".join(
         f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"

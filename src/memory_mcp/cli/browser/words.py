@@ -131,7 +131,7 @@ def path_to(node_id: str) -> list[str]:
 
 
 def second_after(iso: str) -> str:
-    """Return the ISO moment one second later."""
+    """Return the ISO moment one second later, in the zone that it has; raise ValueError for a text that is none."""
     return (dt.datetime.fromisoformat(iso) + dt.timedelta(seconds=1)).isoformat()
 
 
@@ -141,7 +141,8 @@ def second_after(iso: str) -> str:
 def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the page of a node: title, counts and names (four projects and agents at most), summary, statements and keywords.
 
-    Statements of a kind come first. A segment also has entries for its conversation and its session.
+    `data` is the response to get_node. Statements of a kind come first. A segment also has entries for its conversation
+    and its session.
     """
     node, context = data["node"], data.get("context", {})
     level = node.get("level", "")
@@ -169,7 +170,10 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _statement(bullet: Mapping[str, Any]) -> Entry:
-    """Return the entry of a statement, which opens its first citation; without one it opens nothing."""
+    """Return the entry of a statement with its kind before it, which opens its first citation; without one it opens nothing.
+
+    A kind that the text itself begins with is not said twice; one that is superseded says so.
+    """
     grip = next(iter(bullet["grip_ids"]), "")
     kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
     said = line(bullet["text"])
@@ -235,7 +239,8 @@ def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
 def _ways_on(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     """Yield an entry that shows more of the conversation, and one for the quotation's segment.
 
-    The first shows everything of a shortened answer, else up to 48 events around; neither where there is no more.
+    The first shows everything of a shortened answer, else four times as many events around, up to 48; none where 48
+    are shown. The second is left out where the segment is not known.
     """
     if data.get("more"):
         more = target._replace(tokens=data["more"]["token_budget"])
@@ -308,7 +313,10 @@ def _heading(text: str) -> Content:
 
 
 def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield what a search found: themes, a card for each result, an entry for more, and how it was searched."""
+    """Yield what a search found: themes, a card for each result, an entry for more, and how it was searched.
+
+    `data` is the response to intelligent_search in full detail. The last entry, how it was searched, is always there.
+    """
     for theme in data.get("themes", ()):
         when = theme["when"].replace("/", " to ")
         head = ((line(theme["theme"]), _MARKED), (f"  {when}, {render.plural(theme['segments'], 'segment')}", "$secondary"))
@@ -341,7 +349,10 @@ def _card(result: Mapping[str, Any]) -> Entry:
 
 
 def _told(data: Mapping[str, Any]) -> str:
-    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line."""
+    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line.
+
+    `data` is the response to intelligent_search; "Nothing found." comes first where it has no results and themes.
+    """
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
     words = line(why.get("window", {}).get("words", ""))
@@ -355,7 +366,8 @@ def _told(data: Mapping[str, Any]) -> str:
 def projects(found: Iterable[Mapping[str, Any]], yours: str, typed: str) -> Iterator[Entry]:
     """Yield the projects whose names contain `typed` in any case, but those without a name; `yours` is marked as here.
 
-    The choice of all projects comes first, only while nothing is typed; its name is "".
+    The choice of all projects comes first, only while nothing is typed; its name is "". `found` are the projects of the
+    response to list_projects, whose order stays.
     """
     if not typed:
         yield Entry(Content.styled("all projects", _MARKED))

@@ -224,7 +224,10 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the database file without dead space after a backup, print both sizes, and return 0."""
+    """Rewrite the database file without dead space after a backup, print both sizes, and return 0.
+
+    JSON: before_bytes and after_bytes.
+    """
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
@@ -324,7 +327,11 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
-    """Print the health and the numbers of every index and of the topics; nothing is built. Returns 0."""
+    """Print the health and the numbers of every index and of the topics; nothing is built. Returns 0.
+
+    JSON: indexes, by name, for bm25 and vector enabled, healthy, health, reason and details; for topics the response to
+    GetTopicGraphStatus.
+    """
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace) -> list[str]:
     """Set up the found clients that do not use this memory yet, if the user agrees; return the names of those that succeeded.
 
-    A client that fails is reported on stderr, and the others go on.
+    Empty where there are none, or the user refuses. A client that fails is reported on stderr, and the others go on.
     """
     found = [one for one in statuses(here()) if one.found]
     fresh = [one for one in found if not one.configured]

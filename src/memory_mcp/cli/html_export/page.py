@@ -31,7 +31,10 @@ class Page:
         self._pieces.globals.update(open=OPEN, close=CLOSE, anchor=anchor)
 
     def head(self, told: Mapping[str, Any]) -> str:
-        """Return everything before the tree: the head with its policy and style, and the values `told` about the export."""
+        """Return everything before the tree: the head with its policy and style, and what `told` says about the export.
+
+        `told` has the keys of `HtmlExport._head`; a missing one raises UndefinedError.
+        """
         style, script = _static("page.css"), _script()
         policy = (
             f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "

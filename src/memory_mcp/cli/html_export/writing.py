@@ -103,7 +103,7 @@ class HtmlExport:
     def _day(self, aside: IO[bytes], day: str, above: Sequence[str]) -> None:
         """Write the segments of a day to the temporary file, and note where they are; a day without messages has no place.
 
-        `above` are the ids of its week, month and year.
+        `above` are the ids of its year, month and week. Raises ResourceExhausted where the file becomes too large.
         """
         start = aside.tell()
         at: Sequence[int] | None = (0, 0)
@@ -162,9 +162,10 @@ class HtmlExport:
         yield after
 
     def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield the periods around the days, with the days' segments.
+        """Yield the periods around the days, with the days' segments, oldest first.
 
-        A period that comes again is continued without its texts.
+        `days` are (day as ISO date, then the node ids of its year, month and week). A period that comes again is continued
+        without its texts.
         """
         ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *above in days for node_id in above]
         texts = self._periods(list(dict.fromkeys(ids)))

@@ -50,7 +50,10 @@ async def calendar(ask: Ask) -> Response:
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
-    """Return the names that a field offers, sorted; the chosen one is among them even where it holds nothing this year."""
+    """Return the names of the totals that a field offers, sorted, without that of what has no name.
+
+    The chosen one is among them even where it holds nothing this year.
+    """
     return sorted({one["name"] for one in totals if one["name"] != NO_NAME} | ({chosen} if chosen else set()))
 
 

@@ -130,14 +130,14 @@ def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with(given: str, names: list[str]) -> list[str]:
-    """Return the names that a field offers, each once, the given one first if any; without NO_NAME."""
+    """Return the names that a field offers, each once in their order, the given one first if it is not ""; without NO_NAME."""
     return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
 
 
 async def _how(ask: Ask, question: Question) -> Response:
-    """Show how the search was made: layers tried and left out, and bounds with their use.
+    """Show how the search was made: layers tried and left out, and bounds with their use, as words and pictures.
 
-    The search runs once more in full detail.
+    The search runs once more in full detail; its errors are passed on.
     """
     why = (await ask.memory.ask(question.request(Detail.FULL)))["explanation"]
     tried, skipped = why.get("tried", []), why.get("skipped", [])
@@ -152,7 +152,10 @@ async def _how(ask: Ask, question: Question) -> Response:
 
 
 async def _why(ask: Ask, question: Question) -> Response:
-    """Show what the score of the result `of` is made of; empty where the search, run once more, does not find it."""
+    """Show what the score of the result `of` (an argument of the address: its id or a citation) is made of.
+
+    The search runs once more in full detail, and its errors are passed on; the part is empty where it does not find it.
+    """
     name = ask.given("of")
     found = await ask.memory.ask(question.request(Detail.FULL))
     one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
