@@ -97,8 +97,8 @@ def place(project: str, parts: int = 1) -> str:
 def name_of(title: str, level: str) -> tuple[str, str]:
     """Return (a node's name as its parent's child, its keywords) from a title such as "January 2026 · words".
 
-    A name leaves out what the levels above say. A title that begins with no short date is all keywords, with the
-    name "".
+    A name leaves out what the levels above say, as the year of a month. A title that begins with no short date is all
+    keywords, with the name ""; one without " · " has the keywords "".
     """
     head, dot, gist = line(title).partition(" · ")
     if len(head) > _TOO_LONG or not any(c.isdigit() for c in head):
@@ -331,7 +331,7 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _card(result: Mapping[str, Any]) -> Entry:
-    """Return the entry of a result: when, who and where, its words, and marks such as superseded.
+    """Return the entry of a result: when, who and where, its words (at most 140 characters), and marks such as superseded.
 
     It opens the first citation, else the node; a result that is neither opens nothing.
     """

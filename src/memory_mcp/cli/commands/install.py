@@ -230,7 +230,7 @@ def _shape(one: Outcome, state: State) -> dict[str, Any]:
 
 
 def _hidden(text: str) -> str:
-    """Return a text with every bearer token replaced by <token>."""
+    """Return a text with what follows "Bearer " up to a blank, a quote or "<" replaced by <token>, each time."""
     return _BEARER.sub(_HIDDEN, text)
 
 

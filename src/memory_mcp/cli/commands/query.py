@@ -146,9 +146,9 @@ def _child_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(node: dict[str, Any]) -> str:
-    """Return a node's events, sessions and children as one text, without those that are 0.
+    """Return a node's events, sessions and children as one text, without those that are 0 or absent; "" for none.
 
-    Children by the name of their level.
+    Children by the name of the level below it.
     """
     below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
     told = [("events", "event"), ("sessions", "session"), ("children", below)]

@@ -243,7 +243,11 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 
 def run_key_make(args: argparse.Namespace) -> int:
-    """Make an API key that acts as a member, with the scopes --scope (memory:read), print it this once, and return 0."""
+    """Make an API key that acts as a member, print it this once, and return 0; only its hash is stored.
+
+    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises as
+    `_of_tenant`, and what making it raises for a member, scope or space that will not do.
+    """
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _of_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
@@ -295,7 +299,10 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0."""
+    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0.
+
+    The file is made where there is none. Raises as `_acting`.
+    """
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):

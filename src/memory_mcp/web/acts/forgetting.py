@@ -52,7 +52,7 @@ async def start(ask: Ask) -> Done:
 async def undo(ask: Ask) -> Done:
     """Drop a request to forget that has not begun; else the note says that it was too late, or that it failed.
 
-    Raises NotFound for a request that this visit does not know.
+    The next page is that of the request. Raises NotFound for a request that this visit does not know.
     """
     pending = _pending(ask)
     if ask.visit.later.undo(pending):
