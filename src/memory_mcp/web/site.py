@@ -137,8 +137,8 @@ class _Site:
         """Carry out an act of a form or a script.
 
         A script gets JSON (note, page, further values), a form a redirect (303) to the next page. Errors are not raised: a
-        refused form is shown again, a script gets {"error": {code, message, hint}} with the error's status. A request
-        without the visit's token is such an error (InvalidQuery), and so is an unknown act (NotFound).
+        form that the act refuses is shown again, a script gets {"error": {code, message, hint}} with the error's status. A
+        missing or foreign token (InvalidQuery) and an unknown act (NotFound) give a form the error page.
         """
         visit = _visit(request)
         try:

@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the memory, passed through the gate again, to PATH, stdout or --html; return 0. Raises InvalidQuery for a bad place."""
+    """Write the memory, passed through the gate again, to PATH, stdout or --html; return 0. InvalidQuery: a bad place."""
     if args.html is not None:
         return _html(args, args.html.expanduser())
     from memory_mcp.cli.exporting import Export, replacing
