@@ -64,7 +64,7 @@ class Memory(Protocol):
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions of importers by name, for names that begin with `prefix`."""
+        """Return the positions of importers by name, for names that begin with `prefix`; only the importer reads their text."""
         ...
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
@@ -84,14 +84,14 @@ class Memory(Protocol):
         ...
 
     def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
-        """Bring the tree up to date, and the daemon's indexes; return seconds by stage.
+        """Bring the tree up to date, in the daemon also its indexes; return seconds by stage ("segment+summarise" and further).
 
-        `progress` is called with what is left.
+        `progress` is called now and then with what is left.
         """
         ...
 
     def holdings(self) -> dict[str, Any]:
-        """Return counts of what the memory holds, as JSON values."""
+        """Return what the memory holds, as JSON values: counts events, sessions and segments, the list projects, and more."""
         ...
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,10 @@ class Here:
         return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """Bring the tree up to date; return seconds by stage. An index follows when it is next used."""
+        """Bring the tree up to date; return the seconds of "segment+summarise" and "roll up".
+
+        An index follows when it is next used.
+        """
         from memory_mcp.derive.derivation import Place
 
         left = self._app.derivation.pending()
@@ -261,7 +264,7 @@ class There:
         return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
-        """Connect to the daemon, starting one where none runs; raise LayerUnavailable when none can be reached or started."""
+        """Connect to the daemon, starting one where none runs; raises as `_ask`."""
         self.marks("import:")
 
     def close(self) -> None:

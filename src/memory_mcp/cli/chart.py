@@ -12,7 +12,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def heat(counts: Sequence[int], blocks: bool) -> str:
-    """Return one cell for each count, shaded by the root of its share of the largest; 0 has a cell of its own.
+    """Return one cell for each count, in one of four shades by the root of its share of the largest; 0 has a cell of its own.
 
     `blocks` chooses block characters or ASCII.
     """

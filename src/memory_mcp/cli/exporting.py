@@ -61,7 +61,10 @@ class Export:
         self.done = Exported()
 
     def jsonl(self, stream: IO[str]) -> None:
-        """Write every event, one a line, in order of arrival; progress is reported page by page, and `done` counts."""
+        """Write every event, one JSON object a line, in order of arrival; progress is reported page by page, and `done` counts.
+
+        Events are passed through the gate first. Raises what `ask` and the stream raise.
+        """
         for events in self._pages():
             stream.writelines(f"{json.dumps(mapping_of(out.draft), ensure_ascii=False)}\n" for out in events)
 
@@ -84,7 +87,10 @@ class Export:
                 self.done.files += 1
 
     def _by_day(self, aside: Path) -> list[str]:
-        """Append the events to a file in `aside` for each of their days; return the days in order."""
+        """Append the events to a file in `aside` for each of their days, called as the day; return the days (ISO dates) in order.
+
+        A line of a file is the JSON array [event, time, project].
+        """
         days: set[str] = set()
         for events in self._pages():
             lines: dict[str, list[str]] = {}
@@ -114,9 +120,9 @@ class Export:
         return day_page(day, before, after, events, found)
 
     def _pages(self) -> Iterator[list[_Out]]:
-        """Yield the events to write, page by page in order of arrival; after each page progress is reported.
+        """Yield the events to write, page by page in order of arrival; a page may be empty. After each progress is reported.
 
-        Ends at what was stored when the first page was asked for.
+        Ends at what was stored when the first page was asked for. Counts the events in `done`; raises what `ask` raises.
         """
         after = to = 0
         while not to or after < to:
@@ -130,7 +136,10 @@ class Export:
                 return
 
     def _clean(self, found: Mapping[str, Any]) -> list[_Out]:
-        """Return the events of a page that pass the gate, redacted by it; add what it drops and redacts to `done`."""
+        """Return the events of a page that pass the gate, redacted by it; add what it drops and redacts to `done`.
+
+        `found` has rows (packed drafts), and days, times and projects, one for each row.
+        """
         report = ImportReport()
         kept = []
         rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)

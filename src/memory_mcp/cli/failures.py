@@ -21,7 +21,10 @@ class _Told(MemoryMcpError):
 
 
 def reach(wanted: link.Wanted) -> link.Line:
-    """Return a connection to the daemon, starting one where none runs; raise LayerUnavailable when none can be started."""
+    """Return a connection to the daemon, starting one where none runs.
+
+    Raises LayerUnavailable when none can be reached or started, with the hint to run the doctor.
+    """
     try:
         return link.reach(wanted, "rpc")
     except link.Unreachable as error:

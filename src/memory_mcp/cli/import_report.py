@@ -16,7 +16,13 @@ _NAMED = 3
 
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
-    """Return what an import did as JSON values; `seconds` of further stages are added to its own, rounded to milliseconds."""
+    """Return what an import did as JSON values.
+
+    Counts files, files_unchanged, files_failed, lines, lines_used, bytes, new, known, and cut (whether older ones were
+    not read); counts by reason, the most frequent first, under skipped, left_out, dropped and redacted (by rule); quotes
+    by reason, each {file, line, text}; seconds by stage, the report's and those of `seconds`, which replace equal
+    names, all rounded to milliseconds.
+    """
     quotes = {
         reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
     }
@@ -31,19 +37,29 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 
 
 def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of an import's report and what the memory holds now; `verbose`: with every reason, and places."""
+    """Yield the lines of an import's report and what the memory holds now; `verbose`: with every reason, and places.
+
+    `data` is what `report_shape` returns with source, path and built (as `holdings_line` takes it).
+    """
     yield from source_lines(data, verbose)
     yield holdings_line(data["built"])
 
 
 def holdings_line(built: dict[str, Any]) -> str:
-    """Return one line on how many events, sessions, segments and projects the memory holds."""
+    """Return "The memory now holds 12 events, 3 sessions, 4 segments of 2 projects".
+
+    `built` has the counts events, sessions and segments and the list projects.
+    """
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     return f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
 
 
 def brief_line(data: dict[str, Any]) -> str:
-    """Return one line about one source of several: its files, and how many events were new, known or left out."""
+    """Return one line about one source of several: its files, and how many events were new or known and lines left out.
+
+    `data` is what `report_shape` returns with `source`. Counts of 0 but `new` are left out, as is `left_out`; unreadable
+    files, and that only the newest were read, are said at the end.
+    """
     told = [f"{data['new']:,} new", *([f"{data['known']:,} known"] if data["known"] else [])]
     left_out = sum(sum(data[key].values()) for key in ("skipped", "dropped"))
     told += [f"{render.plural(left_out, 'line')} left out"] if left_out else []
@@ -53,7 +69,10 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose` as `report_lines`."""
+    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose` as `report_lines`.
+
+    `data` is what `report_shape` returns, with source and path.
+    """
     extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
     files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
     yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"
@@ -70,7 +89,11 @@ def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose: bool) -> Iterator[str]:
-    """Yield the reasons of one kind with their counts: the first three on one line, or with `verbose` all, with places."""
+    """Yield the reasons under `key` of a report with their counts: the first three on one line, or with `verbose` all.
+
+    `title` begins the line, `noun` is what is counted. With `verbose` skipped lines have places: all of a reason that
+    occurred at most three times, else the first.
+    """
     reasons: dict[str, int] = data[key]
     total = render.plural(sum(reasons.values()), noun)
     if not verbose:

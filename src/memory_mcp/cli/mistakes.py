@@ -45,5 +45,5 @@ def refuse_no_transcript(path: Path) -> None:
 
 
 def nothing_used(told: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the reports of an import have lines, but none was used and no event was new or known."""
+    """Whether the reports of an import (as `report_shape`) have lines, but none was used and no event was new or known."""
     return any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told)

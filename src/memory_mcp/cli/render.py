@@ -122,7 +122,10 @@ def trace() -> None:
 
 
 def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> None:
-    """Print a result as JSON or as lines; `recalled`: it holds stored text, and is fenced where stdout is no terminal."""
+    """Print a result to stdout: `data` as one JSON document where `as_json`, else the lines.
+
+    `recalled`: it holds stored text. Its lines are then fenced where stdout is no terminal, its JSON marked by "origin".
+    """
     if as_json:
         out_json(data, recalled)
         return
@@ -165,7 +168,7 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
-    """Return the indented lines of JSON that a person is to copy; nothing is replaced in it."""
+    """Return the lines of JSON, indented by two, that a person is to copy; nothing is replaced in it, and all of it is ASCII."""
     import json
 
     return json.dumps(data, indent=2).splitlines()
@@ -174,7 +177,8 @@ def json_lines(data: Mapping[str, Any]) -> list[str]:
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Print lines with colours where the terminal has any, cut to its width; off a terminal as plain text.
 
-    `recalled`: they hold stored text, and are fenced off a terminal.
+    `recalled`: they hold stored text, and are fenced off a terminal. Control characters in the given lines are replaced
+    in place where they are not fenced.
     """
     if recalled and not _out().isatty():
         _fenced(line.plain for line in lines)
@@ -213,7 +217,10 @@ def is_persons(argv: Sequence[str]) -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Ask a question on stderr, and return whether the answer is yes, as the return key alone (and the input's end) means."""
+    """Ask a question on stderr and wait for a line of this process's stdin; return whether the answer is y or yes, in any case.
+
+    The return key alone, and the end of the input, mean yes.
+    """
     print(f"{safe(question)} [Y/n] ", end="", file=_err(), flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
@@ -255,12 +262,12 @@ def gist(title: str) -> str:
 
 
 def minute(iso: str) -> str:
-    """Return an ISO 8601 time up to its minute, with a space for the T."""
+    """Return an ISO 8601 time up to its minute in the zone it has, with a space for the T: 2026-01-05 09:30."""
     return iso[:16].replace("T", " ")
 
 
 def second(iso: str) -> str:
-    """Return an ISO 8601 time up to its second, with a space for the T."""
+    """Return an ISO 8601 time up to its second in the zone it has, with a space for the T: 2026-01-05 09:30:07."""
     return iso[:19].replace("T", " ")
 
 
@@ -272,17 +279,17 @@ def plural(count: int, noun: str) -> str:
 
 
 def activity(one: Mapping[str, Any]) -> str:
-    """Return the counts of something that has `events` and `sessions`: 12 events in 3 sessions."""
+    """Return the counts under `events` and `sessions` in words: 12 events in 3 sessions."""
     return f"{plural(one['events'], 'event')} in {plural(one['sessions'], 'session')}"
 
 
 def last_part(project: str) -> str:
-    """Return the last part of a project's name: `harbour` of `github.com/acme/harbour`."""
+    """Return the last part of a project's name, between slashes: `harbour` of `github.com/acme/harbour`; "" for ""."""
     return project.rstrip("/").rsplit("/", 1)[-1]
 
 
 def days(first: str, last: str) -> str:
-    """Return the days of two ISO 8601 times, as one where they are the same."""
+    """Return the days of two ISO 8601 times: 2026-01-05 to 2026-01-07, or the one day where they are the same."""
     return " to ".join(dict.fromkeys((first[:10], last[:10])))
 
 

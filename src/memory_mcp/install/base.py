@@ -44,11 +44,11 @@ class Place:
         return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
 
     def at_home(self, *parts: str) -> PurePath:
-        """Return a path below the user's home."""
+        """Return the parts joined below the user's home, as a path of this platform; an absolute part replaces the home."""
         return self.path(self.home, *parts)
 
     def in_project(self, *parts: str) -> PurePath:
-        """Return a path below the working directory, which is taken for the project's folder."""
+        """Return the parts joined below the working directory, which is taken for the project's folder."""
         return self.path(self.cwd, *parts)
 
     def named(self, variable: str, *otherwise: str) -> PurePath:
@@ -209,6 +209,6 @@ class Client(ABC):
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
-    """Return the entry of a command as most clients write it: `more` fields, command, args, and env unless it is empty."""
+    """Return a new entry of a command as most clients write it: `more` fields, then command, args, and env unless it is empty."""
     told = {**more, "command": server.command, "args": list(server.args)}
     return told | ({"env": dict(server.env)} if server.env else {})

@@ -108,10 +108,10 @@ def _as_before(client: Client, order: Order) -> Order:
 
 
 def install(client: Client, order: Order, state: State) -> list[Change]:
-    """Plan and write all edits of a client and their records; return the changes.
+    """Plan and write all edits of a client and their records under the state's lock; return a change per file.
 
-    Raises InstallRefused when one edit cannot be made, before anything of this client is written, or when a write
-    fails.
+    Files that stay as they are have one too. Raises InstallRefused when one edit cannot be made, before anything of
+    this client is written, or when a write fails: what was written before it then stays. Passes on filelock.Timeout.
     """
     return carry_out(client, state, partial(plan, client, order, state), _write)
 
@@ -119,13 +119,13 @@ def install(client: Client, order: Order, state: State) -> list[Change]:
 def carry_out(
     client: Client, state: State, plan: Callable[[], list[Change]], write: Callable[[Change, State], None]
 ) -> list[Change]:
-    """Plan changes and write them one by one under the state's lock; return them.
+    """Plan changes and write them one by one under the state's lock; return those of the last plan.
 
-    When another program wrote one of the files meanwhile, all is planned again, at most three times. Returns the
-    changes of the last plan.
+    When another program wrote one of the files meanwhile, all is planned again: three plans at most.
 
     Raises:
-        InstallRefused: A file cannot be planned or written, or another program keeps writing it.
+        InstallRefused: A file cannot be planned or written, another program keeps writing it, or the records are unreadable.
+        filelock.Timeout: Another process held the lock for 60 seconds.
 
     """
     with state.held():
@@ -321,7 +321,10 @@ def _write(change: Change, state: State) -> None:
 
 
 def by_hand(*edits: Edit) -> str:
-    """Return one line that says what to put in by hand for the first of the edits; "" for whole files."""
+    """Return a line that says what to put in by hand for the first edit that is no whole file; "" where all are.
+
+    It begins with "Mend the file and try again, or".
+    """
     import json
 
     told = []

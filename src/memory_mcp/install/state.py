@@ -49,7 +49,7 @@ class Done:
 
 @dataclass(slots=True)
 class Record:
-    """The changes in one file."""
+    """The changes in one file; digests are those of `digest`."""
 
     #: Digest of the file before the first change; "": there was none.
     before: str
@@ -163,7 +163,7 @@ class State:
     def kept(self, path: Path, record: Record) -> bytes | None:
         """Return the copy of what a file held before the first change.
 
-        None when the copy is gone or does not have the digest in the record.
+        None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.
         """
         place = self.backup(path)
         data = place.read_bytes() if place.is_file() else None

@@ -76,7 +76,10 @@ def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
 
 
 def _status(client: Client, place: Place, state: State) -> ClientStatus:
-    """Return the status of one client; files that cannot be read are named in it, and raise nothing."""
+    """Return the status of one client; files that cannot be read are named in it with the reason, and raise nothing.
+
+    A level is among `hooks` only if at least one of its hooks is on.
+    """
     servers: list[Configured] = []
     hooks: dict[str, tuple[int, int]] = {}
     unreadable: list[str] = []

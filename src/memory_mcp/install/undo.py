@@ -34,9 +34,10 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
 
 
 def uninstall(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """Plan and write the removal of everything of ours for a client at these levels; return the changes.
+    """Plan and write the removal of everything of ours for a client at these levels, under the state's lock.
 
-    Raises InstallRefused when a file cannot be changed.
+    Returns the changes, also those of files that stay as they are. Raises InstallRefused when a file cannot be
+    planned or written.
     """
     return carry_out(client, state, partial(plan, client, place, levels, state), _write)
 

@@ -23,7 +23,10 @@ _STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413,
 
 
 def status_of(error: MemoryMcpError) -> int:
-    """Return the HTTP status of a response that says an error, by its code; 500 for a code without one."""
+    """Return the HTTP status for an error by its code.
+
+    INVALID_ARGUMENT 400, NOT_FOUND 404, RESOURCE_EXHAUSTED 413, LOCKED and UNAVAILABLE 503; any other 500.
+    """
     return _STATUS.get(error.code, 500)
 
 
@@ -39,14 +42,14 @@ class Ask:
 
     @property
     def by(self) -> str:
-        """Who acts, as the list of acts names them: a person if the visit was opened as theirs, else the explorer."""
+        """Who acts, as the list of acts names them: PERSON if the visit was opened as a person's, else "explorer"."""
         return PERSON if self.visit.is_person else EXPLORER
 
     @property
     def back(self) -> str:
-        """The page that a form was on, below the visit's address.
+        """The page that the form was on, from its field `back`: a path below the visit's address.
 
-        "" (the first page) where the form does not say, and for acts and for paths with "..".
+        "" (the first page) where the form does not say, for paths of acts ("do/...") and for those with "..".
         """
         page = self.form.get("back", "")
         return page if page and not page.startswith("do/") and ".." not in page else ""
@@ -58,7 +61,10 @@ class Ask:
 
     @property
     def scoped(self) -> dict[str, Any]:
-        """Keyword arguments project and scope of a request: the project that the form or address names, else all projects."""
+        """Keyword arguments of a request, {"project", "scope"}: the project that form or address name with scope "".
+
+        Without one project "" and the scope of all projects.
+        """
         project = self.given("project")
         return {"project": project, "scope": "" if project else ScopeName.ALL.value}
 
@@ -96,8 +102,8 @@ class Ask:
     def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page from a template of `web/templates`; `code` is the status of the response.
 
-        The template also gets project, address and arguments. A whole page takes the visit's notes, which are
-        then gone; a part leaves them.
+        The template gets `values`, notes, project, at (the path of the address) and arguments (of the address); `values`
+        win. A whole page takes the visit's notes, which are then gone; a part leaves them.
         """
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()

@@ -89,32 +89,32 @@ def month_name(month: int) -> str:
 
 
 def week_of(monday: dt.date) -> tuple[str, str]:
-    """Return (node id, name) of the ISO week that begins on a Monday."""
+    """Return (node id, name such as "Week of Mon 5 Jan 2026") of the ISO week that begins on a Monday."""
     year, week, _ = monday.isocalendar()
     return week_id(year, week), f"Week of {date(monday)}"
 
 
 def month_of(year: int, place: int) -> tuple[str, str]:
-    """Return (node id, name) of a month; `place` 0 is January."""
+    """Return (node id, name such as "Jan 2026") of a month; `place` 0 is January."""
     return month_id(year, place + 1), f"{_MONTHS[place]} {year}"
 
 
 def said(day: dt.date, tally: Tally | None) -> str:
-    """Return the title of a day: its date and its events and sessions, or "nothing" for None."""
+    """Return the title of a day: "Mon 5 Jan 2026: 12 events in 3 sessions", or ": nothing" after the date for None."""
     if tally is None:
         return f"{date(day)}: nothing"
     return f"{date(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
 
 
 def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
-    """Return a year as SVG: a column for each ISO week, a cell for each day, the darker the more was recorded.
+    """Return a year as SVG: a column for each ISO week, a cell for each day in one of five shades (0 for nothing) by `step`.
 
     Only days, weeks and months that hold something are links.
 
     Args:
         number: The year.
         days: By ISO date; days without anything are left out.
-        to: Makes the address of a day, a week or a month.
+        to: Makes the address of a day, a week or a month from its node id.
 
     """
     first, last = dt.date(number, 1, 1), dt.date(number, 12, 31)
@@ -233,7 +233,11 @@ def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]
 
 
 def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:
-    """Return a small column for each count, in one path above a base line; a count of 0 has none. `label` is its title."""
+    """Return an SVG with a small column for each count, relative to the largest, above a base line; `label` is its title.
+
+    A count of 0 has no column, any other one of at least 2 units. `height` and `pitch` (width of a column) are units of the
+    drawing.
+    """
     most = max(counts, default=0)
     path = "".join(
         f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"
@@ -248,7 +252,7 @@ def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 
 
 
 def bar(count: int, most: int) -> Markup:
-    """Return a bar of count / most of its width, at least 1 % for a count above 0.
+    """Return an SVG bar filled to count / most, at least 1 % for a count above 0; empty where `most` is 0.
 
     Hidden from screen readers, since a number beside it says the same.
     """

@@ -14,7 +14,10 @@ _MOST = 200
 
 
 def wanted(question: str, but: str = "") -> frozenset[str]:
-    """Return the first 200 terms of a question, without the terms of `but`, the words that only name its time."""
+    """Return the first 200 terms of a question (`query_terms`), without the terms of `but`.
+
+    `but` are the words of the question that only name its time; "" for none.
+    """
     return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
 
 

@@ -49,15 +49,15 @@ class Memory:
     pulse: Callable[[], Pulse]
 
     async def ask(self, request: Any) -> dict[str, Any]:
-        """Return the response of a reading request as JSON values, with notices of lost data.
+        """Carry out a reading request on the open memory, bound to no project, in a thread; return its response as JSON values.
 
-        Raises what its handler raises.
+        Notices of lost data are put in. Cancelled with its caller. Raises what its handler raises.
         """
         return await self.host.read(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))
 
     async def write(self, request: Any) -> dict[str, Any]:
-        """Return the response of a writing request as JSON values, with notices of lost data.
+        """Carry out a writing request on the open memory, bound to no project, in a thread; return its response as JSON values.
 
-        Raises what its handler raises.
+        Notices of lost data are put in. It goes on to its end if its caller is cancelled. Raises what its handler raises.
         """
         return await self.host.write(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))

@@ -65,7 +65,12 @@ def milliseconds(took: float) -> str:
 def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
     """Return a picture with a row for each layer in the order tried, its bar as long as its share of the longest time.
 
-    Layers left out follow with an empty outline and the reason.
+    Rows of the layers left out follow, with an empty outline and the reason.
+
+    Args:
+        tried: Each with layer and outcome, and ms, hits (both 0 if absent) and reason ("" if absent).
+        skipped: Each with layer and reason.
+
     """
     longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
     rows: list[tuple[str, str, float | None, str]] = []
@@ -79,9 +84,10 @@ def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, An
 
 
 def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
-    """Return a picture with a row for each bound that says how much was used, filled so far.
+    """Return a picture with a row for each bound of which `used` is known, filled to its share of `limit`.
 
-    A bound among `hit`, which ended the search, has another shade and says so.
+    `given` has the bounds by name, each {"limit", "used"}; those without `used` are left out. A bound among `hit`,
+    which ended the search, has another shade and says so.
     """
     rows = []
     for name, one in given.items():
@@ -94,7 +100,10 @@ def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> M
 
 
 def parts(given: Mapping[str, float]) -> Markup:
-    """Return a picture with a row for each part of a score from 0 to 1; other parts are left out."""
+    """Return a picture with a row for each part of a score whose value is 0 to 1, in their order; other parts are left out.
+
+    `given` has the values by the parts' names in a response.
+    """
     rows = [(f"{part_name(name)}: {value:.2f}", "", value, "column") for name, value in given.items() if 0 <= value <= 1]
     return _rows(rows, "Parts of the score", "parts")
 

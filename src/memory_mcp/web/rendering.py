@@ -48,9 +48,9 @@ def _finalized(value: Any) -> Any:
 
 
 def when(iso: str, seconds: bool = False) -> Markup:
-    """Return a moment as a time element: weekday, day and minute (or second), in the zone that the text has.
+    """Return a moment as a time element, "Mon 05 Jan 2026, 09:30" (with seconds ":07"), in the zone that the text has.
 
-    A text that is no ISO moment is returned escaped.
+    A text that is no ISO moment is returned escaped, without an element.
     """
     try:
         moment = dt.datetime.fromisoformat(str(iso))
@@ -61,9 +61,9 @@ def when(iso: str, seconds: bool = False) -> Markup:
 
 
 def period(node_id: str) -> str:
-    """Return what a year, month, week or day is called, as "Week 3 of 2026".
+    """Return what a node is called by its id: "2026", "January 2026", "Week 3 of 2026", "Mon 05 Jan 2026" or "All years".
 
-    The id itself of anything else, "All years" for the root.
+    The id itself for a segment and anything else, also for a month or day that there is not.
     """
     kind, _, rest = node_id.removeprefix("toc:").partition(":")
     try:
@@ -147,7 +147,7 @@ def environment() -> Environment:
 
 
 def address(visit: Visit, page: str, **query: object) -> str:
-    """Return the address of a page of a visit, its path and arguments quoted; arguments "" and None are left out."""
+    """Return the path of a page of a visit with its arguments, quoted for a URL; arguments "" and None are left out, 0 stays."""
     given = urlencode({name: value for name, value in query.items() if value not in ("", None)})
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
 
@@ -158,9 +158,9 @@ def link(visit: Visit, page: str, /, **query: object) -> Markup:
 
 
 def page(visit: Visit, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-    """Return a page, or a part of one where the template is a part, with the headers of every response.
+    """Return a page of the template as HTML, or a part of one where the template is a part, with the headers of every response.
 
-    `values` go to the template.
+    The template gets `values`, `visit`, and `link`, which makes addresses of the visit's pages.
     """
     html = environment().get_template(template).render(**values, visit=visit, link=partial(link, visit))
     return HTMLResponse(html, status, HEADERS)

@@ -93,13 +93,13 @@ class _Site:
         return response
 
     async def first(self, request: Request) -> Response:
-        """Redirect to the page that a visit begins with."""
+        """Redirect (303) to the page that a visit begins with, today."""
         return RedirectResponse(rendering.address(_visit(request), FIRST), 303, HEADERS)
 
     async def static(self, request: Request) -> Response:
-        """Return a style sheet, script or picture of the package, cached for a week.
+        """Return a style sheet, script or picture of the package, which the browser may keep for a week.
 
-        Raises HTTPException (404) for any other name.
+        Raises HTTPException (404) for any other name. The version in the address only makes it new after an update.
         """
         name = PurePosixPath(request.path_params["name"])
         place = files("memory_mcp.web").joinpath("static", name.name)
@@ -136,7 +136,9 @@ class _Site:
     async def act(self, request: Request) -> Response:
         """Carry out an act of a form or a script.
 
-        What its handler raises becomes a page: InvalidQuery for a form without the visit's token, NotFound for an unknown act.
+        A script gets JSON (note, page, further values), a form a redirect (303) to the next page. Errors are not raised: a
+        form that the act refuses is shown again, a script gets {"error": {code, message, hint}} with the error's status. A
+        missing or foreign token (InvalidQuery) and an unknown act (NotFound) give a form the error page.
         """
         visit = _visit(request)
         try:

@@ -30,8 +30,14 @@ _Given = Mapping[str, Any]
 def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
     """Return the map of what `get_topic_map` found, as SVG; `to` makes the address of a topic or an area by its id.
 
-    At most 70 relations are drawn. Areas of more than one topic have their label above. Every topic must be in
-    one area.
+    The first 70 relations are drawn. Areas of more than one topic have their label above. Every topic must be in
+    one area, and the topics of areas and relations among `topics`.
+
+    Args:
+        found: topics (topic_id, label, importance, state, mentions, last_mentioned), areas (topic_id, label, topics as
+            ids) and relations (topics as two ids, kind, strength 0 to 1); both may be absent.
+        to: Makes an address.
+
     """
     topics = {topic["topic_id"]: topic for topic in found["topics"]}
     areas = [[topics[name] for name in area["topics"]] for area in found.get("areas", ())]
@@ -59,7 +65,10 @@ def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
 
 
 def _radius(topic: _Given, most: float) -> float:
-    """Return the radius of a topic's circle, from 23 on, growing with the root of its importance relative to `most`."""
+    """Return the radius of a topic's circle: 23 to 54, growing with the root of its importance relative to `most`.
+
+    23 where `most` is 0.
+    """
     return _LEAST + _MORE * math.sqrt(topic["importance"] / most) if most else _LEAST
 
 

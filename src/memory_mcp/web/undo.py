@@ -113,9 +113,9 @@ class Later:
         return found if found is not None and found.owner == owner else None
 
     def start(self, pending: Pending) -> None:
-        """Start the waiting time of an act that is shown, after which a task carries it out.
+        """Start the waiting time of an act that is shown, after which a task carries it out; needs the running event loop.
 
-        Does nothing in any other stage.
+        Does nothing in any other stage. Sets `due`, by the clock.
         """
         if pending.stage is not Stage.SHOWN:
             return

@@ -108,9 +108,9 @@ class Visits:
         return visit
 
     def find(self, path: str, cookies: Iterable[str]) -> Visit | None:
-        """Return the visit that a page's address and one of the cookies belong to; None for any other pair.
+        """Return the visit that a page's path and one of the cookies belong to; None for any other pair.
 
-        A visit whose time is over is dropped.
+        None also for a visit whose time is over, which is then dropped.
         """
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
         given = [cookie.encode("utf-8", "replace") for cookie in cookies]

@@ -40,9 +40,10 @@ class Here:
         self._host, self._caller = Host.of(app), caller
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Answer a reading request in a thread, on the memory opened here; ended when its caller is cancelled.
+        """Answer a reading request by its name and arguments in a thread, on the memory opened here.
 
-        Raises as Asking.
+        Ended when its caller is cancelled. Raises MemoryMcpError where the request is unknown, its arguments are wrong, or
+        it fails.
         """
         from memory_mcp.requests.registry import answer, reading
 
@@ -57,9 +58,10 @@ class There:
         self._wanted = wanted
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Have the daemon answer a reading request while a thread waits. Raises as Asking.
+        """Have the daemon answer a reading request while a thread waits; starts a daemon where none runs.
 
-        When the caller is cancelled, the request is ended in the daemon.
+        When the caller is cancelled, the request is ended in the daemon. Raises as Asking; LayerUnavailable where no
+        daemon can be reached.
         """
         one = _Request(self._wanted, {"name": name, "arguments": arguments})
         try:

@@ -90,15 +90,15 @@ def line(text: str, width: int = 0) -> str:
 
 
 def place(project: str, parts: int = 1) -> str:
-    """Return the last `parts` parts of a project's name, cleaned."""
+    """Return the last `parts` parts of a project's name between slashes, cleaned and on one line; "" for ""."""
     return line("/".join(project.rstrip("/").split("/")[-parts:]))
 
 
 def name_of(title: str, level: str) -> tuple[str, str]:
     """Return (a node's name as its parent's child, its keywords) from a title such as "January 2026 · words".
 
-    A name leaves out what the levels above say. A title that begins with no short date is all keywords, with the
-    name "".
+    A name leaves out what the levels above say, as the year of a month. A title that begins with no short date is all
+    keywords, with the name ""; one without " · " has the keywords "".
     """
     head, dot, gist = line(title).partition(" · ")
     if len(head) > _TOO_LONG or not any(c.isdigit() for c in head):
@@ -108,7 +108,10 @@ def name_of(title: str, level: str) -> tuple[str, str]:
 
 
 def label(child: Mapping[str, Any], most: int) -> Text:
-    """Return a line of the tree: a bar of its events relative to `most`, the name, and the keywords."""
+    """Return a line of the tree: a bar of one character for its events relative to `most`, the name, and the keywords.
+
+    `child` has title, and level and events where known.
+    """
     name, gist = name_of(child["title"], child.get("level", ""))
     events = child.get("events", 0)
     # Of two counts the larger one is the measure.
@@ -128,7 +131,7 @@ def path_to(node_id: str) -> list[str]:
 
 
 def second_after(iso: str) -> str:
-    """Return the ISO moment one second later."""
+    """Return the ISO moment one second later, in the zone that it has; raise ValueError for a text that is none."""
     return (dt.datetime.fromisoformat(iso) + dt.timedelta(seconds=1)).isoformat()
 
 
@@ -138,7 +141,8 @@ def second_after(iso: str) -> str:
 def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the page of a node: title, counts and names (four projects and agents at most), summary, statements and keywords.
 
-    Statements of a kind come first. A segment also has entries for its conversation and its session.
+    `data` is the response to get_node. Statements of a kind come first. A segment also has entries for its conversation
+    and its session.
     """
     node, context = data["node"], data.get("context", {})
     level = node.get("level", "")
@@ -166,7 +170,10 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _statement(bullet: Mapping[str, Any]) -> Entry:
-    """Return the entry of a statement, which opens its first citation; without one it opens nothing."""
+    """Return the entry of a statement with its kind before it, which opens its first citation; without one it opens nothing.
+
+    A kind that the text itself begins with is not said twice; one that is superseded says so.
+    """
     grip = next(iter(bullet["grip_ids"]), "")
     kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
     said = line(bullet["text"])
@@ -178,7 +185,10 @@ def _statement(bullet: Mapping[str, Any]) -> Entry:
 
 
 def words_page(node: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield a page of a segment's conversation: its title, the events found, and an entry for more, if any."""
+    """Yield a page of a segment's conversation: its title, the entries of the events found, and an entry for more, if any.
+
+    `node` has node_id and title; `found` is a response of get_events.
+    """
     yield Entry(Content.styled(line(node["title"]).partition(_KEYWORDS)[0], _MARKED), name=node["node_id"])
     for event in found["events"]:
         yield from _event(event)
@@ -229,7 +239,8 @@ def _quoted(data: Mapping[str, Any]) -> Iterator[Entry]:
 def _ways_on(data: Mapping[str, Any], target: Target) -> Iterator[Entry]:
     """Yield an entry that shows more of the conversation, and one for the quotation's segment.
 
-    The first shows everything of a shortened answer, else up to 48 events around; neither where there is no more.
+    The first shows everything of a shortened answer, else four times as many events around, up to 48; none where 48
+    are shown. The second is left out where the segment is not known.
     """
     if data.get("more"):
         more = target._replace(tokens=data["more"]["token_budget"])
@@ -294,7 +305,7 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _heading(text: str) -> Content:
-    """Return a faint heading within a page."""
+    """Return a faint heading within a page: the text after "── "."""
     return Content.styled(f"── {text}", _FAINT)
 
 
@@ -302,7 +313,10 @@ def _heading(text: str) -> Content:
 
 
 def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield what a search found: themes, a card for each result, an entry for more, and how it was searched."""
+    """Yield what a search found: themes, a card for each result, an entry for more, and how it was searched.
+
+    `data` is the response to intelligent_search in full detail. The last entry, how it was searched, is always there.
+    """
     for theme in data.get("themes", ()):
         when = theme["when"].replace("/", " to ")
         head = ((line(theme["theme"]), _MARKED), (f"  {when}, {render.plural(theme['segments'], 'segment')}", "$secondary"))
@@ -317,7 +331,7 @@ def cards(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _card(result: Mapping[str, Any]) -> Entry:
-    """Return the entry of a result: when, who and where, its words, and marks such as superseded.
+    """Return the entry of a result: when, who and where, its words (at most 140 characters), and marks such as superseded.
 
     It opens the first citation, else the node; a result that is neither opens nothing.
     """
@@ -335,7 +349,10 @@ def _card(result: Mapping[str, Any]) -> Entry:
 
 
 def _told(data: Mapping[str, Any]) -> str:
-    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line."""
+    """Return how the question was understood and answered, what was skipped where that mattered, and notices, as one line.
+
+    `data` is the response to intelligent_search; "Nothing found." comes first where it has no results and themes.
+    """
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
     words = line(why.get("window", {}).get("words", ""))
@@ -349,7 +366,8 @@ def _told(data: Mapping[str, Any]) -> str:
 def projects(found: Iterable[Mapping[str, Any]], yours: str, typed: str) -> Iterator[Entry]:
     """Yield the projects whose names contain `typed` in any case, but those without a name; `yours` is marked as here.
 
-    The choice of all projects comes first, only while nothing is typed; its name is "".
+    The choice of all projects comes first, only while nothing is typed; its name is "". `found` are the projects of the
+    response to list_projects, whose order stays.
     """
     if not typed:
         yield Entry(Content.styled("all projects", _MARKED))

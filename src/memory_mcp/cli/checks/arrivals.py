@@ -32,5 +32,5 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _stamp(opened: Opened, ms: int) -> str:
-    """Return milliseconds as date and minute in the memory's zone."""
+    """Return milliseconds since 1970 as date and minute in the memory's time zone: 2026-01-05 09:30."""
     return opened.calendar.local(ms).strftime("%Y-%m-%d %H:%M")

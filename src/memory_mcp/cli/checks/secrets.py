@@ -65,7 +65,7 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _texts(event: Event) -> list[str]:
-    """Return all stored texts of an event, its names and metadata among them."""
+    """Return all stored texts of an event: the text, its names, and each piece of metadata as `key: "value"`."""
     fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
     return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
 

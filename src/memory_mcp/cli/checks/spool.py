@@ -46,5 +46,5 @@ def _is_raw(file: Path) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files in a folder, in no order; empty where it does not exist."""
+    """Return the regular files directly in a folder, in no order; empty where the folder does not exist."""
     return [p for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []

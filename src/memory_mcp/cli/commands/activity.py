@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
 def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
     """Yield a heat map per year, the total, and the first twelve projects and agents with bars.
 
-    Where nothing was recorded: one line with the years that hold anything. `blocks`: with block characters, else
-    ASCII.
+    `data` is the response to GetAgentActivity. Where nothing was recorded: one line with the years that hold anything.
+    `blocks`: with block characters, else ASCII.
     """
     if not data["days"]:
         years = ", ".join(map(str, data["years"]))
@@ -60,7 +60,7 @@ def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
 
 
 def _year_lines(year: int, counts: Mapping[str, int], blocks: bool) -> Iterator[str]:
-    """Yield for a year a line of months, seven lines of cells and an empty one.
+    """Yield for a year a line of months, seven lines of cells and an empty one; `counts` are events by ISO date.
 
     A row for each weekday from Monday, a column for each week; days of other years are blank.
     """

@@ -61,9 +61,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check the invariants of the tree, with all events filed first, and print the first 50 findings.
+    """Check the invariants of the tree, with all events filed first, and print the first 50 findings (JSON: all).
 
-    Returns 1 when there is any.
+    Writers of the tree wait meanwhile. Returns 1 when there is any finding, else 0.
     """
     from memory_mcp.toc.check import check
 
@@ -105,7 +105,10 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the --limit newest acts upon the memory, newest first; return 0."""
+    """Print the --limit newest acts upon the memory, newest first, with time, author, subject and reason; return 0.
+
+    Raises what the request raises for a bad limit.
+    """
     from memory_mcp.requests.correct import Audit
 
     with opened(args, catch_up=False) as app:
@@ -161,7 +164,10 @@ def run_stats(args: argparse.Namespace) -> int:
 
 
 def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
-    """Return for each of the last 24 months up to the last event ("2026-01") the events in the tree; empty without events."""
+    """Return {"month": "2026-01", "events": n} for each of the last 24 months up to that of the last event, oldest first.
+
+    Only events in the tree count. None before the month of the first event; empty without events.
+    """
     if stats.first_ms is None or stats.last_ms is None:
         return []
     first, last = (app.calendar.local(ms).date() for ms in (stats.first_ms, stats.last_ms))
@@ -189,9 +195,9 @@ def _parts(directory: Path) -> dict[str, int]:
 
 
 def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
-    """Yield how events are spread over months, nodes over levels and bytes over files.
+    """Yield lines on how events are spread over months, nodes over levels and bytes over files.
 
-    `blocks`: with bars, else numbers alone.
+    `data` has months (as `_months`), levels and parts (numbers by name). `blocks`: with bars, else numbers alone.
     """
     months = data["months"]
     if months:
@@ -218,7 +224,10 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the database file without dead space after a backup, print both sizes, and return 0."""
+    """Rewrite the database file without dead space after a backup, print both sizes, and return 0.
+
+    JSON: before_bytes and after_bytes.
+    """
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
@@ -269,7 +278,10 @@ def _possible(app: "App") -> list[str]:
 
 
 def _rebuilt(app: "App", name: str) -> dict[str, Any]:
-    """Build one index anew with progress on stderr; return documents, seconds, and for topics the number of them."""
+    """Build one index anew with progress on stderr; return {"documents", "seconds"}, for topics also "topics", their number.
+
+    Raises what the building raises.
+    """
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
@@ -284,7 +296,10 @@ def _rebuilt(app: "App", name: str) -> dict[str, Any]:
 
 
 def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each index built: its documents or topics, seconds and, of documents, the rate."""
+    """Yield a line for each index built: its documents or topics, seconds and, of documents, how many a second.
+
+    `made` has what `_rebuilt` returns by the index's name.
+    """
     for name, found in made.items():
         if "topics" in found:
             of = render.plural(found["documents"], "segment")
@@ -312,7 +327,11 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
-    """Print the health and the numbers of every index and of the topics; nothing is built. Returns 0."""
+    """Print the health and the numbers of every index and of the topics; nothing is built. Returns 0.
+
+    JSON: indexes, by name, for bm25 and vector enabled, healthy, health, reason and details; for topics the response to
+    GetTopicGraphStatus.
+    """
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:
@@ -330,7 +349,7 @@ def run_index_stats(args: argparse.Namespace) -> int:
 
 
 def _index_lines(data: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield for each index its state, and its details where it has any."""
+    """Yield for each index, by its name in `data`, its state, and its details where it has any ("size_bytes" among its keys)."""
     for name, found in data.items():
         yield f"{name}: {teleport.state(found['enabled'], found['healthy'], found.get('reason', ''))}"
         if "size_bytes" in found:

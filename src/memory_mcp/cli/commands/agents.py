@@ -25,7 +25,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield for each agent a line of counts and days, and one with its first four projects, if it has any."""
+    """Yield for each agent a line of counts and days, and one with its first four projects, if it has any.
+
+    `data` is the response to ListAgents.
+    """
     for one in data["agents"]:
         counts = render.activity(one)
         yield f"{render.one_line(one['agent'])}: {counts}, {render.days(one['first'], one['last'])}"

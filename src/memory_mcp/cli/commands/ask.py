@@ -53,10 +53,7 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 
 def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the bounds and the least score that the arguments give, by their names in the settings.
-
-    Those not given are left out.
-    """
+    """Return the six bounds and min_confidence that the arguments give, by these names; those not given are left out."""
     given = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -129,9 +126,9 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
-    """Yield each theme of the results with its time, what else it is about and a statement, then an empty line.
+    """Yield each theme of a search's results with its time, what else it is about and a statement, then an empty line.
 
-    Nothing without any.
+    Nothing at all without themes.
     """
     from rich.text import Text
 
@@ -158,7 +155,7 @@ def _grip(result: dict[str, Any]) -> str:
 def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Text"]:
     """Yield for each result three or four lines and an empty one: when and where, the quotation, a flag, its id and score.
 
-    With `explain` also the parts of the score.
+    Results are those of a search's response, lean or full. With `explain` also the parts of the score.
     """
     from rich.text import Text
 
@@ -187,7 +184,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 def _told(data: dict[str, Any]) -> str:
     """Return one line: how the question was understood, which layers answered it, in what scope, and with what confidence.
 
-    Layers left out are named with the reason only where the policy fell back to another.
+    `data` is a search's response. Layers left out are named with the reason only where the policy fell back to another.
     """
     why = data["explanation"]
     words = why.get("window", {}).get("words", "")
@@ -203,7 +200,10 @@ def _told(data: dict[str, Any]) -> str:
 
 
 def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
-    """Yield intent and mode with their reasons, layers tried and skipped, merging, scan and bounds."""
+    """Yield intent and mode with their reasons, layers tried and skipped, merging, scan and bounds.
+
+    `why` is the explanation of a search's response in full detail.
+    """
     from rich.text import Text
 
     signals = "; ".join(why.get("signals", ())) or "no signal"

@@ -91,7 +91,11 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def verified_shape(found: "Verified") -> dict[str, Any]:
-    """Return as JSON values when and why a backup was made, its rows, and what of it cannot be read; times in its own zone."""
+    """Return as JSON values what reading a backup to its end found; times in the backup's own zone.
+
+    made (ISO time), why, last_seq (number of the last event), rows (counts by table), missing (as `missing_shape`) and
+    harmless (texts on damage by which nothing is lost).
+    """
     iso = Calendar(found.about["timezone"]).iso
     return {
         "made": iso(found.about["at_ms"]),
@@ -104,7 +108,11 @@ def verified_shape(found: "Verified") -> dict[str, Any]:
 
 
 def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str, Any]]:
-    """Return as JSON values the parts of a backup that cannot be read; times in the calendar's zone."""
+    """Return each part of a backup that cannot be read as JSON values, in order; times in the calendar's zone.
+
+    file, what, table, rows (None where their number is not known), from and to (ISO times or None), and sources (events
+    by source).
+    """
     return [
         {
             "file": m.file,

@@ -62,7 +62,10 @@ def common() -> argparse.ArgumentParser:
 
 
 def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command that `run` carries out, described by `text`, and return its parser; `aside` is shown below its arguments."""
+    """Add a command that `run` carries out, described by `text`, and return its parser, which has the arguments of `common`.
+
+    `run` becomes the argument `run`; `aside` is shown below the arguments.
+    """
     parser: argparse.ArgumentParser = parsers.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=aside, parents=[common()], allow_abbrev=False
     )
@@ -228,7 +231,7 @@ def reopen() -> None:
 
 
 def file_pending(app: "App") -> None:
-    """Store what hooks left in the spool, and file in the tree all that was stored before; many are announced on stderr."""
+    """Store what hooks left in the spool, and file in the tree all that was stored before; over 2000 are announced on stderr."""
     app.drain()
     pending = app.derivation.pending()
     if pending > _MANY_PENDING:
@@ -374,7 +377,7 @@ def words_of(args: argparse.Namespace) -> str:
 
 
 def note_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each notice of a response."""
+    """Yield "Note: " and the text for each of the `notices` of a response; nothing where it has none."""
     for notice in data.get("notices", ()):
         yield f"Note: {notice}"
 

@@ -94,7 +94,10 @@ def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) ->
 
 
 def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the root, each year with its months below it, and what else can be asked."""
+    """Yield the root, each year with its months below it, and what else can be asked.
+
+    `root` is the response to get_node, `years` those to browse_toc, one for each child of the root in its order.
+    """
     yield f"{render.one_line(root['node']['title'])} ({root['scope']})"
     for year, below in zip(root["children"], years, strict=True):
         yield _line(year)
@@ -103,5 +106,5 @@ def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _line(child: dict[str, Any]) -> str:
-    """Return a node's id, title and number of events on one line."""
+    """Return a node's id, title and number of events on one line; `child` is one of the children in a response."""
     return f"{child['node_id']}  {render.one_line(child['title'])} ({render.plural(child.get('events', 0), 'event')})"

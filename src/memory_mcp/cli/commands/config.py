@@ -19,7 +19,10 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print every setting with its value, where it comes from, and its help, passwords in addresses hidden; return 0."""
+    """Print every setting with its value, where it comes from, and its help, passwords in addresses hidden; return 0.
+
+    JSON: settings (each {key, value, from, help}) and data_dir. Raises ConfigError for a setting that cannot be used.
+    """
     from memory_mcp.config import iter_keys, shown_value
 
     settings = settings_of(args)
@@ -68,7 +71,10 @@ def _path(args: argparse.Namespace) -> Path:
 
 
 def _origins(args: argparse.Namespace) -> dict[str, str]:
-    """Return "file", "env" or "flag" for each setting that one of them gives; the later source wins."""
+    """Return "file", "env" or "flag" by the dotted name of each setting that one of them gives.
+
+    Of several a flag wins over a variable, and that over the file. Settings that keep their default are left out.
+    """
     from memory_mcp.config import variables
 
     path = _path(args)
@@ -80,7 +86,7 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted names of all values in nested tables, each after `prefix`."""
+    """Yield the dotted names of all values in nested tables, each after `prefix`, in the tables' order; of empty tables none."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -96,7 +102,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    """Return a value about as TOML would write it: texts in quotes, booleans in lower case."""
+    """Return a value about as TOML would write it: texts in quotes (nothing escaped), booleans in lower case, else `str`."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

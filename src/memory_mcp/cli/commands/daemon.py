@@ -96,9 +96,9 @@ def _needs_sockets() -> None:
 
 
 def _start(args: argparse.Namespace, what: str) -> int:
-    """Connect to the daemon, starting one where none runs, print that it does `what`, and return 0.
+    """Connect to the daemon, starting one where none runs, print "The daemon ", `what` and its process, and return 0.
 
-    LayerUnavailable if that fails.
+    Raises LayerUnavailable when none can be reached or started.
     """
     from memory_mcp.cli.failures import reach
 
@@ -109,7 +109,10 @@ def _start(args: argparse.Namespace, what: str) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what is missing of the memory, and whether a daemon runs; of one that does its numbers, settings and clients."""
+    """Yield what is missing of the memory, and whether a daemon runs; of one that does its numbers, settings and clients.
+
+    `data` is the daemon's answer to daemon/status; where none runs {"running": False, "data_dir", "missing"}.
+    """
     if data["missing"]:
         yield data["missing"]
     if not data["running"]:
@@ -138,7 +141,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _span(seconds: float) -> str:
-    """Return a duration: seconds below two minutes, minutes below two hours, else hours."""
+    """Return a duration in words: "90 s" below two minutes, "5 min" below two hours, else hours with a decimal, "2.5 h"."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(checks: list[Check]) -> Iterator[str]:
-    """Yield for each check its state, name and text, and a line for its next step if it has one."""
+    """Yield for each check its state (ok, warn or fail), name and text, and a line for its next step if it has one."""
     for check in checks:
         yield f"{check.state:<4}  {check.name}: {check.text}"
         if check.next_step:

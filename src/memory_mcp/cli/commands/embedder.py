@@ -100,7 +100,10 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def _list_lines(models: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each model here, * for the one in use, then one for each that can be fetched."""
+    """Yield a line for each model here, * for the one in use, then one for each that can be fetched.
+
+    `models` have name, size_bytes, folder, here and in_use; `others` name, megabytes, dimensions and good_for.
+    """
     for model in models:
         where = model["folder"] if model["here"] else "not on this machine"
         yield f"{'*' if model['in_use'] else ' '} {model['name']:<36} {render.size(model['size_bytes']):>9}  {where}"
@@ -163,7 +166,10 @@ def run_use(args: argparse.Namespace) -> int:
 
 
 def _what_follows(settings: "Settings", restarted: bool) -> str:
-    """Return a line on when the memory is embedded by the model that was chosen, or which setting keeps it from being used."""
+    """Return a line on when the memory is embedded by the chosen model: now in the background where a daemon was `restarted`.
+
+    Else when it is next opened; or which setting, being off, keeps the model from being used.
+    """
     teleport = settings.teleport
     for key, on in (("teleport.enabled", teleport.enabled), ("teleport.vector.enabled", teleport.vector.enabled)):
         if not on:

@@ -72,10 +72,10 @@ def run_change(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each pattern, or that there is none.
+    """Yield a line for each pattern of a response to ListExcluded, Exclude or Include, or that there is none.
 
-    Then how many events stay stored, which variables override the settings file, and where it is, as far as the
-    response says so.
+    Then how many events stay stored, which variables override the settings file, and where that is, where the response
+    says so.
     """
     for kind in ("projects", "paths", "tools"):
         for pattern in data[kind]:

@@ -29,7 +29,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the memory, passed through the gate again, to PATH or stdout; return 0. Raises InvalidQuery for a bad place."""
+    """Write the memory, passed through the gate again, to PATH, stdout or --html; return 0. InvalidQuery: a bad place."""
     if args.html is not None:
         return _html(args, args.html.expanduser())
     from memory_mcp.cli.exporting import Export, replacing
@@ -89,12 +89,15 @@ def _html(args: argparse.Namespace, path: Path) -> int:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, str]:
-    """Return what to export: project, agent and times, "" for each that is not given."""
+    """Return {"project", "agent", "since", "until"} of the arguments, "" for each that is not given."""
     return {"project": args.project, "agent": args.agent, "since": args.since or "", "until": args.until or ""}
 
 
 def _taken_out(done: dict[str, Any]) -> list[str]:
-    """Return a line for each reason why events were left out, and for each rule that redacted secrets."""
+    """Return a line for each reason why events were left out, and for each rule that redacted secrets.
+
+    `done` has counts by reason under left_out and by rule under redacted; empty where both are.
+    """
     lines = [f"Left out: {count:,} {reason}" for reason, count in done["left_out"].items()]
     return lines + [f"Redacted: {count:,} {rule}" for rule, count in done["redacted"].items()]
 

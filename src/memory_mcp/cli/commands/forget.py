@@ -71,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked() -> str:
-    """Return the value from a prompt that does not show it, or from all of standard input; raise InvalidQuery when it is empty.
+    """Return the value from a prompt that does not show it, or from all of standard input, without blanks around it.
 
-    It is asked for because a shell keeps what was typed on its command line.
+    It is asked for because a shell keeps what was typed on its command line. Raises InvalidQuery when it is empty.
     """
     given = getpass.getpass("what is to be forgotten: ") if sys.stdin.isatty() else sys.stdin.read()
     if not given.strip():

@@ -132,7 +132,7 @@ def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) 
 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
-    """Return the lines of a report of `import_shares`.
+    """Return the lines of a report that `import_shares` returned, the last one on what the memory holds.
 
     Of several sources one line each, unless `verbose` asks for every reason.
     """
@@ -185,7 +185,10 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
 
 
 def found_here(app: "Memory") -> "list[Finding]":
-    """Return what the clients of this machine keep in their usual places, and how much of it is not imported."""
+    """Return a finding for each usual place of a client that has files on this machine, with how much is not imported.
+
+    Nothing is stored. Through a daemon it raises LayerUnavailable where that cannot be reached.
+    """
     from memory_mcp.ingest.finding import places
 
     return places(app.importers(), app.marks("import:"))
@@ -308,7 +311,10 @@ def build(app: "Memory") -> dict[str, float]:
 
 
 def _left(began: float, done: float) -> str:
-    """Return the estimated time left, such as ", about 3 minutes left"; "" before there is enough to estimate from."""
+    """Return the time left, estimated from the share `done` since `began` (monotonic seconds): ", about 3 minutes left".
+
+    "" in the first three seconds, below 2 %, and once all is done.
+    """
     spent = time.monotonic() - began
     if spent < _ESTIMATE_AFTER or not _LEAST_DONE <= done < 1:
         return ""

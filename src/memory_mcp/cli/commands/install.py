@@ -108,7 +108,7 @@ def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]
 
 
 def here() -> Place:
-    """Return the platform, environment, home and working directory of this process."""
+    """Return the platform, environment, home and working directory of this process; reads no files."""
     return Place(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
 
 
@@ -205,7 +205,11 @@ def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: Stat
 
 
 def _shape(one: Outcome, state: State) -> dict[str, Any]:
-    """Return an outcome as JSON values, tokens hidden; a backup is named only where it exists."""
+    """Return an outcome as JSON values, tokens hidden.
+
+    client, title, changed, files (each path, action, backup, diff as lines, notes), notes and error. "" for a backup that
+    does not exist, and for no error.
+    """
     return {
         "client": one.client.name,
         "title": one.client.title,
@@ -226,7 +230,7 @@ def _shape(one: Outcome, state: State) -> dict[str, Any]:
 
 
 def _hidden(text: str) -> str:
-    """Return a text with every bearer token replaced by <token>."""
+    """Return a text with what follows "Bearer " up to a blank, a quote or "<" replaced by <token>, each time."""
     return _BEARER.sub(_HIDDEN, text)
 
 
@@ -251,7 +255,10 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the status of every client; return 0."""
+    """Print the status of every client, known by its name whether or not it is installed; nothing is written. Returns 0.
+
+    Raises InstallRefused where the records of install cannot be read.
+    """
     found = statuses(here())
     data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
     return print_result(args, data, _status_lines(found))

@@ -123,9 +123,9 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
 
 
 def _records(memory: "Memory", found: "Records", events: int, other: Path) -> dict[str, int]:
-    """Store the rows of the small tables, and record the merge of `events` events in the audit log.
+    """Store the rows of the small tables, and record the merge of `events` new events in the audit log.
 
-    Returns how many were taken, by table.
+    Returns how many rows were taken, by table.
     """
     from memory_mcp.archive.others import RECORDS
 

@@ -92,7 +92,10 @@ def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
 
 
 def _open(target: "Settings") -> "App":
-    """Return the App of the store to make, which is made where there is none; its caller closes it."""
+    """Return the App of the store to make, which is made where there is none; its caller closes it. Raises what opening raises.
+
+    For a database it keeps nothing of its own in a data directory.
+    """
     from memory_mcp.app import App
 
     return App(target, in_memory=target.storage.engine == "postgres")

@@ -67,7 +67,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the path and the evidence as Markdown; `verbose`: with counters, bounds and quotations of up to 1200 characters."""
+    """Yield the path and the evidence as Markdown; `data` is the response to Navigate.
+
+    `verbose`: with counters, bounds and quotations of up to 1200 characters, else 300.
+    """
     yield "## Search Path"
     yield ""
     yield f'Query: "{data["query"]}"'
@@ -82,7 +85,10 @@ def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the steps of a path as a numbered list: the node, how many were searched, the best match, and what was decided."""
+    """Yield the steps of a path as a numbered list: the node, how many were searched, the best match, and what was decided.
+
+    `path` is that of the response to Navigate. After each step comes an empty line.
+    """
     for number, step in enumerate(path, 1):
         searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
         yield f"{number}. **{_place(step, path[number:])}** - Searched {searched}"
@@ -93,7 +99,10 @@ def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _place(step: dict[str, Any], later: Sequence[dict[str, Any]]) -> str:
-    """Return the label of a step's node; for a step over the years, of the year it chose."""
+    """Return the label of a step's node; for a step over the years, of the year it chose.
+
+    `later` are the steps behind it, of which the first may be that year.
+    """
     if step.get("searched_level") == "year" and later and later[0]["node_id"].startswith("toc:year:"):
         return str(later[0]["label"])
     return str(step["label"])
@@ -130,7 +139,7 @@ def _span(window: dict[str, str]) -> str:
 def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
     """Yield each result with its time, title, quotation (cut to `width` characters) and citations, then how to go on.
 
-    Without results one line that says so.
+    The last line is the command for the first citation. Without results one line that says so.
     """
     if not results:
         yield "Nothing relevant was found. Try other words, --all, or a wider time."

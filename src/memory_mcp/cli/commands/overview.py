@@ -50,7 +50,10 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kept_out(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each paused project and each pattern of what is never recorded, and one if pauses cannot be read."""
+    """Yield a line for each paused project and each pattern of what is never recorded, and one if pauses cannot be read.
+
+    Nothing where there is none. `data` is the response to GetOverview.
+    """
     for one in data["paused"]:
         name = "all projects" if one["project"] == "*" else one["project"]
         yield f"paused: {name}" + (f" until {render.minute(one['until'])}" if one.get("until") else "")

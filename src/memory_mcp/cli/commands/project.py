@@ -50,7 +50,10 @@ def run_undo(args: argparse.Namespace) -> int:
 
 
 def _print_change(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    """Print the name and size of a project after a change, and how to take it back; return the exit status 0."""
+    """Print the name and sessions of a project after a change, and the command that takes it back; return the exit status 0.
+
+    `data` is the response to AliasProject, SplitProject or UndoProject.
+    """
     count = render.plural(data["sessions"], "session")
     lines = [f"{data['shown_as']} holds {count} now"]
     if data["shown_as"] != data["project"]:

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     """Yield for each project its name, counts, days and agents, its other names and what it was split from.
 
-    Last the next cursor.
+    `data` is the response to ListProjects. Last, where more follow, how many of all are shown and the next cursor.
     """
     for one in data["projects"]:
         here = "  (here)" if one["project"] == data.get("yours") else ""

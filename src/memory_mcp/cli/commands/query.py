@@ -115,7 +115,10 @@ def run_expand(args: argparse.Namespace) -> int:
 
 
 def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a node's id, title, counts, names and summary, its children, and the notices of the response."""
+    """Yield a node's id, title, counts, names and summary, its children, and the notices of the response.
+
+    `data` is the response to GetNode or Browse; the root has no counts.
+    """
     node = data["node"]
     yield f"{node['node_id']}  {node['title']}"
     if node["level"] != "root":
@@ -143,9 +146,9 @@ def _child_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(node: dict[str, Any]) -> str:
-    """Return a node's events, sessions and children as one text, without those that are 0.
+    """Return a node's events, sessions and children as one text, without those that are 0 or absent; "" for none.
 
-    Children by the name of their level.
+    Children by the name of the level below it.
     """
     below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
     told = [("events", "event"), ("sessions", "session"), ("children", below)]
@@ -153,7 +156,10 @@ def _counts(node: dict[str, Any]) -> str:
 
 
 def node_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that show a node: its text and counts, then its statements, parents, children and neighbours."""
+    """Yield the lines that show a node: its text and counts, then its statements, parents, children and neighbours.
+
+    `data` is the response to GetNode.
+    """
     node, context = data["node"], data.get("context", {})
     yield f"{node['node_id']}  {node['title']}"
     if "start" in node:
@@ -178,7 +184,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
 def events_lines(data: dict[str, Any]) -> Iterator[str]:
     """Yield one line for each event (time, speaker, text of at most 160 characters, id), and whether there are more.
 
-    One line where there is none.
+    One line where there is none. `data` is the response to GetEvents.
     """
     if not data["events"]:
         yield "No events there."
@@ -202,7 +208,7 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of a citation: its id and time, and whether it was verified.
 
     Then the events before it, its words, its own events and those after it, and the token budget that shows
-    everything if it was shortened.
+    everything if it was shortened. `data` is the response to ExpandRequest.
     """
     grip = data["grip"]
     good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
@@ -224,6 +230,6 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _said(event: dict[str, Any], width: int) -> str:
-    """Return an event as one line: its minute, who, and the text cut to `width` characters."""
+    """Return an event as one line: its minute, who (speaker, else role), and the text cut to `width` characters."""
     who = event.get("speaker") or event["role"]
     return f"{render.minute(event['when'])} {who}: {render.one_line(event.get('text', ''), width)}"

@@ -62,7 +62,10 @@ def run_due(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print a node with the events and grips that a better text can rest on, within --token-budget; return 0."""
+    """Print a node with the events and grips that a better text can rest on, within --token-budget; return 0.
+
+    Raises NotFound where the scope holds no such node, InvalidQuery for the root.
+    """
     from memory_mcp.requests.refine_show import RefineShow
 
     data = ask(args, RefineShow(args.id, args.token_budget))
@@ -115,7 +118,7 @@ def _read(file: str) -> str:
 
 
 def _due_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each node that is due, the notices, and whether there are more."""
+    """Yield a line for each node that is due, the notices, and whether there are more; `data` is the response to RefineDue."""
     for node in data["due"]:
         counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens"
         where = f", {node['project']}" if node.get("project") else ""
@@ -147,7 +150,7 @@ def _bullet_lines(node: dict[str, Any]) -> Iterator[str]:
 
 
 def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield an empty line and the title, then each line with its time, who and citations; nothing without lines."""
+    """Yield an empty line and the title, then each of `lines` with its time, who, text and citations; nothing without lines."""
     if lines:
         yield from ("", f"{title}:")
     for line in lines:
@@ -156,5 +159,5 @@ def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _cited(grips: list[str]) -> str:
-    """Return grips in square brackets, as they are cited."""
+    """Return grip ids each in square brackets, between blanks: "[grip:...] [grip:...]"; "" for none."""
     return " ".join(f"[{grip}]" for grip in grips)

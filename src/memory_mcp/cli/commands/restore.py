@@ -96,7 +96,8 @@ def _chosen(source: Path, at: str) -> "Backup":
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
     """Build the store in a new folder, forgetting again what was forgotten here, with its tree; return (folder, counts).
 
-    The restore is recorded in the new store's audit log.
+    The counts: events, segments, lost_events, and tombstones_left if not 0. The restore is recorded in the new store's
+    audit log. The folder stays where an error is raised.
     """
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore

@@ -63,7 +63,10 @@ def _add_when(parser: argparse.ArgumentParser) -> None:
 
 
 def _understood_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield intent, signals, words that are looked for literally, deadline, time and text, as far as the question has them."""
+    """Yield intent, signals, words that are looked for literally, deadline, time and text, as far as the question has them.
+
+    `data` is the response to ClassifyQuery or PlanQuery.
+    """
     yield f"Intent:     {data['intent']} (confidence {data['confidence']:.2f})"
     yield f"Signals:    {'; '.join(data['signals']) or 'none: Answer is the default'}"
     if "exact" in data:
@@ -92,7 +95,7 @@ def _plan_lines(data: dict[str, Any]) -> Iterator[str]:
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     """Yield the tier, the layers that can be used with their counts, the others with the reason, and notices.
 
-    Lost events are reported as a store that is not healthy.
+    `data` is the response to GetStatus. Lost events are reported as a store that is not healthy.
     """
     layers = sorted((x for x in data["layers"] if x["name"] in _ORDER), key=lambda x: _ORDER.index(x["name"]))
     usable = [x for x in layers if x["enabled"] and x["healthy"]]

@@ -54,7 +54,10 @@ def run_resume(args: argparse.Namespace) -> int:
 
 
 def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield two or three lines for each job: name, schedule and state, its help, and its last run if there was one."""
+    """Yield three lines for each job: name, schedule and state; its help; its last run with its result, or "never run".
+
+    `jobs` are those of the response to ListJobs.
+    """
     for job in jobs:
         state = "running" if job["running"] else "paused" if job["paused"] else f"next {render.second(job['next_run'])}"
         yield f"{job['name']:<17} {job['schedule']:<17} {state}"

@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     Without any of them every segment is searched.
 
     Raises:
-        InvalidQuery: --node is given with an argument that belongs to the search of a level, or there is no query.
+        InvalidQuery: --node is given with --parent, --level or --cursor, there is no query, or an argument is invalid.
+        NotFound: The node is unknown.
 
     """
     from memory_mcp.model.calendar import TocLevel
@@ -74,7 +75,10 @@ def _node_lines(data: dict[str, Any], query: str) -> Iterator[str]:
 
 
 def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
-    """Yield each node found with its relevance, title and matches, then notices and the cursor of the next page."""
+    """Yield each node found with its relevance, title and matches, then notices and the cursor of the next page.
+
+    `data` is the response to SearchChildren. One line more where nothing matches `query`.
+    """
     if not data["results"]:
         yield f'Nothing matches "{query}".'
     for result in data["results"]:
@@ -87,7 +91,10 @@ def _children_lines(data: dict[str, Any], query: str) -> Iterator[str]:
 
 
 def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each match: field, text, score, its first two grips and how many more."""
+    """Yield a line for each match: field, text, score, its first two grips and how many more.
+
+    A match has field, text, score and, where it cites any, grip_ids.
+    """
     for match in matches:
         grips = "".join(f" [{g}]" for g in match.get("grip_ids", [])[:_GRIPS_SHOWN])
         more = len(match.get("grip_ids", [])) - _GRIPS_SHOWN

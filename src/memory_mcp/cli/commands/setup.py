@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace) -> list[str]:
     """Set up the found clients that do not use this memory yet, if the user agrees; return the names of those that succeeded.
 
-    A client that fails is reported on stderr, and the others go on.
+    Empty where there are none, or the user refuses. A client that fails is reported on stderr, and the others go on.
     """
     found = [one for one in statuses(here()) if one.found]
     fresh = [one for one in found if not one.configured]
@@ -110,9 +110,10 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
 
 
 def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
-    """Follow the found clients without hooks of ours and those that delete their files, if the user agrees.
+    """Follow the found clients that have no hooks on, and those that delete their files, if the user agrees.
 
-    Returns their names.
+    Returns their names as importers; empty where there are none or the user refuses. They are followed by another
+    process (`watch on`), whose failure is not noticed here.
     """
     titled = {f.importer: f.title for f in found}
     recording = {one.client for one in statuses(here()) if one.recording}

@@ -108,13 +108,16 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _changed(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    """Print the projects that are published now; return the exit status 0."""
+    """Print the projects that are published now, "none" where there are none; return the exit status 0.
+
+    `data` is the response to ShareProject or UnshareProject.
+    """
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
     return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
 
 
 def _notes(data: dict[str, Any]) -> list[str]:
-    """Return a line for each note of a response."""
+    """Return "Note: " and the text for each of the `notes` of a response; empty where it has none."""
     return [f"Note: {note}" for note in data.get("notes", ())]
 
 
@@ -142,7 +145,11 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _project_line(one: dict[str, Any]) -> str:
-    """Return one line about a published project: how many events left and would leave, and what they wait for."""
+    """Return one line about a published project: how many events left and would leave, and what they wait for.
+
+    `one` has project and left; and where known last, space ("" or absent: published no more), waits, needs (the role
+    without which nothing leaves) and would_leave.
+    """
     name, left = render.one_line(one["project"]), render.plural(one["left"], "event")
     last = f", last {one['last']}" if one.get("last") else ""
     if not one.get("space"):

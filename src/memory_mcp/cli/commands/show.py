@@ -120,7 +120,7 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def _session(app: "App", name: str) -> Shown | None:
-    """Return the first page of a session's events; None where it has none."""
+    """Return the first page of a session's events, the kind "session"; None where it has none or is not known."""
     from memory_mcp.requests.events import GetEvents
 
     data = answered(app, GetEvents(session_id=name))

@@ -27,7 +27,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the model with today's tokens and what is still due (or that it is off), a line per day, and one per failure."""
+    """Yield the model with today's tokens and what is still due (or that it is off), a line per day, and one per failure.
+
+    `data` is the response to GetSpend.
+    """
     if data["provider"] == "extractive":
         yield _OFF
     else:

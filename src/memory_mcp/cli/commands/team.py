@@ -144,7 +144,10 @@ def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int
 
 
 def run_tenant_add(args: argparse.Namespace) -> int:
-    """Add the tenant NAME, or change its class, print it, and return 0."""
+    """Add the tenant NAME, or give the one that there is the class --class, print it, and return 0; changes are audited.
+
+    Raises as `_acting`, and InvalidQuery for a name or class that will not do.
+    """
     with _acting(args) as (acts, _):
         made = acts.add_tenant(args.name, args.tenant_class)
     return print_result(args, asdict(made), [f"tenant {made.name} (class {made.tenant_class})"])
@@ -159,7 +162,11 @@ def run_tenant_list(args: argparse.Namespace) -> int:
 
 
 def run_space_add(args: argparse.Namespace) -> int:
-    """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0."""
+    """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0; changes are audited.
+
+    A space that is there keeps its kind and zone. Raises as `_of_tenant`, InvalidQuery for a name, kind, zone or owner
+    that will not do, NotFound for an owner who is no member.
+    """
     with _of_tenant(args) as (acts, tenant):
         made = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
@@ -207,7 +214,10 @@ def _member_line(one: "Member") -> str:
 
 
 def run_member_remove(args: argparse.Namespace) -> int:
-    """Take a member's grants and keys away, and return 0; what was recorded stays."""
+    """Mark a member as removed, take its grants away, revoke its keys, print that, and return 0; what was recorded stays.
+
+    Raises as `_of_tenant`, and NotFound for an unknown member.
+    """
     with _of_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
     return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
@@ -233,7 +243,11 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 
 def run_key_make(args: argparse.Namespace) -> int:
-    """Make an API key that acts as a member, with the scopes --scope (memory:read), print it this once, and return 0."""
+    """Make an API key that acts as a member, print it this once, and return 0; only its hash is stored.
+
+    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises as
+    `_of_tenant`, and what making it raises for a member, scope or space that will not do.
+    """
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _of_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
@@ -285,7 +299,10 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0."""
+    """Add to a file the tombstones of all spaces that it lacks, print how many, and return 0.
+
+    The file is made where there is none. Raises as `_acting`.
+    """
     from memory_mcp.team import tombstones
 
     with _acting(args) as (acts, _):
@@ -314,10 +331,10 @@ def run_apply(args: argparse.Namespace) -> int:
 
 
 def _moment(ms: int) -> str:
-    """Return a moment (milliseconds since 1970) as UTC time up to its minute."""
+    """Return a moment (milliseconds since 1970) as UTC time up to its minute: 2026-01-05 09:30Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
 
 
 def _day(ms: int) -> str:
-    """Return a moment (milliseconds since 1970) as its UTC date."""
+    """Return a moment (milliseconds since 1970) as its UTC date: 2026-01-05."""
     return _moment(ms)[:10]

@@ -107,7 +107,7 @@ def settle(app: "App", *names: str) -> None:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the number of results and the time, each result with its lines, and the notices."""
+    """Yield the number of results and the time, each result with its lines, and the notices of the response."""
     shown, took = len(data["results"]), data["search_time_ms"]
     of = f" of {data['total_hits']:,}" if "total_hits" in data else ""
     yield f"Results ({shown:,}{of} found, {took:.1f} ms)"
@@ -165,10 +165,10 @@ def state(enabled: bool, healthy: bool, reason: str) -> str:
 
 
 def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each number of an index that is not empty.
+    """Yield a line for each number of an index that is not empty; nothing for {}.
 
-    These are documents, size, generation, times of commits and pruning, changes and documents that wait, and the
-    last error.
+    `detail` is one of the `indexes` of GetTeleportStatus's response. The numbers are documents, size, generation, times of
+    commits and pruning, changes and documents that wait, and the last error.
     """
 
     def counts(name: str) -> str:

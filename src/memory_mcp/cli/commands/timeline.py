@@ -75,7 +75,10 @@ def _week_of(day: str) -> str:
 
 
 def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
-    """Yield for a year a line of months, a line of cells, one for each week, and an empty one."""
+    """Yield for a year a line of months, a line of cells, one for each week, and an empty one.
+
+    `year` has year and weeks (each with monday as ISO date and events), at least one.
+    """
     from rich.text import Text
 
     weeks = year["weeks"]
@@ -90,7 +93,10 @@ def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
 
 
 def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
-    """Yield the line of a day, and with `with_segments` one for each segment with its outcome; quiet ones are only counted."""
+    """Yield the line of a day, and with `with_segments` one for each segment with its outcome; quiet ones are only counted.
+
+    `day` is one of the days of the response to GetTimeline.
+    """
     from rich.text import Text
 
     weekday = dt.date.fromisoformat(day["day"]).strftime("%a")

@@ -44,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
-    """Yield the lines of each project, then one for each client of the last 24 hours; one line where nothing is recorded."""
+    """Yield the lines of each project, then one for each client of the last 24 hours; one line where nothing is recorded.
+
+    `data` is the response to GetToday.
+    """
     from rich.text import Text
 
     if not data["projects"]:
@@ -81,7 +84,10 @@ def _project_lines(one: Mapping[str, Any]) -> Iterator["Text"]:
 
 
 def _statement_lines(title: str, statements: Iterable[Mapping[str, Any]]) -> Iterator["Text"]:
-    """Yield a line for each statement with its citation and whether a later one says otherwise, `title` before the first."""
+    """Yield a line for each statement with its citation and whether a later one says otherwise, `title` before the first.
+
+    A statement has text and, where it has them, grip and superseded_by; its text is cut to 110 characters.
+    """
     from rich.text import Text
 
     for place, one in enumerate(statements):
@@ -91,5 +97,5 @@ def _statement_lines(title: str, statements: Iterable[Mapping[str, Any]]) -> Ite
 
 
 def _flat(text: str) -> str:
-    """Return stored text on one line, without what steers a terminal."""
+    """Return stored text on one line, its control characters replaced."""
     return render.one_line(render.safe(text))

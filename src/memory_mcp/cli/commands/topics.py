@@ -190,14 +190,17 @@ def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Lin
 
 
 def _styled(line: _Line) -> "Text":
-    """Return a line as styled text, without terminal control characters."""
+    """Return a line, that is pieces of (text, style), as styled text, without terminal control characters."""
     from rich.text import Text
 
     return Text.assemble(*((render.safe(text), style) for text, style in line))
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each fact about the topic graph that is not empty."""
+    """Yield the state of the topic graph, then a line for each fact about it that is not empty.
+
+    `data` is the response to GetTopicGraphStatus.
+    """
     yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
@@ -275,7 +278,7 @@ def _by_area(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _heading(data: Mapping[str, Any]) -> str:
-    """Return how many topics of how many are shown, and the scope; "No topics." where there are none."""
+    """Return "10 of 64 topics, " and the scope of a response; "No topics." where there are none."""
     if not data["topics"]:
         return _NO_TOPICS
     return f"{len(data['topics']):,} of {render.plural(data['total'], 'topic')}, {data['scope']}"
@@ -288,7 +291,7 @@ def _about(topic: Mapping[str, Any]) -> str:
 
 
 def _when(topic: Mapping[str, Any]) -> str:
-    """Return the number, dates and state of a topic's mentions."""
+    """Return the number, dates and state of a topic's mentions: "7 mentions, 2026-01-05 to 2026-02-01, active, pinned"."""
     first, last = topic["first_mentioned"], topic["last_mentioned"]
     since = f" since {topic['since']}" if "since" in topic else ""
     span = first if first == last else f"{first} to {last}"
@@ -314,7 +317,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield one topic with its mentions by week, its segments, its relations and its history."""
+    """Yield one topic with its mentions by week, segments, relations and history; `data` is the response to GetTopic."""
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
@@ -348,7 +351,7 @@ def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:
 
 
 def _kind(one: Mapping[str, Any]) -> str:
-    """Return the kind and strength of a relation in words."""
+    """Return the kind and strength of a relation in words, as "co occurring 0.42": blanks for underscores, two decimals."""
     return f"{one['kind'].replace('_', ' ')} {one['strength']:.2f}"
 
 

@@ -129,10 +129,10 @@ def _data_dir(kept: Path | None) -> Iterator[Path]:
 
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
-    """Stop a daemon of the directory, import the newest 5000 events of each source, and derive the tree; return the report.
+    """Stop a daemon of the directory, import the newest 5000 events of each source, and derive the tree.
 
-    With "_questions", and the names of possible indexes as "_indexed". Raises SourceUnreadable where nothing to
-    remember was found.
+    Returns {"import": as `report_shape`, "built": counts of the memory with first and last day, "_questions": up to
+    three, "_indexed": names of the indexes that can be built}. Raises SourceUnreadable where nothing to remember was found.
     """
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
@@ -176,9 +176,10 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 def _ask(
     args: argparse.Namespace, directory: Path, questions: "Sequence[Question]", indexed: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Start the server as a client does, ask it, and return an answer for each question; its daemon is stopped at the end.
+    """Start the server as a client does, ask it, and return an answer for each question, as `_session`.
 
-    Raises StorageError with the server's last output when it fails in any way.
+    The daemon of the directory is stopped at the end. Raises StorageError with the server's last output when it fails in
+    any way.
     """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.client import link
@@ -210,10 +211,10 @@ def _root(error: BaseException) -> str:
 async def _session(
     environment: dict[str, str], questions: "Sequence[Question]", indexed: Sequence[str], log: Any
 ) -> list[dict[str, Any]]:
-    """Start a server, ask the questions through an MCP client of it, and return an answer for each.
+    """Start a server, ask the questions through an MCP client of it, and return an answer for each, in order.
 
-    The first citation of an answer is expanded. Raises StorageError when a tool fails, and what the client
-    raises.
+    An answer has question, all of the search's response (one result) and, if that has a citation, expanded: the
+    response of expand_grip. Raises StorageError when a tool fails, and what the client raises.
     """
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
@@ -250,7 +251,10 @@ async def _ready(client: "Client", indexed: Sequence[str]) -> None:
 
 
 def _content(result: "CallToolResult") -> dict[str, Any]:
-    """Return a tool's structured result without the mark of its origin; raise StorageError when it is an error."""
+    """Return a tool's structured result without its field "origin".
+
+    Raises StorageError with the tool's text when it is an error or has no structured result.
+    """
     if result.is_error or not isinstance(result.structured_content, dict):
         raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
     return {k: v for k, v in result.structured_content.items() if k != "origin"}
@@ -260,7 +264,7 @@ def _content(result: "CallToolResult") -> dict[str, Any]:
 
 
 def _story(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what the memory was made from, and each question with its answer."""
+    """Yield what the memory was made from, and each question with its answer; `data` is what `run` prints as JSON."""
     built, done = data["built"], data["import"]
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     yield from render.wrapped(
@@ -310,7 +314,10 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
-    """Yield the events around a citation, its own marked with >, and whether it is verified."""
+    """Yield the events around a citation, its own marked with >, and whether it is verified.
+
+    `expanded` is the response to expand_grip.
+    """
     checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
     yield ""
     yield f"  In its conversation ({checked})"
@@ -322,7 +329,10 @@ def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
 
 
 def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
-    """Yield how long it took, how clients are given this memory, and where it is kept, if it is."""
+    """Yield how long it took, how clients are given this memory, and where it is kept.
+
+    Where it is not kept, how a lasting one is filled. `data` is what `run` prints as JSON.
+    """
     yield ""
     yield "=" * render.WIDTH
     yield f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:"

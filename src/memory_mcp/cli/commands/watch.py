@@ -62,8 +62,7 @@ def run_change(args: argparse.Namespace) -> int:
 def status_of(app: "App") -> list[dict[str, Any]]:
     """Return the state of each client that keeps session files in usual places, as JSON values; nothing is read of them.
 
-    Whether it is followed, its places, and how many files it has, with the number and bytes of those not stored
-    yet.
+    name, title, followed, places (paths), files, and new_files and new_bytes, those not stored yet.
     """
     from memory_mcp.ingest.finding import look
     from memory_mcp.ingest.following import agreed
@@ -89,7 +88,10 @@ def status_of(app: "App") -> list[dict[str, Any]]:
 
 
 def _lines(clients: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each client: whether it is followed, its files, those not stored yet, and its first place."""
+    """Yield a line for each client: whether it is followed, its files, those not stored yet, and its first place.
+
+    `clients` are as `status_of` returns them.
+    """
     for client in clients:
         what = "nothing there"
         if client["files"]:

@@ -35,7 +35,10 @@ class Cleaner:
         self.redacted: Counter[str] = Counter()
 
     def period(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a period's title, summary and statements as they may be shown; nothing is counted."""
+        """Return {"title", "summary", "bullets"} of a period as they may be shown, the title without its date.
+
+        Each bullet keeps its other fields. Nothing is counted.
+        """
         bullets = [{**b, "text": self._words(b["text"])} for b in told["bullets"]]
         clean: dict[str, Any] = neutral_json(
             {"title": render.gist(self._words(told["title"])), "summary": self._words(told["summary"]), "bullets": bullets}
@@ -45,7 +48,9 @@ class Cleaner:
     def segment(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Return a segment, or the next part of its conversation, as it may be shown.
 
-        Quotations without words left are dropped; so are messages that the gate drops, which are counted.
+        Keys: title, summary, keywords, project, agent, session, bullets (each with its quotes: grip, text, when, who),
+        messages (as `_messages` yields them), when and until. Quotations without words left are dropped; so are messages
+        that the gate drops, which are counted.
         """
         quotes = {}
         for grip, q in told["quotes"].items():
@@ -72,9 +77,11 @@ class Cleaner:
         return clean | {"when": told["when"], "until": told["until"]}
 
     def _messages(self, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the messages of a conversation that pass the gate, as the page shows them: tools and long ones folded.
+        """Yield the messages of a conversation that pass the gate, as the page shows them.
 
-        What is dropped and redacted is counted once all are yielded.
+        Each has when, who, role, kind (tool and type, "" for an ordinary message), text, is_tool, folded (a tool's, or more
+        than 3000 characters), first (line, at most 140 characters and an ellipsis) and lines (how many). What is dropped and
+        redacted is counted once all are yielded.
         """
         report = ImportReport()
         for draft, when in zip(unpack(told["rows"]), told["times"], strict=True):

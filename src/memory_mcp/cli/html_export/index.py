@@ -34,9 +34,10 @@ class Index:
                 found.append(number)
 
     def lines(self, segments: Sequence[str]) -> Iterator[str]:
-        """Yield the index as JSON, in pieces; `segments` are the segment ids by their numbers.
+        """Yield the index as one JSON object, in pieces; `segments` are the segment ids by their numbers.
 
-        It has the segments, the stop words, and by term the numbers of its segments as `_steps`.
+        Its fields: of (the root's id), segments, stop (stop words), and terms, by term the numbers of its segments as
+        `_steps`, terms sorted.
         """
         yield f'{{"of":"toc:root","segments":{as_data(list(segments))},\n"stop":{as_data(sorted(_STOP))},\n"terms":{{\n'
         names = sorted(self._places)

@@ -31,7 +31,10 @@ class Page:
         self._pieces.globals.update(open=OPEN, close=CLOSE, anchor=anchor)
 
     def head(self, told: Mapping[str, Any]) -> str:
-        """Return everything before the tree: the head with its policy and style, and the values `told` about the export."""
+        """Return everything before the tree: the head with its policy and style, and what `told` says about the export.
+
+        `told` has the keys of `HtmlExport._head`; a missing one raises UndefinedError.
+        """
         style, script = _static("page.css"), _script()
         policy = (
             f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
@@ -44,7 +47,7 @@ class Page:
         return self._pieces.get_template("period.html").render(told)
 
     def close_period(self) -> str:
-        """Return the end of a period, of any level."""
+        """Return the end tag of a period, of any level."""
         return "</details>\n"
 
     def open_segment(self, told: Mapping[str, Any]) -> str:
@@ -52,7 +55,7 @@ class Page:
         return self._pieces.get_template("segment.html").render(told)
 
     def messages(self, messages: list[dict[str, Any]]) -> str:
-        """Return messages of a conversation as HTML."""
+        """Return messages of a conversation, as `Cleaner.segment` gives them, as HTML."""
         return self._pieces.get_template("messages.html").render(messages=messages)
 
     def close_segment(self) -> str:

@@ -67,9 +67,10 @@ class HtmlExport:
         self._size = 0
 
     def write(self, path: Path) -> dict[str, Any]:
-        """Write the file, replacing one of its name once complete; return its counts, size, and what was left out or redacted.
+        """Write the file, replacing one of its name once complete; to be called once.
 
-        To be called once: the days are written to a temporary file beside it first.
+        The days are written to a temporary file beside it first. Returns events, segments, days and bytes (counts), and
+        left_out and redacted (counts by reason).
 
         Raises:
             ResourceExhausted: The file would be too large for a browser; nothing is left of it.
@@ -102,7 +103,7 @@ class HtmlExport:
     def _day(self, aside: IO[bytes], day: str, above: Sequence[str]) -> None:
         """Write the segments of a day to the temporary file, and note where they are; a day without messages has no place.
 
-        `above` are the ids of its week, month and year.
+        `above` are the ids of its year, month and week. Raises ResourceExhausted where the file becomes too large.
         """
         start = aside.tell()
         at: Sequence[int] | None = (0, 0)
@@ -161,9 +162,10 @@ class HtmlExport:
         yield after
 
     def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
-        """Yield the periods around the days, with the days' segments.
+        """Yield the periods around the days, with the days' segments, oldest first.
 
-        A period that comes again is continued without its texts.
+        `days` are (day as ISO date, then the node ids of its year, month and week). A period that comes again is continued
+        without its texts.
         """
         ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *above in days for node_id in above]
         texts = self._periods(list(dict.fromkeys(ids)))
@@ -219,7 +221,7 @@ class HtmlExport:
         )
 
     def _periods(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the cleaned texts of periods by their ids, asked for 50 at a time.
+        """Return the cleaned texts of periods (title, summary, bullets) by their node ids, asked for 50 at a time.
 
         Those the memory gives none of are left out.
         """
@@ -230,7 +232,10 @@ class HtmlExport:
         return found
 
     def _head(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return the values of the head of the page: name, counts, what was asked for, and months."""
+        """Return the values of the head of the page: version, name, facts (counts in words), about (pairs), now, and months.
+
+        `about` leaves out what is "" among project, agent, from, to and zone; `months` are pairs (node id, name).
+        """
         done = self._done
         whose = contents["project"]
         counts = (
@@ -256,7 +261,7 @@ class HtmlExport:
 
 
 def _name_of(node_id: str) -> str:
-    """Return what a period is called, by its id."""
+    """Return what a period is called, by its node id, as `period_name` does."""
     from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
 

@@ -83,9 +83,10 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
 
 
 def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
-    """Replace the first item that equals `old` in the array at a path of keys; return the text unchanged where there is none.
+    """Replace the first item that equals `old` in the array at a path of keys by `item`.
 
-    Raises Broken where the text is not JSON.
+    Returns the text unchanged where there is no such item or nothing at the path. Raises Broken where the text is
+    not JSON, blank included.
     """
     array = _descend(parse(text), keys)
     for part in array.parts if array is not None else ():
@@ -134,7 +135,10 @@ def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> s
 
 
 def prune(text: str, keys: Sequence[str]) -> str:
-    """Remove the container at a path of keys if it holds nothing, not even a comment; return the text, changed or not."""
+    """Return the text without the object or array at a path of keys if it holds nothing, not even a comment; else the same text.
+
+    Raises Broken where the text is not JSON, blank included.
+    """
     node = _descend(parse(text), keys)
     if node is None or not node.is_container or not is_blank(text[node.start + 1 : node.end - 1]):
         return text
@@ -271,10 +275,10 @@ def _replaced(text: str, part: Part, render: Render) -> str:
 
 
 def _inserted(text: str, owner: Node, render: Render) -> str:
-    """Return the text with what `render` writes as the new last part of a container.
+    """Return the text with what `render` writes as the new last part of a container, with the comma that it needs.
 
-    On a line of its own where the last part does not begin on the container's first line; after a comment behind
-    the last part, and with a trailing comma if there was one.
+    On a line of its own where the last part does not begin on the container's first line, and then after a comment
+    behind the last part; else on the same line, before a // comment. A trailing comma stays one.
     """
     if not owner.parts:
         return _first(text, owner, render)

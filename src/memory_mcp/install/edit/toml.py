@@ -81,7 +81,7 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML text."""
+    """Return a value as TOML text by tomlkit; raise what tomlkit raises for a type that TOML does not have, as None."""
     import tomlkit
 
     return str(tomlkit.item(value).as_string())

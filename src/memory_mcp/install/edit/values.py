@@ -13,7 +13,7 @@ def line_break(text: str) -> str:
 
 
 def at(values: Any, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys; None where there is none."""
+    """Return the value at a path of keys, itself not copied; None where there is none. With no keys `values` itself."""
     for key in keys:
         if not isinstance(values, dict) or key not in values:
             return None

@@ -52,7 +52,7 @@ async def start(ask: Ask) -> Done:
 async def undo(ask: Ask) -> Done:
     """Drop a request to forget that has not begun; else the note says that it was too late, or that it failed.
 
-    Raises NotFound for a request that this visit does not know.
+    The next page is that of the request. Raises NotFound for a request that this visit does not know.
     """
     pending = _pending(ask)
     if ask.visit.later.undo(pending):
@@ -70,9 +70,9 @@ def _pending(ask: Ask) -> Pending:
 
 
 def _subject(request: Forget) -> str:
-    """Return what is to be forgotten in words.
+    """Return in words what is to be forgotten, by the first of these that the request has.
 
-    A value only by its length, else the event, topic, session or project (or everything) with its times.
+    A value (only its length), an event, a topic; else its session, project or "everything", with its times.
     """
     if request.value:
         return f"a text of {len(request.value)} characters that you typed, wherever it stands"

@@ -14,15 +14,18 @@ _KINDS = ("project", "path", "tool")
 
 
 async def alias(ask: Ask) -> Done:
-    """Show the project `name` of the form under the name of the project `same_as`; errors of the request are passed on."""
+    """Show the project `name` of the form under the name of the project `same_as`; errors of the request are passed on.
+
+    The next page is that of the projects, as for `split` and `undo_project`.
+    """
     done = await ask.memory.write(AliasProject(ask.given("name"), ask.given("same_as"), ask.by))
     return Done(f"{short(done['project'])} is shown as {short(done['shown_as'])} now.", _PAGE)
 
 
 async def split(ask: Ask) -> Done:
-    """Make the sessions of a folder of project `name` a project of their own, `new_name`.
+    """Make the sessions below `folder` of project `name` a project of their own, called `new_name`; all are fields of the form.
 
-    Errors of the request are passed on.
+    Errors of the request are passed on. The next page is that of the projects.
     """
     request = SplitProject(ask.given("name"), ask.given("folder"), name=ask.given("new_name"), by=ask.by)
     done = await ask.memory.write(request)
@@ -46,7 +49,10 @@ async def pause(ask: Ask) -> Done:
 
 
 async def resume(ask: Ask) -> Done:
-    """Record the project `name` of the form (* for all) again; errors of the request are passed on."""
+    """Record the project `name` of the form (* for all) again; errors of the request are passed on.
+
+    The next page is the one the form was on, else the projects.
+    """
     done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
     return Done(f"{_called(done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
@@ -64,7 +70,10 @@ async def exclude(ask: Ask) -> Done:
 
 
 async def include(ask: Ask) -> Done:
-    """Record again what the form's pattern of a project, path or tool excluded; raise InvalidQuery for an unknown kind."""
+    """Record again what the form's pattern of a project, path or tool excluded.
+
+    Raises InvalidQuery for an unknown kind, and what the request raises. The next page is that of the projects.
+    """
     kind, pattern = _pattern(ask)
     await ask.memory.write(Include(**{kind: pattern}, by=ask.by))
     return Done(f"{short(pattern)} is recorded again.", _PAGE)

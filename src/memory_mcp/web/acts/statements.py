@@ -32,7 +32,10 @@ async def correct(ask: Ask) -> Done:
 
 
 async def retract(ask: Ask) -> Done:
-    """Mark the quotation `grip_id` of the form as holding no more; it stays readable. Errors of the request are passed on."""
+    """Mark the quotation `grip_id` of the form, with its `reason`, as holding no more; it stays readable.
+
+    Errors of the request are passed on. The next page is the one the form was on.
+    """
     await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), ask.by, ask.visit.is_person))
     return Done("Retracted: it is marked as holding no more, and stays readable.", ask.back)
 

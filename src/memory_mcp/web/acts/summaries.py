@@ -7,8 +7,8 @@ from memory_mcp.web.asking import Ask, Done
 async def refine(ask: Ask) -> Done:
     """Replace a node's title and statements by those of the form; a statement without text is left out.
 
-    Each statement has fields text.N, grips.N (ids between blanks) and kind.N. Errors of the request, as for a
-    grip that proves nothing there, are passed on. The next page is the node's.
+    The form has node_id and title, and for each statement text.N, grips.N (ids between blanks) and kind.N, N from 0.
+    Errors of the request, as for a grip that proves nothing there, are passed on. The next page is the node's.
     """
     given = [(ask.given(f"text.{n}"), ask.given(f"grips.{n}").split(), ask.given(f"kind.{n}")) for n in range(MAX_BULLETS)]
     said = [Statement(text, grips, kind) for text, grips, kind in given if text]

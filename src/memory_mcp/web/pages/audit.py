@@ -10,7 +10,10 @@ _ACTS, _MOST = 100, 1000
 
 
 async def audit(ask: Ask) -> Response:
-    """Show the acts upon the memory, newest first: 100, or as many as `limit` of the address says, at most 1000."""
+    """Show the acts upon the memory, newest first: 100, or as many as `limit` of the address says, at most 1000.
+
+    Raises InvalidQuery for a limit that is no whole number, and what the request raises.
+    """
     limit = min(ask.number("limit", _ACTS), _MOST)
     found = await ask.memory.ask(Audit(limit))
     return ask.page("audit.html", found=found, limit=limit, most=_MOST)

@@ -50,7 +50,10 @@ async def calendar(ask: Ask) -> Response:
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
-    """Return the names that a field offers, sorted; the chosen one is among them even where it holds nothing this year."""
+    """Return the names of the totals that a field offers, sorted, without that of what has no name.
+
+    The chosen one is among them even where it holds nothing this year.
+    """
     return sorted({one["name"] for one in totals if one["name"] != NO_NAME} | ({chosen} if chosen else set()))
 
 
@@ -73,7 +76,11 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
 
 
 def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
-    """Return a chart of a year's months in layers: the first four totals by name, and all others as one."""
+    """Return a chart of the months of a year, as stacked columns: the first four totals by name, and all others as one.
+
+    A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); names of
+    projects are shortened.
+    """
     series: list[tuple[str, dict[str, int]]] = []
     for one in totals:
         if len(series) < charts.SERIES:

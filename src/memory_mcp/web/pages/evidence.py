@@ -119,9 +119,9 @@ async def session(ask: Ask) -> Response:
 
 
 async def event(ask: Ask) -> Response:
-    """Show a part of one event's text from `offset` on, with links to the parts before and after it.
+    """Show 20,000 characters of one event's text from `offset` of the address (0) on, with links to the parts before and after.
 
-    Raises NotFound for no event.
+    NotFound of the request for an unknown event is passed on.
     """
     offset = ask.number("offset", 0)
     request = GetEvents(

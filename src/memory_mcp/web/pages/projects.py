@@ -12,7 +12,7 @@ _PROJECTS = 50
 
 
 async def projects(ask: Ask) -> Response:
-    """Show 50 projects from the cursor on, the one with the newest event first, and what is paused and excluded."""
+    """Show 50 projects from the address's cursor on, the one with the newest event first, and what is paused and excluded."""
     found = await ask.memory.ask(ListProjects(_PROJECTS, ask.given("cursor")))
     paused = (await ask.memory.ask(ListPaused()))["paused"]
     excluded = await ask.memory.ask(ListExcluded())

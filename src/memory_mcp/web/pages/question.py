@@ -61,7 +61,8 @@ class Question:
     def changed(self, change: Mapping[str, Any]) -> dict[str, object]:
         """Return the arguments of a link to the search with a change that `why_not` names.
 
-        A scope of all drops the project.
+        `change` has arguments of the request, bounds nested under `bounds`; numbers become texts. A scope of all drops
+        the project. The cursor stays unless the change has one.
         """
         flat = {**change, **change.get("bounds", {})}
         flat.pop("bounds", None)
@@ -90,9 +91,9 @@ def asked(ask: Ask) -> Question:
 
 
 def _share(text: str) -> float | None:
-    """Return a least score as a number, None for ""; raise InvalidQuery for a text that is no number.
+    """Return the argument min_confidence as a number, None for "". Raises InvalidQuery for a text that is no number.
 
-    The bounds are not checked.
+    That it is 0 to 1 is not checked here.
     """
     try:
         return float(text) if text else None

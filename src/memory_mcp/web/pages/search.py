@@ -60,10 +60,11 @@ async def search(ask: Ask) -> Response:
 
 
 async def _found(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return the values of the results for the template, almost none without a query; raise what the search raises.
+    """Return the values of the results for the template; only an empty `told` without a query. Raises what the search raises.
 
-    A kind of statement is picked out of the results here. Where the search fails with the item of `why_not`, it
-    is made without, and the error is in `refused`.
+    The values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, missing,
+    why_not, refused. Where the search fails with the item of `why_not`, it is made without, and the error is
+    `refused`, else None.
     """
     if not question.query:
         return {"told": ""}
@@ -92,7 +93,8 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
 def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the results as cards, with what a response leaves out because the result before says it.
 
-    Each has project, level and page of its node or citation, and its quote with the words of the question marked.
+    Each has the result's fields and project ("" for none), level ("" for what is no node), is_period, page (of its
+    node or citation), id, and quote with the words of the question marked.
     """
     why = found["explanation"]
     terms = wanted(question.query, why.get("window", {}).get("words", ""))
@@ -117,9 +119,9 @@ def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why an item is missing, with the arguments of the search that shows it; {} where that was not asked.
+    """Return why an item is missing, as the response's `why_not`; {} where that was not asked.
 
-    Under `search` are the arguments, {} if no search would show it.
+    Added under `search` are the arguments of a link to the search that shows it, {} if no search would.
     """
     why = found["explanation"].get("why_not")
     if not why:
@@ -128,14 +130,14 @@ def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with(given: str, names: list[str]) -> list[str]:
-    """Return the names that a field offers, each once, the given one first if any; without NO_NAME."""
+    """Return the names that a field offers, each once in their order, the given one first if it is not ""; without NO_NAME."""
     return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
 
 
 async def _how(ask: Ask, question: Question) -> Response:
-    """Show how the search was made: layers tried and left out, and bounds with their use.
+    """Show how the search was made: layers tried and left out, and bounds with their use, as words and pictures.
 
-    The search runs once more in full detail.
+    The search runs once more in full detail; its errors are passed on.
     """
     why = (await ask.memory.ask(question.request(Detail.FULL)))["explanation"]
     tried, skipped = why.get("tried", []), why.get("skipped", [])
@@ -150,7 +152,10 @@ async def _how(ask: Ask, question: Question) -> Response:
 
 
 async def _why(ask: Ask, question: Question) -> Response:
-    """Show what the score of the result `of` is made of; empty where the search, run once more, does not find it."""
+    """Show what the score of the result `of` (an argument of the address: its id or a citation) is made of.
+
+    The search runs once more in full detail, and its errors are passed on; the part is empty where it does not find it.
+    """
     name = ask.given("of")
     found = await ask.memory.ask(question.request(Detail.FULL))
     one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})

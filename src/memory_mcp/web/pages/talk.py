@@ -15,7 +15,8 @@ _TOOLS = frozenset({"tool_call", "tool_result"})
 def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return a conversation in exchanges: what a person said, and all that followed it up to the next.
 
-    Each has prompt (the first words that are no tool's), events, and the numbers of messages and tools.
+    Each has prompt (the first words that are no tool's, in one line of at most 160 characters; "" for none), events
+    (as `shown`), and messages and tools, how many events are such.
 
     Args:
         events: As get_events gives them with full detail, in order.
@@ -35,10 +36,11 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
 
 
 def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
-    """Return an event with what a page says of it, added to its fields.
+    """Return a copy of an event with what a page says of it.
 
-    Whether it is a tool's and failed, who speaks, its first line, its text in pieces with the words of `cited`
-    marked, at most 8 other citations, how many characters are left, and the offset of the next part.
+    Added are is_tool, tool (its name or ""), failed, who (speaker, else role), line (at most 110 characters), pieces
+    (as `pieces`, the words of `cited` marked), grips (at most 8 other quotes), left (characters behind the text) and
+    next (offset of the next part).
     """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]

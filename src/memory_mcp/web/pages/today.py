@@ -16,7 +16,10 @@ _DAYS = 14
 
 
 async def today(ask: Ask) -> Response:
-    """Show where each project was left off with a chart of the last 14 days, or for a script the page's changing part."""
+    """Show where each project was left off with a chart of the last 14 days, or for a script the page's changing part.
+
+    Of the project that the address names, else of all. Errors of the requests are passed on.
+    """
     found = await ask.memory.ask(GetToday(**ask.scoped))
     activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, **ask.scoped))
     held = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in activity.get("days", ())}

@@ -46,7 +46,10 @@ async def topic(ask: Ask) -> Response:
 
 
 def _by_week(weeks: Sequence[int]) -> str:
-    """Return what the chart of a topic's last weeks says to screen readers; `weeks` are mentions, the current week last."""
+    """Return what the chart of a topic's last weeks says to screen readers; `weeks` are mentions, the current week last.
+
+    As "7 mentions in 26 weeks, the last 3 weeks ago", or "no mention in the last 26 weeks".
+    """
     held = [place for place, one in enumerate(reversed(weeks)) if one]
     if not held:
         return f"no mention in the last {len(weeks)} weeks"

@@ -48,9 +48,10 @@ async def _shown(ask: Ask, node_id: str) -> Response:
 
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
-    """Return the values of a segment's conversation: 60 events from the cursor on in exchanges, and the next cursor.
+    """Return the values of a segment's conversation: 60 events from the cursor on.
 
-    Words that the node's statements cite are marked.
+    exchanges (words that the node's statements cite are marked), more_talk (the next cursor), session_id, and first
+    and last, ids of events; "" for each where there is none. Errors of the request are passed on.
     """
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scoped))
