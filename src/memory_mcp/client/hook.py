@@ -44,7 +44,9 @@ _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--co
 def main(argv: "Sequence[str]") -> int:
     """Keep the payload on standard input, print the answer to it, and return 0 whatever happens.
 
-    What goes wrong is one line on standard error.
+    `argv` is what follows `hook`: CLIENT [--data-dir DIR] [--config FILE]. The payload goes to the daemon or into the spool;
+    nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer's session. What goes
+    wrong is one line on standard error.
     """
     try:
         _run(list(argv))

@@ -98,6 +98,9 @@ def normalized_similarity(similarities: Array) -> Array:
 
 
 def calibrated(table: Table, normalized: Array) -> Array:
-    """Return the table's values at some normalized scores, both `(n,)` float64; beyond the table's ends that of the end."""
+    """Return the table's values at some normalized scores, both `(n,)` float64: interpolated linearly between its points.
+
+    Beyond the ends of the table that of the end.
+    """
     found: Array = np.interp(normalized, [x for x, _ in table], [y for _, y in table])
     return found

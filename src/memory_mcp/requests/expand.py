@@ -181,6 +181,7 @@ class _Fitting:
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
 
         def fits(response: ExpandResponse) -> bool:
+            """Return whether a response costs at most `budget` tokens."""
             return tokens_of(response, self._factor) <= budget
 
         def quoted(width: int) -> ExpandResponse:

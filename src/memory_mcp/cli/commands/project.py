@@ -33,7 +33,10 @@ def run_alias(args: argparse.Namespace) -> int:
 
 
 def run_split(args: argparse.Namespace) -> int:
-    """Make the sessions of project A that began in a folder, or those named, a project of their own; print that and return 0."""
+    """Make the sessions of project A that began in a folder, or those named, a project of their own; print that and return 0.
+
+    The new project is called by --name, else as the folder. Raises what the request raises.
+    """
     from memory_mcp.requests.projects import SplitProject
 
     with opened(args) as app:

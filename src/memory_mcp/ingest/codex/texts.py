@@ -104,7 +104,10 @@ def summary_of(item: Mapping[str, object]) -> str:
 
 
 def _typed(text: str) -> str:
-    """Return a user's text as typed: a shell command with its output, or the request without the editor's own words before it."""
+    """Return a user's text as typed: a shell command as "! command" with its output below, or a request to the editor's agent.
+
+    What the editor wrote before the request is left out; any other text comes back as it is.
+    """
     if match := _SHELL_COMMAND.match(text):
         return f"! {match[1]}\n{(match[2] or '').strip()}".strip()
     if text.lstrip().startswith(_IDE) and _REQUEST in text:

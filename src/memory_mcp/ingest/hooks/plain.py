@@ -54,7 +54,8 @@ def _each(payload: str) -> Iterator[object]:
 def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
     """Return one event as a draft, with time, id and project of the envelope where it has none.
 
-    Raises Malformed for a wrong one.
+    `number` is its place in the payload: an event without an id gets "<the envelope's name>#<number>". Raises Malformed
+    for what is no JSON object, and for an unknown, missing or wrong field.
     """
     if not isinstance(value, Mapping):
         raise Malformed("not an event: a JSON object is wanted")
