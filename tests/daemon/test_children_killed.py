@@ -28,9 +28,9 @@ FILES, EVENTS, SIZE = 2, 160, 30_000
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def history(folder: Path) -> None:
+def history(folder: Path, first: int = 0) -> None:
     folder.mkdir()
-    for number in range(FILES):
+    for number in range(first, first + FILES):
         lines = [
             {"session_id": f"s{number}-{n}", "timestamp": 1_767_225_600_000 + n * 600_000, "role": "tool"}
             | {
@@ -50,6 +50,8 @@ class Killer(threading.Thread):
         self._place, self._signal = place, sent
         self.hit: dict[str, int] = {}
         self.over = threading.Event()
+        #: Set once a child of each kind was sent it.
+        self.hit_all = threading.Event()
 
     def run(self) -> None:
         while not self.over.wait(0.05):
@@ -58,6 +60,8 @@ class Killer(threading.Thread):
                     if kind in seen.command and kind not in self.hit and _at_work(pid):
                         self.hit[kind] = pid
                         os.kill(pid, self._signal)
+            if len(self.hit) == len(KINDS):
+                self.hit_all.set()
 
 
 def imported(place: Place, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -91,7 +95,15 @@ def test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work(place: Place,
             assert "run the command again to go on" in done.stderr
     again = imported(place, tmp_path / "history")
     assert again.returncode == 0, again.stderr
-    until(lambda: len(killer.hit) == len(KINDS))
+    # On a busy machine events come slowly enough for the daemon to file them itself, without a child: more at once need one.
+    files = FILES
+    while not killer.hit_all.wait(PATIENCE / 6):
+        assert files < 6 * FILES
+        folder = tmp_path / f"more-{files}"
+        history(folder, files)
+        files += FILES
+        # The first run may lose its child to the signal.
+        assert 0 in (imported(place, folder).returncode, imported(place, folder).returncode)
     for pid in killer.hit.values() if sent == "SIGSTOP" else ():
         _let_go_on(pid)
     killer.over.set()
@@ -100,7 +112,7 @@ def test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work(place: Place,
     for said in (done.stderr, again.stderr):
         assert "Traceback" not in said
     stats = json.loads(place.ok("admin", "stats", "--json"))
-    assert stats["rows"]["event"] == FILES * EVENTS
+    assert stats["rows"]["event"] == files * EVENTS
     assert json.loads(place.ok("admin", "check", "--json"))["findings"] == []
     place.ok("daemon", "stop")
     until(lambda: not place.processes(), place.processes())

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ _WRITERS = 4
 
 def remember(caller: Caller, text: str, key: str) -> bool:
     """Whether a server acknowledged a note."""
-    with suppress(OSError, AssertionError, KeyError, ValueError):
+    with suppress(OSError, HTTPException, AssertionError, KeyError, ValueError):
         return caller.call("remember", text=text, idempotency_key=key).get("isError") is False
     return False
 
