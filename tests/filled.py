@@ -13,7 +13,7 @@ from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from tests.fakes import FakeClock
 
-#: By what is in them.
+#: By the time at which they were derived and what is in them.
 _FILLED: dict[str, TemporaryDirectory[str]] = {}
 
 
@@ -22,7 +22,7 @@ def filled(data_dir: Path, drafts: Sequence[EventDraft], clock: Clock | None = N
 
     `clock` is the one by which they were derived, of which periods that are not over depend; by default that of most tests.
     """
-    known = repr(drafts)
+    known = repr((clock and clock.now_ms(), drafts))
     if known not in _FILLED:
         made = TemporaryDirectory()
         storage = StorageSettings(str(Path(made.name) / "data"), "Europe/Berlin")

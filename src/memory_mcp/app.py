@@ -249,7 +249,7 @@ class App:
         )
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
-        """Return layer 3 (BM25) or 4 (vectors), made anew; where it cannot be used its status and errors say why."""
+        """Return a new layer 3 (BM25) or 4 (vectors); an unusable index is told by its status and its errors."""
         from memory_mcp.layers.teleport import Switch, TeleportLayer
 
         off = self.accelerators.switched_off(name.value)
@@ -269,13 +269,13 @@ class App:
         )
 
     def hybrid(self) -> "HybridLayer":
-        """Return layers 3 and 4 as one, made anew."""
+        """Return a new layer that searches layers 3 and 4 together."""
         from memory_mcp.layers.hybrid import HybridLayer
 
         return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
-        """Return layer 5, the topics, made anew; where it cannot be used its status and errors say why."""
+        """Return a new layer 5 (topics); an unusable index is told by its status and its errors."""
         from memory_mcp.layers.teleport import Switch
         from memory_mcp.layers.topics import TopicsLayer
 

@@ -144,7 +144,7 @@ class Archive:
         return None if self._places is None else [head for _, head in self._places[1:]]
 
     def __iter__(self) -> Iterator[Block | Damaged]:
-        """Yield each whole block with rows, and Damaged for what is not whole, by the index, or without it in order of place."""
+        """Yield whole blocks that have rows, and a Damaged for each other one: in the index's order, else the file's."""
         if self._magic != MAGIC:
             yield Damaged("the first bytes of the file", lost=False)
         if self._places is None:
@@ -232,7 +232,7 @@ class Archive:
         return loaded
 
     def _scanned(self) -> Iterator[Block | Damaged]:
-        """Yield blocks found by their own heads, and Damaged for what is missing between and behind them."""
+        """Yield the blocks whose heads are found, and a Damaged for each damaged one, missing numbers and a missing end."""
         at, expected = len(MAGIC), 0
         before: Head | None = None
         while (at := self._next(MARK, at)) >= 0:

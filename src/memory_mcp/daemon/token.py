@@ -39,8 +39,7 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
             try:
                 with os.fdopen(descriptor, "w", encoding="ascii") as file:
                     file.write(secrets.token_urlsafe(_BYTES) + "\n")
-                    file.flush()
-                    os.fsync(file.fileno())
+                    machine.on_disk(file)
                 # Unlike a rename, this fails when another process was faster.
                 with contextlib.suppress(FileExistsError):
                     os.link(aside, place)

@@ -46,12 +46,12 @@ class Static:
         """Create the model.
 
         Args:
-        found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
-        tokenizer: The model's tokenizer.
-        config: The model's settings.
+            found: Arrays by name: "embeddings", `(rows, dimensions)`, and for some models "weights" and "mapping", `(tokens,)`.
+            tokenizer: The model's tokenizer.
+            config: The model's settings.
 
         Raises:
-        ValueError: The arrays do not fit the tokenizer.
+            ValueError: The arrays do not fit the tokenizer.
 
         """
         vocabulary = tokenizer.get_vocab()

@@ -170,8 +170,7 @@ class Ledger:
             stream.truncate(size)
             stream.seek(size)
             stream.write(b"".join(who + here.to_bytes(_ID, "big") + there.to_bytes(_ID, "big") for who, here, there in new))
-            stream.flush()
-            os.fsync(stream.fileno())
+            machine.on_disk(stream)
         known.update({here: (who, there) for who, here, there in new})
 
     def there(self, here: EventId) -> EventId | None:

@@ -177,7 +177,7 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
                 continue
             opened.seek(block.mend.offset)
             opened.write(bytes([block.mend.becomes]))
-            os.fsync(opened.fileno())
+            machine.on_disk(opened)
             mended += 1
     if mended or left:
         log.error("the database file was damaged: %d blocks mended, %d that cannot be", mended, left)
