@@ -46,7 +46,7 @@ def follower(
         return lambda _: 0
     from memory_mcp.ingest.following import Follower
 
-    return Follower(all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).round
+    return Follower(lambda: all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).round
 
 
 def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":

@@ -1,120 +1,105 @@
 """All requests by the name of their tool, one line each; those that only commands use are named alike."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, get_type_hints
+from importlib import import_module
+from typing import Any, NamedTuple, get_type_hints
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.requests import (
-    activity,
-    capturing,
-    clients,
-    correct,
-    events,
-    excluding,
-    expand,
-    forget,
-    indexes,
-    jobs,
-    nodes,
-    one_topic,
-    overview,
-    pins,
-    plans,
-    projects,
-    refine,
-    refine_show,
-    search,
-    share,
-    shown,
-    spend,
-    status,
-    teleport,
-    timeline,
-    today,
-    topic_map,
-    topics,
-    walk,
-    words,
-)
 from memory_mcp.requests.limits import Bounds
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A request type and the function that handles it."""
+class Entry(NamedTuple):
+    """A module of this room with the names of a request type and of the function that handles it; it is loaded when used.
 
-    request: type[Any]
-    handle: Callable[[App, Any, Caller], Any]
+    All modules together take 150 ms to load, and a process that was started for one question uses a few.
+    """
+
+    module: str
+    request_name: str
+    handler_name: str
+
+    @property
+    def request(self) -> type[Any]:
+        """The request type."""
+        return self._load(self.request_name)  # type: ignore[no-any-return]
+
+    @property
+    def handle(self) -> Callable[[App, Any, Caller], Any]:
+        """The function that handles a request."""
+        return self._load(self.handler_name)  # type: ignore[no-any-return]
+
+    def _load(self, name: str) -> Any:
+        """Return what the module has under a name."""
+        return getattr(import_module(f"{__package__}.{self.module}"), name)
 
 
 REQUESTS: Mapping[str, Entry] = {
-    "intelligent_search": Entry(search.SearchRequest, search.search),
-    "teleport_search": Entry(teleport.TeleportSearch, teleport.teleport),
-    "vector_teleport": Entry(teleport.VectorTeleport, teleport.teleport),
-    "hybrid_search": Entry(teleport.HybridSearch, teleport.teleport),
-    "topics_by_query": Entry(topics.TopicsByQuery, topics.topics_by_query),
-    "get_top_topics": Entry(topics.TopTopics, topics.top_topics),
-    "get_topic_map": Entry(topic_map.GetTopicMap, topic_map.get_topic_map),
-    "get_topic": Entry(one_topic.GetTopic, one_topic.get_topic),
-    "get_toc_nodes_for_topic": Entry(one_topic.TopicNodes, one_topic.topic_nodes),
-    "get_related_topics": Entry(one_topic.RelatedTopics, one_topic.related_topics),
-    "label_topic": Entry(one_topic.LabelTopic, one_topic.label_topic),
-    "export_shown": Entry(shown.ExportShown, shown.export_shown),
-    "expand_grip": Entry(expand.ExpandRequest, expand.expand),
-    "browse_toc": Entry(nodes.Browse, nodes.browse),
-    "get_node": Entry(nodes.GetNode, nodes.get_node),
-    "get_events": Entry(events.GetEvents, events.get_events),
-    "search_children": Entry(words.SearchChildren, words.search_children),
-    "search_node": Entry(words.SearchNode, words.search_node),
-    "navigate": Entry(walk.Navigate, walk.navigate),
-    "plan_query": Entry(plans.PlanQuery, plans.plan_query),
-    "classify_query": Entry(plans.ClassifyQuery, plans.classify_query),
-    "get_retrieval_status": Entry(status.GetStatus, status.get_status),
-    "get_overview": Entry(overview.GetOverview, overview.get_overview),
-    "get_spend": Entry(spend.GetSpend, spend.get_spend),
-    "get_teleport_status": Entry(indexes.GetTeleportStatus, indexes.teleport_status),
-    "get_vector_index_status": Entry(indexes.GetVectorStatus, indexes.vector_status),
-    "get_topic_graph_status": Entry(indexes.GetTopicGraphStatus, indexes.topic_graph_status),
-    "rebuild_index": Entry(indexes.RebuildIndex, indexes.rebuild_index),
-    "refine_due": Entry(refine.RefineDue, refine.refine_due),
-    "refine_show": Entry(refine_show.RefineShow, refine_show.refine_show),
-    "refine_summary": Entry(refine.RefineSummary, refine.refine_summary),
-    "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
-    "pin": Entry(pins.Pin, pins.pin),
-    "correct": Entry(correct.Correct, correct.correct),
-    "retract": Entry(correct.Retract, correct.retract),
-    "audit": Entry(correct.Audit, correct.audit),
-    "forget": Entry(forget.Forget, forget.forget),
-    "list_clients": Entry(clients.ListClients, clients.list_clients),
-    "list_jobs": Entry(jobs.ListJobs, jobs.list_jobs),
-    "run_job": Entry(jobs.RunJob, jobs.run_job),
-    "pause_job": Entry(jobs.PauseJob, jobs.pause_job),
-    "resume_job": Entry(jobs.ResumeJob, jobs.resume_job),
-    "list_projects": Entry(projects.ListProjects, projects.list_projects),
-    "list_agents": Entry(projects.ListAgents, projects.list_agents),
-    "get_agent_activity": Entry(activity.GetAgentActivity, activity.get_agent_activity),
-    "get_timeline": Entry(timeline.GetTimeline, timeline.get_timeline),
-    "get_today": Entry(today.GetToday, today.get_today),
-    "alias_project": Entry(projects.AliasProject, projects.alias_project),
-    "split_project": Entry(projects.SplitProject, projects.split_project),
-    "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
-    "list_paused": Entry(capturing.ListPaused, capturing.list_paused),
-    "resume_capture": Entry(capturing.ResumeCapture, capturing.resume_capture),
-    "list_excluded": Entry(excluding.ListExcluded, excluding.list_excluded),
-    "exclude": Entry(excluding.Exclude, excluding.exclude),
-    "include": Entry(excluding.Include, excluding.include),
-    "undo_project": Entry(projects.UndoProject, projects.undo_project),
-    "share_to": Entry(share.ShareTo, share.share_to),
-    "share_project": Entry(share.ShareProject, share.share_project),
-    "unshare_project": Entry(share.UnshareProject, share.unshare_project),
-    "share_now": Entry(share.ShareNow, share.share_now),
-    "share_status": Entry(share.ShareStatus, share.share_status),
-    "share_off": Entry(share.ShareOff, share.share_off),
+    "intelligent_search": Entry("search", "SearchRequest", "search"),
+    "teleport_search": Entry("teleport", "TeleportSearch", "teleport"),
+    "vector_teleport": Entry("teleport", "VectorTeleport", "teleport"),
+    "hybrid_search": Entry("teleport", "HybridSearch", "teleport"),
+    "topics_by_query": Entry("topics", "TopicsByQuery", "topics_by_query"),
+    "get_top_topics": Entry("topics", "TopTopics", "top_topics"),
+    "get_topic_map": Entry("topic_map", "GetTopicMap", "get_topic_map"),
+    "get_topic": Entry("one_topic", "GetTopic", "get_topic"),
+    "get_toc_nodes_for_topic": Entry("one_topic", "TopicNodes", "topic_nodes"),
+    "get_related_topics": Entry("one_topic", "RelatedTopics", "related_topics"),
+    "label_topic": Entry("one_topic", "LabelTopic", "label_topic"),
+    "export_shown": Entry("shown", "ExportShown", "export_shown"),
+    "expand_grip": Entry("expand", "ExpandRequest", "expand"),
+    "browse_toc": Entry("nodes", "Browse", "browse"),
+    "get_node": Entry("nodes", "GetNode", "get_node"),
+    "get_events": Entry("events", "GetEvents", "get_events"),
+    "search_children": Entry("words", "SearchChildren", "search_children"),
+    "search_node": Entry("words", "SearchNode", "search_node"),
+    "navigate": Entry("walk", "Navigate", "navigate"),
+    "plan_query": Entry("plans", "PlanQuery", "plan_query"),
+    "classify_query": Entry("plans", "ClassifyQuery", "classify_query"),
+    "get_retrieval_status": Entry("status", "GetStatus", "get_status"),
+    "get_overview": Entry("overview", "GetOverview", "get_overview"),
+    "get_spend": Entry("spend", "GetSpend", "get_spend"),
+    "get_teleport_status": Entry("indexes", "GetTeleportStatus", "teleport_status"),
+    "get_vector_index_status": Entry("indexes", "GetVectorStatus", "vector_status"),
+    "get_topic_graph_status": Entry("indexes", "GetTopicGraphStatus", "topic_graph_status"),
+    "rebuild_index": Entry("indexes", "RebuildIndex", "rebuild_index"),
+    "refine_due": Entry("refine", "RefineDue", "refine_due"),
+    "refine_show": Entry("refine_show", "RefineShow", "refine_show"),
+    "refine_summary": Entry("refine", "RefineSummary", "refine_summary"),
+    "prune_index": Entry("indexes", "PruneIndex", "prune_index"),
+    "pin": Entry("pins", "Pin", "pin"),
+    "correct": Entry("correct", "Correct", "correct"),
+    "retract": Entry("correct", "Retract", "retract"),
+    "audit": Entry("correct", "Audit", "audit"),
+    "forget": Entry("forget", "Forget", "forget"),
+    "list_clients": Entry("clients", "ListClients", "list_clients"),
+    "list_jobs": Entry("jobs", "ListJobs", "list_jobs"),
+    "run_job": Entry("jobs", "RunJob", "run_job"),
+    "pause_job": Entry("jobs", "PauseJob", "pause_job"),
+    "resume_job": Entry("jobs", "ResumeJob", "resume_job"),
+    "list_projects": Entry("projects", "ListProjects", "list_projects"),
+    "list_agents": Entry("projects", "ListAgents", "list_agents"),
+    "get_agent_activity": Entry("activity", "GetAgentActivity", "get_agent_activity"),
+    "get_timeline": Entry("timeline", "GetTimeline", "get_timeline"),
+    "get_today": Entry("today", "GetToday", "get_today"),
+    "alias_project": Entry("projects", "AliasProject", "alias_project"),
+    "split_project": Entry("projects", "SplitProject", "split_project"),
+    "pause_capture": Entry("capturing", "PauseCapture", "pause_capture"),
+    "list_paused": Entry("capturing", "ListPaused", "list_paused"),
+    "resume_capture": Entry("capturing", "ResumeCapture", "resume_capture"),
+    "list_excluded": Entry("excluding", "ListExcluded", "list_excluded"),
+    "exclude": Entry("excluding", "Exclude", "exclude"),
+    "include": Entry("excluding", "Include", "include"),
+    "undo_project": Entry("projects", "UndoProject", "undo_project"),
+    "share_to": Entry("share", "ShareTo", "share_to"),
+    "share_project": Entry("share", "ShareProject", "share_project"),
+    "unshare_project": Entry("share", "UnshareProject", "unshare_project"),
+    "share_now": Entry("share", "ShareNow", "share_now"),
+    "share_status": Entry("share", "ShareStatus", "share_status"),
+    "share_off": Entry("share", "ShareOff", "share_off"),
 }
 #: Names of the requests that change stored data or settings.
 WRITING = frozenset(
@@ -125,7 +110,7 @@ WRITING = frozenset(
         *("share_to", "share_project", "unshare_project", "share_now", "share_off"),
     }
 )
-_HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
+_BY_TYPE = {(f"{__package__}.{entry.module}", entry.request_name): entry for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
@@ -133,7 +118,8 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
 
     Raises KeyError for a type that is not in `REQUESTS`, and what the handler raises.
     """
-    return _HANDLERS[type(request)](app, request, caller)
+    kind = type(request)
+    return _BY_TYPE[kind.__module__, kind.__name__].handle(app, request, caller)
 
 
 def reading(name: str, arguments: Mapping[str, Any]) -> Any:

@@ -3,10 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
-
-import httpx2
 
 from memory_mcp.errors import (
     InvalidQuery,
@@ -18,13 +16,16 @@ from memory_mcp.errors import (
     Unauthenticated,
 )
 
+if TYPE_CHECKING:
+    import httpx2
+
 #: Tries of one call, and the wait before the second (seconds); each further one is twice as long.
 _TRIES, _WAIT = 3, 0.5
 #: Longest wait that a server may ask for (seconds).
 _LONGEST_WAIT = 10.0
 _SLICE = 0.1
 #: Reading is patient: a server that forgets rewrites its store.
-_TIMEOUT = httpx2.Timeout(connect=10.0, read=300.0, write=60.0, pool=10.0)
+_TIMEOUT = {"connect": 10.0, "read": 300.0, "write": 60.0, "pool": 10.0}
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 _ERRORS: Mapping[int, type[MemoryMcpError]] = {
     400: InvalidQuery,
@@ -68,11 +69,18 @@ class Client:
 
         `stopped` is asked between tries. Settings of a proxy in the environment count, except for loopback.
         """
+        # It takes 40 ms to load, and most memories are shared with nobody.
+        import httpx2
+
         self._stopped = stopped
         host = urlsplit(url).hostname or ""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx2.Client(
-            base_url=url, headers=headers, timeout=_TIMEOUT, follow_redirects=False, trust_env=host not in LOOPBACK
+            base_url=url,
+            headers=headers,
+            timeout=httpx2.Timeout(**_TIMEOUT),
+            follow_redirects=False,
+            trust_env=host not in LOOPBACK,
         )
         self._url = url
 
@@ -117,11 +125,13 @@ class Client:
         Waits 0.5 s, then twice as long, or as the server asks, 10 s at most; ends early when `stopped` says so.
         Raises ServerUnreachable after the last try, and what `_answer` raises.
         """
+        from httpx2 import HTTPError
+
         wait = _WAIT
         for left in reversed(range(_TRIES)):
             try:
                 response = self._http.request(method, path, **given)
-            except httpx2.HTTPError as error:
+            except HTTPError as error:
                 why = f"{self._url} does not answer ({type(error).__name__})"
                 after = None
             else:
@@ -137,7 +147,7 @@ class Client:
             wait *= 2
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
 
-    def _answer(self, response: httpx2.Response) -> dict[str, Any]:
+    def _answer(self, response: "httpx2.Response") -> dict[str, Any]:
         """Return the JSON object of an answer with status 200; raise the error that any other one names.
 
         Statuses 400, 401, 403, 404 and 413 are InvalidQuery, Unauthenticated, PermissionDenied, NotFound and
