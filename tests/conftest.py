@@ -78,7 +78,7 @@ FAMILIES = {
     "daemon/test_loss.py::test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it": 2,
     "daemon/test_pump.py::test_a_write_in_flight_when_the_daemon_dies_is_applied_once": 2,
     "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 5,
-    "ingest/test_redact.py::test_time_grows_with_the_text_only": 17,
+    "ingest/test_redact.py::test_time_grows_with_the_text_only": 10,
     "interaction/test_themes.py::test_switched_off_everything_but_the_themes_is_as_with_them": 4,
     "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
     "share/test_processes.py::test_a_server_that_ends_around_its_commit_loses_nothing_and_doubles_nothing": 2,

@@ -379,7 +379,7 @@ def check_any_order(seed: int) -> None:
     app.close()
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32))
 def test_told_in_any_order_and_pieces_every_message_is_read_once_at_its_longest(seed: int) -> None:
     check_any_order(seed)
