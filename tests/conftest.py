@@ -21,6 +21,8 @@ from tests.examples import CI
 from tests.fakes import FakeClock
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from memory_mcp.app import App
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.settings import StorageSettings
@@ -143,6 +145,15 @@ def app(clock: FakeClock) -> "Iterator[App]":
     opened = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock, in_memory=True)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """Chromium; ended with the module, because other tests of the worker run event loops."""
+    from tests.browser import launched
+
+    with launched() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,9 @@ from memory_mcp.requests import portable
 from tests.browser import pages
 from tests.daemon.places import DAEMON, needs_proc
 from tests.factories import draft
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PROJECT = "github.com/acme/<b>harbour</b>"
 AGENT = '" onload=alert(9) x="'
@@ -308,11 +311,11 @@ def test_terms_of_a_text(text: str) -> None:
     assert terms(text) == WORDS[text]
 
 
-def test_the_script_takes_words_apart_as_the_index_does() -> None:
+def test_the_script_takes_words_apart_as_the_index_does(browser: "Browser") -> None:
     source = files("memory_mcp.cli.html_export").joinpath("static", "words.js").read_text(encoding="utf-8")
     every = [chr(c) for c in range(0x20, 0x3000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
     texts = [*WORDS, *TEXTS, "x" * 70, "__init__ _", *("a" + "b".join(every[at : at + 40]) for at in range(0, len(every), 40))]
-    with pages() as page:
+    with pages(browser) as page:
         page.add_script_tag(content=source)
         found = page.evaluate("(texts) => texts.map((text) => groups(text).map((group) => group.terms))", texts)
     assert [[list(group) for group in groups(text)] for text in texts] == found
@@ -335,8 +338,8 @@ QUERIES = {
 }
 
 
-def test_a_browser_searches_unfolds_and_asks_nobody(page: Path) -> None:
-    with pages(viewport={"width": 360, "height": 740}) as shown:
+def test_a_browser_searches_unfolds_and_asks_nobody(page: Path, browser: "Browser") -> None:
+    with pages(browser, viewport={"width": 360, "height": 740}) as shown:
         fetched: list[str] = []
         shown.on("request", lambda request: fetched.append(request.url))
         shown.goto(page.as_uri())
@@ -353,8 +356,8 @@ def test_a_browser_searches_unfolds_and_asks_nobody(page: Path) -> None:
         assert fetched == [page.as_uri()]
 
 
-def test_on_a_phone_everything_fits_and_can_be_read_by_day_and_night(page: Path) -> None:
-    with pages(viewport={"width": 360, "height": 740}) as shown:
+def test_on_a_phone_everything_fits_and_can_be_read_by_day_and_night(page: Path, browser: "Browser") -> None:
+    with pages(browser, viewport={"width": 360, "height": 740}) as shown:
         shown.goto(page.as_uri())
         shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         assert shown.evaluate("document.documentElement.scrollWidth") <= 360
@@ -363,8 +366,8 @@ def test_on_a_phone_everything_fits_and_can_be_read_by_day_and_night(page: Path)
             assert least_contrast(shown) >= 4.5, scheme
 
 
-def test_without_script_everything_can_be_unfolded(page: Path) -> None:
-    with pages(java_script_enabled=False) as shown:
+def test_without_script_everything_can_be_unfolded(page: Path, browser: "Browser") -> None:
+    with pages(browser, java_script_enabled=False) as shown:
         shown.goto(page.as_uri())
         assert not shown.locator("#search").is_visible()
         for level in ("month", "week", "day"):
@@ -375,8 +378,8 @@ def test_without_script_everything_can_be_unfolded(page: Path) -> None:
         assert segment.locator("pre").first.is_visible()
 
 
-def test_the_keyboard_reaches_a_result_and_what_it_shows(page: Path) -> None:
-    with pages() as shown:
+def test_the_keyboard_reaches_a_result_and_what_it_shows(page: Path, browser: "Browser") -> None:
+    with pages(browser) as shown:
         shown.goto(page.as_uri())
         shown.keyboard.press("Tab")
         assert shown.evaluate("document.activeElement.className") == "skip"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -23,6 +23,9 @@ from tests.daemon.places import DAEMON, needs_proc, said
 from tests.factories import draft
 from tests.interaction.conftest import ERAS, Door, open_app
 from tests.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SHOWS = (advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]}),)
 BOUND = {"intelligent_search": EVIDENCE, "browse_toc": TIMELINE, "expand_grip": EVIDENCE}
@@ -152,8 +155,8 @@ class Shown:
 
 
 @pytest.fixture
-def host(hostile: Door) -> Iterator[Shown]:
-    with pages() as page:
+def host(hostile: Door, browser: "Browser") -> Iterator[Shown]:
+    with pages(browser) as page:
         yield Shown(hostile, page)
         assert page.told == []
 

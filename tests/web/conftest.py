@@ -1,7 +1,5 @@
 """The explorer as it is served: in this process for what HTTP shows, by the installed program for a real browser."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,12 +22,6 @@ from tests.web.visitor import Visitor, entered
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
-
-#: Of Chromium: nothing that asks other servers, since a page that did would have to be told from it.
-_QUIET = (
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 
 
 def fill(app: App) -> None:
@@ -117,12 +109,6 @@ def visitor(explorer: Explorer) -> Visitor:
 # in a browser, by the installed program
 
 
-def chromium() -> str:
-    """Where Chromium lies; "" where it is not installed."""
-    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
-    return next((place for place in found if place), "")
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A memory whose background process is there as long as the module's tests."""
@@ -140,22 +126,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def address(place: Place, *words: str) -> str:
     """What `memory-mcp open` prints."""
     return place.ok("open", "--print", "--port", "0", *words).strip()
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    """Chromium; ended with the module, because other tests of the worker run event loops."""
-    place = chromium()
-    if not place:
-        pytest.skip("Chromium is not installed: the pages were not tried in a browser (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    # Chromium's own sandbox does not start for root.
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=place, args=[*_QUIET, *(["--no-sandbox"] if root else [])])
-        yield launched
-        launched.close()
 
 
 @dataclass
