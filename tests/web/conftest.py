@@ -1,7 +1,9 @@
 """The explorer as it is served: in this process for what HTTP shows, by the installed program for a real browser."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -109,17 +111,26 @@ def visitor(explorer: Explorer) -> Visitor:
 # in a browser, by the installed program
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A memory whose background process is there as long as the module's tests."""
+@pytest.fixture(scope="session")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a memory of weeks with its topics, to be copied."""
     if not VISIBLE:
         pytest.skip("processes are looked at through /proc")
-    with Place(tmp_path_factory.mktemp("served"), idle=600, more=DAEMON) as place:
+    with Place(tmp_path_factory.mktemp("grouped"), idle=600, more=DAEMON) as place:
         app = helpers.opened(place.directory, FakeClock())
         fill(app)
         app.close()
         # The process begins to build what is missing by itself, and says so to whoever asks for the same.
         until(lambda: place.run("admin", "rebuild-index", "--type", "topics").returncode == 0, "the topics")
+        place.stop()
+    return place.directory
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path) -> Iterator[Place]:
+    """A memory whose background process is there as long as the module's tests."""
+    with Place(tmp_path_factory.mktemp("served"), idle=600, more=DAEMON) as place:
+        shutil.copytree(grouped, place.directory)
         yield place
 
 
