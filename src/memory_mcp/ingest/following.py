@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -66,11 +67,11 @@ class Follower:
     def __init__(
         self, importers: Callable[[], Sequence[Importer]], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
     ) -> None:
-        """Follow clients that one of `importers` reads; these are made once any client is followed.
+        """Follow clients that one of `importers` reads; it is called once, when a client is followed.
 
         Parts are handed over in `spool`, and `capture` says what is never recorded.
         """
-        self._importers = importers
+        self._importers = cache(importers)
         self._marks = marks
         self._spool = spool
         self._store = store
