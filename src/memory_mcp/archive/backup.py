@@ -87,7 +87,7 @@ class Pace:
 
 
 def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
-    """Write the whole store, and the rows `beside`, into one file; what was there is replaced only once it is complete.
+    """Write the whole store, and the rows `beside`, into a file, replaced only once complete; return its path, counts and sizes.
 
     Raises StorageError when it cannot be written (DiskFull for want of room), DeadlineExceeded when `pace` stops it.
     """
@@ -102,9 +102,10 @@ def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace
 def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
     """Write a backup into a folder, sharing files of events and grips with the backups of this store that are there.
 
-    Shared files of the newest backup that are undamaged and still as the store are used again, the rest is written.
-    Nothing is removed. Raises StorageError when it cannot be written (DiskFull for want of room), DeadlineExceeded
-    when `pace` stops it: shared files may be left then, which `prune` removes.
+    Shared files of the newest backup that are undamaged and still as the store are used again, the rest is written. Nothing
+    is removed. Returns the path of the backup with counts and sizes. Raises StorageError when it cannot be written
+    (DiskFull for want of room), DeadlineExceeded when `pace` stops it: shared files may be left then, which `prune`
+    removes.
     """
     with _reported(folder), storage.archive.snapshot() as snapshot:
         store = snapshot.store_id[:8]
@@ -185,10 +186,7 @@ def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
 
 
 def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """Return the files of the last backup that hold what the store holds of a table, and are undamaged.
-
-    In order, from the first row on, up to the first file that does not.
-    """
+    """Return the first files of `latest` for a table, up to one that is damaged, leaves a gap or differs from the store."""
     found: list[SharedFile] = []
     for file in (file for file in latest if file.table == table):
         covered = found[-1].last if found else 0
@@ -213,7 +211,7 @@ def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
 
 
 def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
-    """Write a file with the rows that are in none, and those of small files before it; return the files for the table now.
+    """Write a file with the rows that are in none, and those of small files before it; return the table's files, this one last.
 
     A file is taken in when it holds at most four times as many rows as come behind it; it stays on disk.
     """
@@ -295,8 +293,8 @@ def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -
 def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> set[Path]:
     """Return which of some backups of one store are kept, as paths.
 
-    These are all within 24 hours of `now_ms`, and the last of each of so many days and weeks that have any. Backups
-    from the future are counted apart, by the same rule.
+    These are all within 24 hours of `now_ms`, and the last of each of so many days and ISO weeks that have any; `day_of`
+    returns the ISO date of a time in UTC ms. Backups from the future are counted apart, by the same rule.
     """
     kept: set[Path] = {b.path for b in found if abs(now_ms - b.at_ms) < _DAY_MS}
     ahead = [b for b in found if b.at_ms > now_ms + _SKEW_MS]

@@ -74,7 +74,7 @@ def _adopted(log: TombstoneLog, keys: Sequence[str], lines: Sequence[str]) -> in
 
 
 def _pauses(directory: Path, told: Sequence[str]) -> None:
-    """Add carried pauses (JSON) that are not known by projects and begin. Raises StorageError when those here cannot be read."""
+    """Add carried pauses (JSON) whose projects and begin none here has. Raises StorageError when those here cannot be read."""
     try:
         here = pauses.read(str(directory))
     except ValueError as error:

@@ -175,10 +175,7 @@ class Archive:
         return found["about"], [(place, head_of(told)) for place, told in found["blocks"]]
 
     def _index_at(self, at: int) -> dict[str, Any] | None:
-        """Return the index ("about", and "blocks" as [place of the body, head]) at an offset; note where it ends.
-
-        None if damaged.
-        """
+        """Return the index ("about", and "blocks" as [place of the body, head]) at an offset, noting its end; None if damaged."""
         told = self._framed_at(at, INDEX)
         if told is None:
             return None

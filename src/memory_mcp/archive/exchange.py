@@ -57,10 +57,11 @@ class Exchange:
         self._take, self._clean = take, clean
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> Synced:
-        """Write what is new here, and take in what is new there. Raises StorageError when the folder cannot be used.
+        """Write the new events of this store, take in those of others, and return the counts of both.
 
-        Runs of this process wait for each other. Everything is written once more when another machine's folder is
-        gone. `should_stop` is asked before each file of others; what was taken in until then stays.
+        Runs of this process wait for each other. Everything is written once more when another machine's folder is gone.
+        `should_stop` is asked before each file of others; what was taken in until then stays. Raises StorageError when the
+        folder cannot be used.
         """
         done = Synced()
         with _TURN:
@@ -131,7 +132,7 @@ class Exchange:
             self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
 
     def _take_file(self, file: Path, done: Synced) -> bool:
-        """Store the undamaged blocks of a file, as far as events are unknown; return whether no row of it is lost.
+        """Store the unknown events of a file's undamaged blocks, count new and known in `done`; return whether no row is lost.
 
         A file that is no archive yet gives False.
         """

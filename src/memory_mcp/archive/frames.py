@@ -148,7 +148,7 @@ def folded(ids: Iterable[str]) -> str:
 
 
 def framed(head: Head) -> bytes:
-    """Return the bytes that stand before a block's body: mark, length and checksum of its head, and the head as JSON."""
+    """Return the bytes that precede a block's body: mark, length and checksum of its head, and the head as JSON."""
     told = as_line(asdict(head))
     return MARK + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told
 

@@ -55,10 +55,10 @@ class _Nothing:
 def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> Copied:
     """Copy every row that is not derived; `step` is called with the number of events copied, and of all events.
 
-    Events that an earlier run copied are kept if they are still the source's, else `target` is emptied. All else
-    replaces what is there, in one transaction. Then rows and fingerprints are compared; the copy counts as unfinished
-    until `complete`. Raises InvalidQuery where `target` holds something else, StorageError where the copy is not what
-    the source holds.
+    Events that an earlier run copied are kept if they are still the source's, else `target` is emptied. All else replaces
+    what is there, in one transaction. Then rows and fingerprints are compared and returned; the copy counts as unfinished
+    until `complete`. Raises InvalidQuery where `target` holds something else, StorageError where the copy is not what the
+    source holds.
     """
     with source.archive.snapshot() as snapshot:
         _begin(snapshot, target)
@@ -129,10 +129,7 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
 
 
 def _held(target: Storage) -> str:
-    """Return a digest of every row of a store, but for those that change while it is merely open (checkpoint, meta).
-
-    The order of rows does not matter.
-    """
+    """Return a digest of the rows of a store, in any order, without tables that change while it is open (checkpoint, meta)."""
     with target.archive.snapshot() as there:
         told: dict[str, object] = {table: there.print_of(table, 0, there.last(table)) for table in ("event", "grip")}
         sums: Counter[str] = Counter()

@@ -144,7 +144,7 @@ def _fits(marked: str, whole: str) -> bool:
 
 
 def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return the spans of `whole` that marks of forgetting stand for in `marked`; None where the texts differ otherwise.
+    """Return (start, end) of the parts of `whole` that are marks of forgetting in `marked`; None where they differ otherwise.
 
     Also None where `marked` has no mark; spans that are empty or hold just a mark are left out.
     """
@@ -156,9 +156,9 @@ def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
 
 
 def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return the spans between these parts of a text; None where the text lacks a part, has another order, or there is one part.
+    """Return (start, end) of the text between each two `parts`; None where one is missing or out of order, or there is only one.
 
-    The last part has to be at the end; those between are looked for from the left.
+    The first part has to begin the text, the last to end it; those between are looked for from the left.
     """
     first, *rest = parts
     if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):

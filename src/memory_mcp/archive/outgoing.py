@@ -96,7 +96,7 @@ class Outgoing:
         return _new_machine(self._data_dir)
 
     def write(self, anew: bool) -> tuple[int, int]:
-        """Share what came since the last time, or everything (`anew`, or where files are missing or damaged).
+        """Share what came since the last time, or everything: with `anew`, or where a file is missing or one to join is damaged.
 
         Returns how many events were written, and up to which number all is written. What was forgotten since the last
         run is taken out of older files before. Position and files are noted in the store once the new file is
@@ -264,10 +264,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def machines(data_dir: Path) -> list[str]:
-    """Return the names of the folders this machine was ever given, the newest last; [] where there is none.
-
-    Raises StorageError when the file is damaged.
-    """
+    """Return the folder names this machine ever had, newest last, [] for none; raises StorageError when their file is damaged."""
     place = data_dir / _ID
     try:
         told = place.read_text(encoding="ascii", errors="replace").split()
@@ -279,10 +276,7 @@ def machines(data_dir: Path) -> list[str]:
 
 
 def _new_machine(data_dir: Path) -> str:
-    """Give this machine another folder name and return it; it is on disk when this returns.
-
-    Raises StorageError when the file of the names is damaged.
-    """
+    """Give this machine another folder name, on disk, and return it; raises StorageError when the file of names is damaged."""
     known, made = machines(data_dir), uuid.uuid4().hex
     place = data_dir / _ID
     machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))

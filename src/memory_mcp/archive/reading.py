@@ -83,9 +83,9 @@ def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: li
 
 
 def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
-    """Yield (file name, what is missing) for what cannot be read of the backups in a folder; each shared file is read once.
+    """Yield (file name, Missing) for each loss in the backups of a folder; each shared file is read once.
 
-    A backup that cannot be read at all is one entry of an unknown number of rows.
+    A backup that cannot be read at all is one entry of an unknown number of rows (-1).
     """
     seen: set[str] = set()
     for backup in backups(folder):
@@ -105,7 +105,7 @@ def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
 
 
 def about_of(backup: Backup) -> dict[str, Any]:
-    """Return what a backup says of itself, by the keys at_ms, why, store_id, schema, files and others; see `backup._about`.
+    """Return what a backup says of itself: kind, at_ms, why, store_id, schema, timezone, store_bytes, last_seq and files (dicts).
 
     Raises SourceUnreadable when it is none, or cannot be read.
     """
@@ -119,10 +119,7 @@ def about_of(backup: Backup) -> dict[str, Any]:
 
 
 def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield (file name, block, damage or missing file) of a backup: events and grips first, then other tables.
-
-    Raises SourceUnreadable when it is no backup.
-    """
+    """Yield (file name, Block, Damaged or Missing) of a backup, events and grips first. Raises SourceUnreadable if it is none."""
     for told in about_of(backup)["files"]:
         yield from _shared(backup.path.parent, SharedFile(**told))
     for part in _own(backup):

@@ -59,7 +59,7 @@ def load(
 
 
 def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
-    """Yield the rows that belong into the store, without those that lie beside it.
+    """Yield the rows that belong into the store, without the pauses and tombstones that are kept beside it.
 
     Where events are `lost`, the marks of what was read are left out: sources may have these events still.
     """
@@ -84,7 +84,7 @@ def _require_room(directory: Path, verified: Verified) -> None:
 
 
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
-    """Put a finished store in the place of the present one, which nobody may have open; return the folder that keeps that one.
+    """Put a finished store in the place of the present one, which must not be open; return the folder that keeps that one.
 
     None where there was no store. Indexes and briefings are removed. Killed anywhere, the present store or the new
     one is whole in its place, and the folder has everything that was there; the next restore begins again. Raises

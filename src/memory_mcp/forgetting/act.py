@@ -58,6 +58,7 @@ class Forgetting:
     """Forgets in one open memory."""
 
     def __init__(self, app: App) -> None:
+        """Use the data directory that the settings of `app` name; nothing is read yet."""
         self._app = app
         self._directory: Path = app.settings.storage.directory
         self._note = self._directory / NOTE
@@ -221,10 +222,7 @@ def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
 
 
 def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
-    """Return the counts above 0 of rows and files, by kind, and every event concerned.
-
-    Events are pairs (id, UTC ms), each once, by their time.
-    """
+    """Return the counts above 0 of rows and files by kind, and (id, UTC ms) of each event concerned, once, by time."""
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
     return Outcome(counts, samples)

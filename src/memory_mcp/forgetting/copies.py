@@ -26,10 +26,7 @@ class Copies:
     """The archive files of one folder."""
 
     def __init__(self, folder: Path, tombstones: Tombstones) -> None:
-        """Prepare to clean a folder's archive files of what `tombstones` name.
-
-        Nothing is read yet, and the folder may be missing.
-        """
+        """Prepare to clean a folder's archive files of what `tombstones` name; nothing is read, and the folder may be missing."""
         self._folder = folder
         self._tombstones = tombstones
         #: When what goes was said, and nodes that may tell of it.

@@ -32,6 +32,7 @@ class Files:
     """The files of one data directory and of the clients set up on this machine."""
 
     def __init__(self, directory: Path, tombstones: Tombstones) -> None:
+        """Prepare to clean a data directory of what `tombstones` name; nothing is read yet."""
         self._directory = directory
         self._tombstones = tombstones
 
@@ -70,10 +71,7 @@ class Files:
         return counts
 
     def _payloads(self, spool: Path) -> Iterator[Path]:
-        """Yield the hooks' payloads in the spool (waiting, refused or half written) that hold something forgotten.
-
-        Unreadable ones are passed over.
-        """
+        """Yield the readable payloads in the spool (waiting, refused or half written) that hold something forgotten."""
         for folder in ("new", "bad", "tmp"):
             for path in _files(spool / folder):
                 with suppress(OSError):

@@ -70,10 +70,7 @@ class Token:
 
 @contextmanager
 def claimed(spool: Path) -> Iterator[Token]:
-    """Claim files in the spool for as long as the block runs; they are removed at its end, whatever happens.
-
-    Raises OSError when they cannot be claimed.
-    """
+    """Yield a claim on files in the spool; they are removed when the block ends. Raises OSError when none can be made."""
     token = Token(spool)
     try:
         yield token
@@ -102,10 +99,10 @@ class Writer:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
     ) -> Appended:
-        """Take drafts of one transaction; they are in no file until `flush`, which is called when enough are taken.
+        """Take the drafts of one transaction; `flush`, or a later call once enough are taken, writes them into a file.
 
-        Return that none is new or known: only the process that stores them knows that. `source`, `trust` and `request`
-        are not used.
+        Return an empty Appended: only the process that stores them knows what is new. `source`, `trust` and `request` are
+        not used.
         """
         del source, trust, request
         self._end_slice({})
@@ -115,7 +112,7 @@ class Writer:
         return Appended((), ())
 
     def mark_all(self, values: Mapping[str, str]) -> None:
-        """End a slice with marks that are true once everything appended before is stored."""
+        """End a slice with marks, by name, that are true once everything appended before is stored."""
         self._end_slice(values)
 
     def _end_slice(self, marks: Mapping[str, str]) -> None:
@@ -167,10 +164,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
         raise InvalidQuery("another version wrote this file", "Both sides must be of the same version.")
 
     def each() -> Iterator[Slice]:
-        """Yield the slices in order, and close the file at the end.
-
-        Raises ValueError, IndexError or TypeError for a broken line.
-        """
+        """Yield the slices in order, then close the file. Raises ValueError, IndexError or TypeError for a broken line."""
         with stream:
             for line in stream:
                 rows, marks = json.loads(line)

@@ -54,14 +54,14 @@ class JsonlImporter:
         return find_files(path, (".jsonl", ".ndjson"))
 
     def recognises(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file at the beginning holds an object with the fields that every event must have."""
+        """Return whether a .jsonl or .ndjson file holds, at its beginning, an object with the fields every event must have."""
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """Yield a step for each line behind the byte offset: the draft of its event, and the offset to go on from.
 
-        A line that is no event gives none, and is counted in `report` with the reason that `draft_of` gives. Raises
-        OSError when the file cannot be read.
+        A line that is no event gives none, and is counted in `report` with the reason. Raises OSError when the file cannot
+        be read.
         """
         for record in iter_records(file, offset):
             report.lines += 1
@@ -120,10 +120,7 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _storable(source: str) -> str:
-    """Return a source unchanged if it has the form of this program's names.
-
-    That is small letters, digits and "_.:-", at most 61 characters. Raises InvalidQuery for any other text.
-    """
+    """Return a source of 1 to 61 small letters, digits and (not first) "_.:-" unchanged; raises InvalidQuery for other text."""
     if _SOURCE.fullmatch(source):
         return source
     raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
@@ -162,7 +159,7 @@ def _role(mapping: Mapping[str, object]) -> Role:
 
 
 def _type(mapping: Mapping[str, object], role: Role) -> EventType:
-    """Return the type, or the role's usual one where none is named. Raises InvalidQuery for an unknown one."""
+    """Return the type, whatever its case, or the role's usual one where none is named. Raises InvalidQuery for an unknown one."""
     name = _optional(mapping, "type").strip().lower()
     if not name:
         return DEFAULT_TYPES[role]
@@ -173,10 +170,7 @@ def _type(mapping: Mapping[str, object], role: Role) -> EventType:
 
 
 def _time(mapping: Mapping[str, object]) -> int:
-    """Return the time, UTC milliseconds.
-
-    Raises InvalidQuery for a missing one, for no time, and for years before 1000 or after 9998.
-    """
+    """Return the time, UTC ms. Raises InvalidQuery where it is missing, no time, or of a year before 1000 or after 9998."""
     value = mapping.get("timestamp")
     if value is None:
         raise InvalidQuery("timestamp is missing", _FORM)
@@ -209,10 +203,7 @@ def _optional(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
-    """Return metadata as a new dict of texts; other values as JSON, null left out; {} without any.
-
-    Raises InvalidQuery for what is no object.
-    """
+    """Return metadata as a new dict of texts, others as JSON, without null; {} for none. Raises InvalidQuery for no object."""
     value = mapping.get("metadata")
     if value is None:
         return {}
@@ -222,7 +213,7 @@ def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
 
 
 def _plain(value: object) -> str:
-    """Return a value as compact JSON."""
+    """Return a value as compact JSON, not limited to ASCII; what JSON does not know becomes its text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 

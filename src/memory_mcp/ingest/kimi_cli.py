@@ -41,10 +41,7 @@ class KimiCliImporter(ClientImporter):
         return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the context files below a folder, also those set aside, or `path` itself.
-
-        Raises SourceUnreadable without such a path.
-        """
+        """Return the context files below a folder, those set aside too, or `path` itself; raises SourceUnreadable without it."""
         if not path.is_dir():
             return find_files(path, ())
         return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or _FILE.match(f.name))

@@ -59,10 +59,7 @@ class Record:
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
-    """Yield the records of `file` behind a byte offset, those that cannot be read with their error.
-
-    Raises OSError when the file cannot be read.
-    """
+    """Yield the records of `file` from a byte offset on, broken ones with their error; raises OSError when it cannot be read."""
     with file.open("rb") as stream:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
 
@@ -145,10 +142,7 @@ class _Reader:
                 yield record
 
     def _next_line(self) -> _Line | None:
-        """Return the next line, of an array's line and of a too long one only the beginning; None at the end of the file.
-
-        Reading goes on behind the line.
-        """
+        """Return the next line and go on behind it; of an array's or too long one only the beginning. None at the file's end."""
         start = self._at
         raw = self._stream.readline(_PEEK)
         if not raw:

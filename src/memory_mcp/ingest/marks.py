@@ -87,5 +87,5 @@ def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Grow
 
 
 def _hash(data: bytes) -> str:
-    """Return the hash of bytes, 32 characters."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()[:32]

@@ -130,7 +130,7 @@ def _near(text: str, at: int, many: int = _NEAR) -> str:
 
 
 def _tags(text: str) -> Iterator[_Tag]:
-    """Yield the tags of ours that a text spells, escaped or not, in order, with how each stands on its line."""
+    """Yield the tags of ours that a text spells, escaped or not, in order, with how each is placed on its line."""
     for at in _marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
         near = _near(text, at, _BRACKET)
@@ -168,7 +168,7 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
-    """Return whether a text is one fence and nothing else: `first` opens, `last` closes, no letter or digit stands outside."""
+    """Return whether a text is one fence and nothing else: `first` opens, `last` closes, no letter or digit is outside."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
@@ -220,10 +220,7 @@ def _headless(text: str, at: int, tag: _Tag) -> Span | None:
 
 
 def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
-    """Return the span of an opening tag without its closing one and of our lines after it, up to `limit`.
-
-    None without a sign of ours among them.
-    """
+    """Return the span of an unclosed opening tag and of our lines after it, up to `limit`; None without a sign of ours there."""
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None
@@ -236,10 +233,7 @@ def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
 
 
 def _answers(text: str) -> Iterator[Span]:
-    """Yield the spans of structured answers: as JSON, inside other JSON, as Python or YAML.
-
-    One without an end reaches to the text's.
-    """
+    """Yield the spans of structured answers: JSON, also inside JSON, Python or YAML; one without an end reaches to the text's."""
     done = 0
     for at in _marks(text):
         behind, near = at + len(MARK), _near(text, at)

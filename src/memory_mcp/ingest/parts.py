@@ -40,10 +40,7 @@ class Part:
 
 
 def said(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with words of the user or of the model, without blanks around.
-
-    For any other role it is a note in that role.
-    """
+    """Return a part with stripped words, by `role` a message of the user or of the model; for any other role a note in it."""
     kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
     return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
 
@@ -71,7 +68,7 @@ def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
 
 
 def result(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
-    """Return a tool's result; "(no output)" for an empty one. `metadata` overrides what is found in the text."""
+    """Return a tool's result, "(no output)" for an empty text; non-empty `metadata` overrides what is found in the text."""
     told = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
     told |= {key: value for key, value in metadata.items() if value}
     return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", told)
@@ -113,15 +110,12 @@ def path_of(uri: object) -> str:
 
 
 def file_time(file: Path) -> str:
-    """Return the time of a file's last change, UTC milliseconds as text, for sessions that state no time.
-
-    Raises OSError when there is no such file.
-    """
+    """Return the time of a file's last change, UTC ms as text, for sessions that state no time; OSError without a file."""
     return str(int(file.stat().st_mtime * 1000))
 
 
 def after(own: int | None, last: int | None) -> int | None:
-    """Return the time after `last`: its own, or a millisecond later if that is not later.
+    """Return `own`, or a millisecond after `last` where `own` is not later or is unknown (None, 0 or less).
 
     An own time more than a day earlier is believed. None where neither is known.
     """

@@ -69,9 +69,9 @@ class Payloads:
         self._redactor = redactor()
 
     def clean(self, payload: bytes) -> bytes:
-        """Return the payload without secrets and private spans; the same bytes if it holds none.
+        """Return the payload without secrets and private spans; itself if it has none and repeats no key. Never raises.
 
-        What is no JSON is cleaned as text. Never raises.
+        What is no JSON is cleaned as text. Any other changed payload comes as ASCII JSON, one value a line.
         """
         try:
             values, twice = _values(payload.decode("utf-8-sig", "replace"))
@@ -142,10 +142,7 @@ class Payloads:
             batch, chars = [], 0
 
     def _look_around(self, view: "list[str | _Leaf]") -> None:
-        """Search strings of at most 2,000 characters together with their keys and neighbours.
-
-        What is found is noted with each.
-        """
+        """Search strings of at most 2,000 characters, but names of things, with keys and neighbours; note the finds with each."""
         shown: list[_Leaf] = []
         starts: list[int] = []
         parts: list[str] = []

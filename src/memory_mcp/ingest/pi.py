@@ -60,10 +60,7 @@ class PiImporter(ClientImporter):
     growth = Growth.APPENDED
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of pi's sessions (by its environment variables, else ~/.pi/agent/sessions), then of its forks.
-
-        Existing or not.
-        """
+        """Return the folders of sessions of pi, then its forks: by environment variables, else in the home; existing or not."""
         home = Path.home()
         folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
         own = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()

@@ -259,10 +259,7 @@ class _Run:
             yield from self._guarded(file, self._read_whole)
 
     def read_newest(self, wanted: int) -> Iterator[None]:
-        """Read files, latest change first, until `wanted` events are read; of the last file only its end.
-
-        Sets `report.cut` if files are left.
-        """
+        """Read files, latest change first, for `wanted` events in all, of the last its end; set `report.cut` if any are left."""
         left = wanted
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:

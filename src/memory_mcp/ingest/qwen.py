@@ -86,9 +86,9 @@ class QwenReading(Reading):
             self.prompt = self.prompt or _text(record)
 
     def give(self, record: dict[str, object]) -> Given:
-        """Return what one record gives, and take over its session, directory, branch, version and model.
+        """Return what a record gives, after taking over its session, thread, directory, branch, version and model.
 
-        An unknown kind gives nothing.
+        An unknown kind gives only the reason, and nothing is taken over.
         """
         reader = self._readers.get(as_text(record.get("type")))
         if reader is None:

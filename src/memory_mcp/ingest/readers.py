@@ -60,10 +60,7 @@ class Numbered:
 
 
 def parts(hello: Hello, numbered: Numbered, gate: Gate) -> Iterator[Part]:
-    """Yield the parts of a task as it is read: complete files, then the report with the last part, and no other.
-
-    Raises what reading raises.
-    """
+    """Yield the parts of a task as it is read: its complete files, then one with the report. Raises what reading raises."""
     task = numbered.task
     writer = Writer(hello.folder, hello.token, numbered.number, hello.importer.name)
     report = ImportReport()
@@ -174,10 +171,7 @@ class Readers:
             return part
 
     def _feed(self, child: Child) -> None:
-        """Have a child read task after task until none is left.
-
-        An error of the child, or its end, becomes the error of the whole reading.
-        """
+        """Have a child read task after task until none is left; its error, or its end, becomes the error of the whole reading."""
         try:
             child.begun.result()
             while (numbered := self._claim()) is not None:
@@ -199,10 +193,7 @@ class Readers:
             return self._tasks[self._next - 1]
 
     def _give(self, number: int, part: Part) -> bool:
-        """Add a part of the task `number`, and wait until there is room for another.
-
-        Return False when reading was ended meanwhile.
-        """
+        """Add a part of the task `number`, and wait for room for another; return False when reading was ended meanwhile."""
         with self._changed:
             self._made[number].append(part)
             self._waiting += bool(part.name)

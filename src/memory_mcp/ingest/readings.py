@@ -96,10 +96,7 @@ def _plain(kind: str, wrapped: str) -> str:
 
 
 def coded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, content) of each stretch that may be base64 or hexadecimal of a text.
-
-    Those are at least 16 characters that decode to UTF-8.
-    """
+    """Yield (start, end, content) of each stretch of 16 or more characters that decodes, as base64 or hexadecimal, to UTF-8."""
     for match in _CODED.finditer(text):
         given = match[0]
         with suppress(ValueError):

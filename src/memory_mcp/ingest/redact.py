@@ -34,10 +34,7 @@ _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)"
 
 
 def _sign(plain: str, name: str, more: str = "") -> str:
-    """Return the pattern of one sign of a tag: plain, as one of `more`, or escaped for HTML, strings and addresses.
-
-    `name` is its entity in HTML.
-    """
+    """Return the pattern of one sign of a tag: plain, as one of `more`, or escaped for HTML (entity `name`), strings or URLs."""
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
     return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
@@ -146,7 +143,7 @@ def redactor() -> Redactor:
 
 
 def _long_runs(lowered: str) -> str:
-    """Return the long runs of a text, each behind a blank; "" for none."""
+    """Return the runs of 16 or more characters of tokens in a text, each behind a blank; "" for none."""
     runs = _LONG_RUN(lowered)
     return f" {' '.join(runs)}" if runs else ""
 
@@ -250,10 +247,7 @@ class _Vendors:
 
 
 def _by_letter(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors, branching once per first letter.
-
-    "~" marks an anchor that is a pattern.
-    """
+    """Return a pattern that matches any of the anchors ("~" marks one that is a pattern), branching once per first letter."""
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
@@ -272,7 +266,7 @@ def _joined(anchors: Iterable[str]) -> str:
 
 
 def _any_of(words: list[str]) -> str:
-    """Return a pattern that matches any of `words`, branching once per distinct character."""
+    """Return a pattern that matches any of `words`, branching once per distinct character; "" if one of them is empty."""
     if "" in words:
         return ""
     branches: dict[str, list[str]] = {}

@@ -50,10 +50,7 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
 
 
 def _together(fates: Sequence[Fate]) -> Fate:
-    """Return one fate for a client that keeps its files at several places.
-
-    Counts are added; of days and first moment the least counts.
-    """
+    """Return one fate for a client's several places: counts added, the fewest days, the earliest first moment (0: none goes)."""
     first = fates[0]
     return replace(
         first,

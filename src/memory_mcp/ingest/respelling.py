@@ -31,7 +31,7 @@ class Spelled:
 
 
 def key_of(text: str) -> str:
-    """Return the letters and digits of `text` as they look, folded in case, without anything between them."""
+    """Return the letters and digits of `text` as they look (0 as "o", 1 and i as "l"), folded in case, without all else."""
     if text.isascii():
         # A tenth of the time, and most text is.
         return text.encode("ascii").translate(*_ascii()).decode("ascii")
@@ -77,10 +77,7 @@ def _table() -> _Table:
 
 @cache
 def _ascii() -> tuple[bytes, bytes]:
-    """Return (table, dropped): the table maps each byte of ASCII text to its normalized form.
-
-    It has 256 bytes; `dropped` are the bytes that are left out.
-    """
+    """Return (table, dropped) for `bytes.translate`: the normalized form of each ASCII byte, and the bytes that are left out."""
     forms = [_form(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
@@ -116,10 +113,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _latin() -> dict[str, str]:
-    """Return the ASCII letter or digit, in lower case, by the character of another script that looks like it.
-
-    Read once, in 50 ms.
-    """
+    """Return the lower-case ASCII letter or digit by the look-alike character of another script; read once, in 50 ms."""
     from confusable_homoglyphs.confusables import confusables_data
 
     found: dict[str, str] = {}

@@ -44,10 +44,7 @@ class Rule(Protocol):
         ...
 
     def find(self, text: str, lowered: str, /) -> Iterator[Span]:
-        """Yield the secrets in `text`, of which `lowered` is the lower case of equal length, place by place.
-
-        Time linear in its length.
-        """
+        """Yield the secrets in `text`, of which `lowered` is the lower case of equal length, in any order; in linear time."""
         ...
 
 
@@ -274,10 +271,7 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
 
 
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
-    """Return whether a value assigned to a secret's name is one.
-
-    Not if the name describes one (`token_url`) or the value is a name.
-    """
+    """Return whether a value assigned to a secret's name is one: not if the name describes one (`token_url`) or it is a name."""
     key, value = match["key"], value.strip()
     if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
         return not _HARMLESS_END.search(key)

@@ -163,10 +163,7 @@ def is_phrase(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only represents a secret.
-
-    That is a name, a variable of a template, a row of stars, a common guess or a value of code.
-    """
+    """Return whether a value only represents a secret: a name, variable, row of stars, sequence, common guess, text or code."""
     if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
     if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
@@ -241,10 +238,7 @@ def is_called(text: str, start: int, end: int) -> bool:
 
 
 def is_sequence(value: str) -> bool:
-    """Return whether at least 60 % of the letters or digits follow each other as in the alphabet: `a1b2c3d4`.
-
-    Fewer than 6 pairs are no sequence.
-    """
+    """Return whether of 6 or more pairs of letters, or of digits, 60 % follow each other as in the alphabet: `a1b2c3d4`."""
     letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
     digits = [int(c) for c in value if "0" <= c <= "9"]
     up = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))

@@ -50,7 +50,7 @@ def follower(
 
 
 def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
-    """Return what is never recorded in the store of `directory`, with its pauses; None for a store in memory."""
+    """Return what is never recorded in a store: by the settings and by the pauses in `directory` (None, in memory: none)."""
     from memory_mcp.ingest.capture import Capture
 
     return Capture.of(settings, directory)

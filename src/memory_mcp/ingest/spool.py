@@ -122,7 +122,7 @@ class Spool:
         return len(self._names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
-        """Store what is there now, at most `limit` files, oldest first, and remove the files.
+        """Store the files that are in `new/` now, at most `limit`, oldest first, and remove them; return the counts.
 
         Later ones wait for the next drain. One thread drains at a time, others wait. Payloads that cannot be understood
         go to `bad/`; old files there and of killed hooks are removed. Raises what storing raises; what was not stored
@@ -210,10 +210,7 @@ class Spool:
         return _Payload(file, client, tuple(kept), heard.ends, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
-        """Move a file to `bad/` with the reason and its text without secrets, shortened; count and quote it.
-
-        Where that fails, the file stays.
-        """
+        """Move a file to `bad/` as the reason and its short text without secrets; count and quote it. If that fails, it stays."""
         report.bad += 1
         # Cut after redaction, so that no half of a secret is left.
         clean = self._gate.redact(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())

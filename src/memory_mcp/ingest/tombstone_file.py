@@ -13,7 +13,7 @@ KEY_BYTES = 32
 
 
 class TombstoneFile:
-    """See TombstoneLog."""
+    """The tombstones of one data directory, in two files; see TombstoneLog."""
 
     def __init__(self, directory: Path) -> None:
         """Use the two files of tombstones in a data directory, existing or not."""
@@ -21,10 +21,7 @@ class TombstoneFile:
         self._key_file = directory / paths.TOMBSTONES_KEY
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """Return (inode, size in bytes, time of the last change in ns) of the file, which changes with every addition.
-
-        None without a file.
-        """
+        """Return (inode, bytes, time of the last change in ns) of the file, which every addition changes; None without a file."""
         try:
             found = self._file.stat()
         except FileNotFoundError:
@@ -73,10 +70,7 @@ class TombstoneFile:
 
 
 def append(file: Path, lines: Sequence[str]) -> None:
-    """Add lines of ASCII to a private file, made where there is none; on disk when this returns.
-
-    A last line that a crash cut is ended first.
-    """
+    """Add lines of ASCII to a private file, made if missing; a last line that a crash cut is ended first. On disk at return."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:
         size = os.fstat(descriptor).st_size

@@ -116,10 +116,7 @@ class Tombstones:
 
     @classmethod
     def tried(cls, wanted: Wanted) -> Self:
-        """Return the tombstones of a dry run, with a key of their own; nothing is written.
-
-        Raises InvalidQuery for a value that is too short.
-        """
+        """Return the tombstones of a dry run, with a random key, nothing written. Raises InvalidQuery for too short a value."""
         made = cls(None)
         made._key = secrets.token_bytes(KEY_BYTES)
         for line in made._lines(wanted):
@@ -147,7 +144,7 @@ class Tombstones:
         return not self.empty and self._covers(what)
 
     def _covers(self, what: EventDraft | Event) -> bool:
-        """Do as `covers`, with the file as last read."""
+        """Return whether an event was forgotten as a whole, by the lines as last read; as `covers`."""
         known = self._known
         if (known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what):
             return True
@@ -159,7 +156,7 @@ class Tombstones:
         return self._clean(text) if not self.empty and self._known.has_values else text
 
     def _clean(self, text: str) -> str:
-        """Do as `clean`, with the file as last read; results for texts of up to 200 characters are cached."""
+        """Return a text with `MARK` for what was forgotten, by the lines as last read; up to 200 characters are cached."""
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
@@ -271,10 +268,7 @@ class Tombstones:
         return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
 
     def _marks(self, what: EventDraft | Event) -> list[str]:
-        """Return the keyed hashes that identify an event: of its id, its id at its source, its words in its session.
-
-        One to three.
-        """
+        """Return one to three keyed hashes that identify an event: of its id, its id at its source, its words in its session."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         if what.source_id:
             marks.append(self._source(what))
@@ -306,7 +300,7 @@ class Tombstones:
         return False
 
     def _scope(self, session: str | None, project: str | None) -> str:
-        """Return the keyed hash of a session and a project, cached; None stands for all."""
+        """Return the keyed hash of a session and a project, cached; None means all."""
         scopes = self._known.scopes
         if (found := scopes.get((session, project))) is None:
             if len(scopes) >= _REMEMBERED:
@@ -316,10 +310,7 @@ class Tombstones:
         return found
 
     def _lines(self, wanted: Wanted) -> Iterable[dict[str, Any]]:
-        """Yield the lines to write for what is to be forgotten.
-
-        Raises InvalidQuery for a value of fewer than 4 letters or digits (2 if all are Chinese).
-        """
+        """Yield the lines to write as dicts. Raises InvalidQuery for a value under 4 letters or digits (2 if all are Chinese)."""
         for value in wanted.values:
             key, length = key_of(value), len(key_of(value))
             if length < (_SHORTEST_HAN if _is_han(key) else SHORTEST):

@@ -285,10 +285,7 @@ class DetectorRule:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return whether a place is no part of a longer word.
-
-    No letter or digit stands before or behind it, but for that of an escaped line feed or tab before it.
-    """
+    """Return whether no letter or digit is next to a place, but that of an escaped line feed, return or tab before it."""
     if end < len(text) and text[end].isalnum():
         return False
     return start == 0 or not text[start - 1].isalnum() or text[max(0, start - 2) : start] in _ESCAPED
@@ -303,7 +300,7 @@ def _patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _token_rule(name: str, anchors: tuple[str, ...], pattern: re.Pattern[str]) -> Rule:
-    """Return the rule for a vendor's token: by its prefix, or by its pattern where an anchor stands inside the token."""
+    """Return the rule for a vendor's token: by its prefix, or by its whole pattern where an anchor is inside the token."""
     heads = {plain_start(anchor) for anchor in anchors}
     # An anchor that begins with a sign, or with a choice, stands inside the token.
     if not all(head[:1].isalnum() for head in heads):

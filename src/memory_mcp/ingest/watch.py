@@ -32,19 +32,13 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def start(self, act: Callable[[], None]) -> None:
-        """Begin to call `act`, in a thread of its own, also for files put there since the watch was made.
-
-        Several may share a call.
-        """
+        """Begin to call `act`, in a thread of its own, for files put there since the watch was made; several may share a call."""
         self._thread = threading.Thread(target=self._listen, args=(act,), name="watch", daemon=True)
         self._thread.start()
 
     @classmethod
     def on(cls, directory: Path) -> "Watch | None":
-        """Watch a directory, made with its parent where it is missing.
-
-        None, and no OSError, if it cannot be watched, as anywhere but on Linux.
-        """
+        """Return a watch of a directory, made with its parent if missing; None, and no OSError, if it cannot be (not Linux)."""
         if not sys.platform.startswith("linux"):
             return None
         try:

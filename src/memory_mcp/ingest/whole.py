@@ -46,8 +46,5 @@ class WholeImporter(ABC, ClientImporter):
 
     @abstractmethod
     def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation, in order.
-
-        Its messages are counted in `tally`, those without an event with the reason.
-        """
+        """Yield the events of one conversation, in order; count its messages in `tally`, those without one with the reason."""
         ...

@@ -39,10 +39,7 @@ class Heard:
 
 
 def at_time(envelope: Envelope, time: object) -> Envelope:
-    """Return the envelope at the payload's own time.
-
-    The same object where that is missing or more than a day from the time of receipt.
-    """
+    """Return the envelope with the payload's own time as `received_ms`; the same object if that is missing or over a day off."""
     at_ms = parse_time(time)
     if at_ms is None or abs(at_ms - envelope.received_ms) > _DAY_MS:
         return envelope

@@ -54,10 +54,7 @@ class GeminiHooks:
 
 
 def _answer(told: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a tool's outcome in Claude Code's form.
-
-    They are `tool_response`, or for an error `error` and `hook_event_name` = PostToolUseFailure.
-    """
+    """Return a tool's outcome in Claude Code's form: tool_response, or error and hook_event_name = PostToolUseFailure."""
     if error := as_mapping(told.get("error")):
         message = as_text(error.get("message")) or answer_text(told.get("llmContent"))
         return {"hook_event_name": "PostToolUseFailure", "error": message}

@@ -54,10 +54,7 @@ def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]],
 
 
 def _words(part: Mapping[str, object]) -> str:
-    """Return a part of a prompt as text: what was typed, or the name of a file in brackets.
-
-    "" for anything else and for what the client added.
-    """
+    """Return a part as text: what was typed, or "[type name]" of a file; "" for others and for what the client added."""
     if part.get("type") == "file":
         return f"[{' '.join(filter(None, (as_text(part.get('mime')) or 'file', as_text(part.get('filename')))))}]"
     mine = part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored")
@@ -80,7 +77,7 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
 
 
 def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
-    """Return a tool's use in Claude Code's form: event, tool_name, tool_input, tool_use_id, and tool_response or error.
+    """Return a tool's use in Claude Code's form: hook_event_name, tool_name, tool_input, tool_use_id, tool_response or error.
 
     Also `duration_ms` where both times are known.
     """

@@ -23,19 +23,13 @@ class PlainHooks:
     ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the events of a payload; for none the reason "no text".
-
-        One wrong event refuses the whole payload: raises Malformed.
-        """
+        """Return the events of a payload, for none the reason "no text". One wrong event refuses all of it: raises Malformed."""
         drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
         return Heard(drafts, "" if drafts else NO_TEXT)
 
 
 def _values(payload: str) -> list[object]:
-    """Return the values of a payload in order: objects one after another, items of lists among them.
-
-    Raises Malformed for what is not JSON.
-    """
+    """Return the JSON values of a payload in order, of a list its items; raises Malformed for what is not JSON."""
     try:
         several = list(_each(payload))
     except (ValueError, RecursionError):

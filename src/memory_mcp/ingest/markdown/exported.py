@@ -29,7 +29,7 @@ def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]],
     """Return the page of a day as Markdown.
 
     `before` and `after` name the pages of other days, "" for none; `events` are (form of an event, local time, project),
-    `told` has segments and quotations.
+    `told` has "segments" (see `_segment`) and "quotes", the quotations by grip id.
     """
     return "".join(_lines(day, before, after, events, told))
 
@@ -61,7 +61,10 @@ def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], t
 
 
 def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[str]) -> Iterator[str]:
-    """Yield a segment's heading, statements and quotations; one in `shown` is not written again, new ones are added to it."""
+    """Yield a segment's heading, statements and quotations; one in `shown` is not written again, new ones are added to it.
+
+    A segment has time, title, project, agent, and bullets as (text, grip ids).
+    """
     of = ", ".join(escaped(name) for name in (segment["project"], segment["agent"]) if name)
     yield f"## {segment['time']} {escaped(segment['title'])}\n\n" + (f"{of}\n\n" if of else "")
     own = [grip for _, grips in segment["bullets"] for grip in grips if grip in quotes]
@@ -115,7 +118,7 @@ def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | No
 
 
 def _form(head: str, text: str) -> Mapping[str, Any] | None:
-    """Return the form of a message from its comment and text; None where the comment is no JSON object."""
+    """Return the object in a message's comment, with its text under "text"; None where the comment is no JSON object."""
     try:
         told = json.loads(head)
     except ValueError:

@@ -48,7 +48,7 @@ class Section:
 
 
 def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
-    """Return the front matter of a note, by key in lower case, and its number of lines; ({}, 0) if there is none.
+    """Return the front matter of a note as lists of values by lower-case key, and its number of lines; ({}, 0) if there is none.
 
     Front matter of more than 400 lines is none.
     """

@@ -70,7 +70,7 @@ class MarkdownImporter:
         return ()
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the files below a folder, without hidden folders and those of packages, or the file itself.
+        """Return the .md and .markdown files below a folder, without hidden folders and those of packages, or the file itself.
 
         Raises SourceUnreadable when there is nothing at `path`.
         """

@@ -42,6 +42,7 @@ class OpencodeReading(Reading):
     """One read of one store."""
 
     def __init__(self, include_thinking: bool) -> None:
+        """Begin without a session: each message names its own. Thinking is left out unless `include_thinking`."""
         super().__init__(AGENT, "")
         self._include_thinking = include_thinking
 

@@ -32,10 +32,7 @@ class OpencodeImporter(ClientImporter):
         return ((Path(data) if data else Path.home() / ".local" / "share") / "opencode",)
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Return the databases and messages below `path`, or `path` itself; raises SourceUnreadable without such a path.
-
-        Parts are read with their message.
-        """
+        """Return the files of databases and messages (not parts) below `path`, or `path`; raises SourceUnreadable without it."""
         found = find_files(path, (".db", ".json"))
         return (f for f in found if f.is_dir() or _is_named(f)) if path.is_dir() else found
 

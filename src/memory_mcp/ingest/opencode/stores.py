@@ -37,7 +37,7 @@ class Stored:
     info: dict[str, object]
     parts: Parts
     whose: Whose
-    #: Whether more of it may come.
+    #: Whether nothing more of it may come.
     finished: bool
     #: Where reading may go on behind it.
     position: int
@@ -85,6 +85,7 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 class _Database:
     def __init__(self, con: sqlite3.Connection) -> None:
+        """Read from an open connection, which the caller closes."""
         self._con = con
         self._known: dict[str, Whose] = {}
 
