@@ -78,17 +78,20 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        """Run the manager of sessions while the application runs."""
         async with manager.run():
             yield
 
     async def health(_: Request) -> Response:
+        """Answer with what `asked.health` returns, as JSON."""
         return JSONResponse(asked.health())
 
     async def text(_: Request) -> Response:
+        """Answer with the metrics as text, made in a thread."""
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
-        """Take a hook's payload; raise HTTPException (404) for a name that no client has."""
+        """Take a hook's payload and answer with what `_taken` returns; raise HTTPException (404) for no name of a client."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -183,6 +186,7 @@ class Mended:
         given: list[Message] = [{"type": "http.request", "body": found.line or body, "more_body": False}]
 
         async def replay() -> Message:
+            """Return the mended body as one message, at later calls what the client sends next."""
             return given.pop() if given else await receive()
 
         await self._app(scope, replay, send)
@@ -267,10 +271,7 @@ class Connection:
 
 
 def _project(scope: Scope) -> str:
-    """Return the project of the Memory-Project header, stripped, "" without one.
-
-    Raise InvalidQuery if it is too long or repeated.
-    """
+    """Return the project of the Memory-Project header, stripped, "" without one; raise InvalidQuery if too long or repeated."""
     given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
     if len(given) > 1:
         raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")
@@ -286,6 +287,7 @@ async def _first(receive: Receive, end: anyio.Event) -> Message:
     async with anyio.create_task_group() as tasks:
 
         async def stop() -> None:
+            """Wait for `end`, then cancel the wait for a message."""
             await end.wait()
             tasks.cancel_scope.cancel()
 

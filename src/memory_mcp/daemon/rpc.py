@@ -55,7 +55,7 @@ class Conversation:
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
     def tell_from_thread(self, message: Mapping[str, Any]) -> None:
-        """Send one line from a worker thread; raise BrokenPipeError when the caller has disconnected."""
+        """Send one line of JSON from a worker thread and wait until it is sent; raise BrokenPipeError when that fails."""
         try:
             anyio.from_thread.run(self.tell, message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:

@@ -45,9 +45,9 @@ class SocketDoor:
     """Accepts local connections and serves them."""
 
     def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
-        """Serve connections by `speak` (MCP) and `private` (methods).
+        """Serve connections by `speak` (MCP) and `private` (methods); `answer` adds to a hello's reply what differs in settings.
 
-        `answer` adds to the reply to a hello what differs in settings.
+        `project` is for callers that name none; `secret` must be proved by callers, unless it is "".
         """
         self._speak = speak
         self._clients = clients
@@ -126,6 +126,7 @@ class _Lines(Lines):
         return found if isinstance(found, dict) else {}
 
     def __aiter__(self) -> Lines:
+        """Return itself."""
         return self
 
     async def __anext__(self) -> bytes | lines.Cut:
