@@ -58,6 +58,7 @@ class Deriver:
         name: str = "deriver",
         patience: Patience = Patience(),
     ) -> None:
+        """Prepare the thread `name`; runs are at least `interval` seconds apart, and notices wait for `patience`."""
         self._work = work
         self._interval = interval
         self._changed = threading.Condition()

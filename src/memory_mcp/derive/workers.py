@@ -115,7 +115,7 @@ class DeriveWorkers:
         return min(begun, key=lambda c: c.waiting, default=None)
 
     def _lose(self, child: Child) -> None:
-        """End a child that died, and start none in its place."""
+        """End a child that died and start none in its place; does nothing for one that was lost before."""
         if child in self._children:
             self._children.remove(child)
             self._wanted -= 1
