@@ -134,7 +134,7 @@ class Scheduler:
             return self._run(entry, asked=True)
 
     def hasten(self, name: str, seconds: float = 0.0) -> None:
-        """Run a job in `seconds`, though not due yet, unless it is paused. Raises InvalidQuery for an unknown name."""
+        """Have a job due in `seconds` at the latest; a paused one stays paused. Raises InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.hastened = self._clock.monotonic() + seconds
@@ -163,7 +163,7 @@ class Scheduler:
     # the loop
 
     def start(self) -> None:
-        """Start the loop in a thread of its own; a second call does nothing."""
+        """Start the loop in a thread of its own; does nothing where it was started or stopped before."""
         with self._lock:
             if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
