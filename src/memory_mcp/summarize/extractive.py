@@ -121,7 +121,7 @@ def _kind(text: str) -> MemoryKind:
 
 
 def _named(speaker: str, text: str, width: int) -> str:
-    """Return a text with the speaker's name before it, if there is one: "Ann: I moved to Oslo" is a fact about Ann."""
+    """Return a text after the speaker's name, cut to `width`, and a colon ("Ann: I moved"); without a speaker the text itself."""
     return f"{shorten(speaker, width)}: {text}" if speaker else text
 
 
