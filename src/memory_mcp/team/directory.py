@@ -217,10 +217,7 @@ class Directory:
         return [Space(*row) for row in self._rows(_SPACES, tenant)]
 
     def members(self, tenant: int) -> list[Member]:
-        """Return the members of a tenant with their grants (space name, role), in the order in which they came.
-
-        Removed ones too.
-        """
+        """Return all members of a tenant, also removed ones, in the order in which they came, with grants (space name, role)."""
         grants: dict[int, list[tuple[str, str]]] = {}
         for member, space, role in self._rows(_ALL_GRANTS, tenant):
             grants.setdefault(member, []).append((space, role))
