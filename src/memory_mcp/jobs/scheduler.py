@@ -187,7 +187,7 @@ class Scheduler:
         return True
 
     def step(self) -> bool:
-        """Run the job that has been due for longest, one that waits in a thread; return whether one was due."""
+        """Run the job that has been due for longest, one that waits in a thread; return False where none is due or if stopped."""
         with self._turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
