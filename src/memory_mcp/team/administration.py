@@ -208,10 +208,7 @@ class Administration:
             return self._grant(raw, tenant, who, where.space, where.name, role)
 
     def _grant(self, raw: Linked, tenant: int, who: Member, space: int, name: str, role: Role) -> bool:
-        """Insert or replace a grant, and audit it, in the caller's transaction.
-
-        False, and no audit, if the role was the same.
-        """
+        """Insert or replace a grant and audit it, in the caller's transaction; return False, with no audit, for no change."""
         changed = raw.execute(_GRANT, [tenant, space, who.member, role.value]).rowcount > 0
         if changed:
             self._note(raw, tenant, "grant", who.name, identity=who.subject, space=name, role=role.value)

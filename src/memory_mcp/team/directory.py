@@ -135,10 +135,7 @@ class Directory:
 
     @contextmanager
     def _bound(self, tenant: int | None) -> Iterator[Linked]:
-        """Open a connection bound to a tenant as the program (no member); None: bound to none.
-
-        Raises the driver's errors as ours, see `translated`.
-        """
+        """Yield a connection bound to a tenant as the program (no member), for None to no tenant; raises errors of ours."""
         with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
             yield raw
 
@@ -225,10 +222,7 @@ class Directory:
         return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
 
     def keys(self, tenant: int) -> list[Key]:
-        """Return the keys of a tenant, expired and revoked ones too, oldest first.
-
-        A space that no longer exists is named by its number.
-        """
+        """Return all keys of a tenant, also expired and revoked ones, oldest first; a space that is gone is named by number."""
         names = {space.space: space.name for space in self.spaces(tenant)}
         found = []
         for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):

@@ -167,10 +167,7 @@ class Follower:
             raise
 
     def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
-        """Return for each space of a tenant the number of its last event, of its last change, and of its resets.
-
-        {} for the replica where there is none.
-        """
+        """Return (last event, last change, resets) of each space of a tenant, by its number; {} for a missing replica."""
         if is_replica not in self._databases:
             return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:

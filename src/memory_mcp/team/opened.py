@@ -140,10 +140,7 @@ class Opened:
         memory.resets = resets
 
     def cleaned(self, place: Place, resets: int) -> None:
-        """Remove the indexes of a memory about to be opened, unless its files know of exactly `resets` resets.
-
-        Then note that number.
-        """
+        """Remove the indexes of a memory to be opened unless its files know of exactly `resets` resets, and note that number."""
         folder = place.folder(self._root)
         if self.noted(place) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
@@ -243,10 +240,7 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close memories beyond the bounds or unused for too long, then sweep the folders of closed ones.
-
-        Folders go while the disk holds more than it may.
-        """
+        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full."""
         for memory in self._beyond():
             self._close(memory)
         self._sweep()
@@ -272,10 +266,7 @@ class Opened:
             return chosen
 
     def _close(self, memory: Memory) -> None:
-        """Close a memory that is marked as closing, measure its folder and wake who waits for that.
-
-        Errors are logged, not raised.
-        """
+        """Close a memory that is marked as closing, measure its folder and wake those that wait; errors are only logged."""
         try:
             memory.app.close()
             folder = memory.place.folder(self._root)
