@@ -221,6 +221,7 @@ class _Page:
     """Lines that fit."""
 
     def __init__(self, budget: int, factor: float, last: Sequence[str], head: str) -> None:
+        """Begin a page of `budget` tokens, `factor` times the estimate, with the line `head` above and the lines `last` below."""
         self._head = head
         self._budget = budget
         self._factor = factor
@@ -300,10 +301,7 @@ def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list
 
 
 def _opening(stretch: Stretch, name: str, newest: bool) -> tuple[str, str]:
-    """Return a stretch's first line and the words not to repeat.
-
-    The line is its request, or the title of a refined stretch or of one without a request.
-    """
+    """Return a stretch's first line (its request, or its title if refined or without one) and the folded words not to repeat."""
     asked = stretch.asked
     if asked is not None and not stretch.refined:
         return f"{asked.speaker} asked: {quoted(asked.text, _ASKED if newest else _TITLE)} {asked.grip_id}", asked.text.casefold()

@@ -12,6 +12,7 @@ class Outline:
     """Days with their number of segments, in order; counts below a period without reading the store."""
 
     def __init__(self, days: Sequence[tuple[str, int]]) -> None:
+        """Take `days` as pairs of a day (YYYY-MM-DD) and its number of segments, in order."""
         self._days = [day for day, _ in days]
         self._sums = [0, *accumulate(count for _, count in days)]
 

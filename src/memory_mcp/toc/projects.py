@@ -130,10 +130,7 @@ class Projects:
         )
 
     def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
-        """Return the project by grip id, under the names in `moved` (by stream).
-
-        Unknown grips and those without a segment are left out.
-        """
+        """Return the project by grip id, under the names in `moved` (by stream), without grips that have no stored segment."""
         found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]
         cuts = self._storage.toc.segments({grip.segment for grip in found.values()})
         return {

@@ -100,10 +100,7 @@ class Refining:
 
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Store that sessions of some projects ended, each with its time (UTC ms), in one transaction.
-
-    The next sessions of these projects show what is due.
-    """
+    """Store when (UTC ms) sessions of some projects ended, in one transaction; the next sessions of these show what is due."""
     storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 

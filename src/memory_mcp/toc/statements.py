@@ -202,10 +202,7 @@ def files_of(doings: Doings) -> str:
 
 
 def outcome_of(node: TocNode) -> str:
-    """Return a segment's outcome: its last bullet that tells a fix or a result, else a cause; "" for none.
-
-    Bullets that the title has are left out.
-    """
+    """Return a segment's last bullet on a fix or result, else on a cause; "" for none. Bullets that its title has are skipped."""
     name, cause = title_of(node.title).casefold(), ""
     for bullet in reversed(node.bullets):
         label = label_of(Said(bullet.text, "agent", "", bullet.kind))

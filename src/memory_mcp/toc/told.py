@@ -80,10 +80,7 @@ def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, S
 
 
 def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
-    """Return the first later grip that contradicts a statement, "" for none.
-
-    It counts only for the bullet's first grip, and where the mark was made of these very words.
-    """
+    """Return the later grip that contradicts a bullet's first grip, if that was marked for these very words; "" for none."""
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""
 

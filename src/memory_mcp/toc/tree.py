@@ -75,7 +75,7 @@ class Tree:
     def __init__(
         self, storage: Storage, calendar: Calendar, summarizer: Summarizer, lag: Callable[[], float] = lambda: 0.0
     ) -> None:
-        """Read `storage`; statistics may be `lag` seconds old."""
+        """Read `storage`; statistics may be `lag()` seconds old, which is above 0 only during an import."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
@@ -195,7 +195,7 @@ class Tree:
         return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Return the ids of the direct children that hold something of the scope, in time order."""
+        """Return the ids of the direct children that hold something of the scope, in time order; [] for a segment."""
         if level_of(node_id) is TocLevel.SEGMENT:
             return []
         if level_of(node_id) is TocLevel.DAY:
@@ -275,7 +275,7 @@ class Tree:
         return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
-        """Return the ids from the year down to the node, by the months that have a node: a week's by the first of its two."""
+        """Return the ids from the year down to the node, [] for the root; a week's by the first of its months with segments."""
         if node_id == ROOT:
             return []
         level = level_of(node_id)
@@ -327,10 +327,7 @@ class Tree:
         return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
-        """Return the document frequencies of terms by project, cached until anything is stored.
-
-        During an import a value that is up to `lag` seconds old is returned.
-        """
+        """Return the document frequencies of terms by project, cached until anything is stored (`lag()` s in an import)."""
         return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
@@ -343,10 +340,7 @@ class Tree:
         return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
-        """Return a period from one project's segments; None if it has none.
-
-        Cached by build: versions begin again after a drop.
-        """
+        """Return one project's part of a period, node and terms, cached by build number; None where it has no segments there."""
         key = (project, stored.node_id, stored.built)
         with self._lock:
             if key in self._kept:
