@@ -44,7 +44,7 @@ class Doors:
 
     @property
     def connections(self) -> int:
-        """Number of open HTTP connections, idle ones included."""
+        """Number of open HTTP connections, idle ones included; 0 while the door is closed."""
         return self._door.connections if self._door else 0
 
     @property
@@ -120,7 +120,7 @@ class Doors:
             await self._closed.wait()
 
     def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
-        """Return the settings with the request's host and port where it names them; raise ValueError for a port of no number."""
+        """Return the settings with the host and port that the request names; raise ValueError for a port that is no number."""
         return replace(
             self._settings,
             http_host=str(params.get("host") or self._settings.http_host),

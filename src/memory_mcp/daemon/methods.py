@@ -65,7 +65,7 @@ class Methods:
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `memory-mcp daemon status` shows (see `_Daemon.status`), gathered in a thread."""
+        """Return what `daemon status` shows of process, clients, queues and HTTP, as `_Daemon.status` does, made in a thread."""
         return await anyio.to_thread.run_sync(self._status)
 
     async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -140,7 +140,7 @@ def answered(endpoint: Endpoint) -> Endpoint:
     """Return the endpoint with its exceptions turned into JSON responses; HTTPException passes, tracebacks go to the log."""
 
     async def answer(request: Request) -> Response:
-        """Serve a request; an error of ours gets its status of `STATUS`, 500 where there is none."""
+        """Serve a request; an error but HTTPException is answered as JSON, with the status of its code in `STATUS`, else 500."""
         try:
             return await endpoint(request)
         except HTTPException:
@@ -160,6 +160,7 @@ class Mended:
     """
 
     def __init__(self, app: ASGIApp) -> None:
+        """Pass requests on to `app`, with their messages repaired."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -196,6 +197,7 @@ class _Sse:
     """The SSE transport, called for the stream to a client; `transport` takes the client's messages by POST."""
 
     def __init__(self, server: MCPServer[Any], max_body: int) -> None:
+        """Prepare the transport of `server`; a client's message has at most `max_body` bytes."""
         self._server = server._lowlevel_server
         self.transport = SseServerTransport("/messages/", max_request_body_size=max_body)
 

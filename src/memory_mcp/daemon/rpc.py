@@ -73,6 +73,7 @@ class Private:
     """Answers the requests of connections by a table of methods."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
+        """Answer by `methods`, by the names that requests call; they are copied."""
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:

@@ -282,7 +282,7 @@ class _Daemon:
         return HttpDoor(self._assembled(), settings, directory, self._health, self._metrics, self._take_hook, pages=pages)
 
     async def _open_http(self) -> None:
-        """Open the HTTP door as the settings say; an error goes to the log and to `daemon status`, and nothing else fails."""
+        """Open the HTTP door as the settings say; a MemoryMcpError is only logged, and `daemon status` shows it."""
         try:
             await self._doors.open(self._settings.server)
         except MemoryMcpError as error:

@@ -107,6 +107,7 @@ class _Lines(Lines):
     """Whole lines of a connection."""
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
+        """Read lines from `stream`; one longer than `lines.LONGEST` by more than 128 KiB becomes a Cut."""
         self._stream = stream
         self._splitter = lines.Splitter(lines.LONGEST + _ADDED)
         self._ended: deque[bytes | lines.Cut] = deque()

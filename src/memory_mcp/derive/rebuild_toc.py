@@ -42,6 +42,7 @@ class RebuildToc:
     """One rebuild. Nothing else may derive meanwhile; see `Derivation.publishing`."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
+        """Prepare a rebuild; nothing is read or written before `run`."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer

@@ -89,6 +89,7 @@ class _Placing:
     """One run of `assign`: the cuts so far, ordered by start."""
 
     def __init__(self, cuts: list[Segment], calendar: Calendar, settings: SegmentSettings) -> None:
+        """Begin with `cuts`, a list that is changed in place; new cuts get numbers above all of theirs."""
         self.cuts = cuts
         self.touched: set[int] = set()
         self.members: dict[EventId, int] = {}

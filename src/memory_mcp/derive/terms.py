@@ -138,6 +138,7 @@ class TermBook:
     """The writer's view: turns newly derived segments into rows to add."""
 
     def __init__(self, store: TocStore) -> None:
+        """Begin with empty caches; the store is read when it is needed."""
         self._store = store
         self._sets: OrderedDict[NodeId, Hashes] = OrderedDict()
         self._bytes = 0

@@ -42,6 +42,7 @@ class DeriveWorkers:
     """
 
     def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], None] | None = None) -> None:
+        """Prepare without a child; later one works beside this process, with `give_way` up to two in its place."""
         self._hello = calendar, summarizer
         self._here = begin(self._hello)
         self._aside = aside = give_way is not None

@@ -68,8 +68,7 @@ def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
 def group_topics(begin: Callable[[], bool]) -> Job:
     """Return the job that has the memory grouped into topics each minute, if that is due.
 
-    `begin` starts it and returns whether. The grouping itself goes on in the background. The report counts "begun": 1 or
-    0.
+    `begin` starts it and returns whether it did; it goes on in the background. The report counts "begun": 1 or 0.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:
@@ -83,8 +82,7 @@ def group_topics(begin: Callable[[], bool]) -> Job:
 def improve_indexes(begin: Callable[[], bool]) -> Job:
     """Return the job that has graphs built for large vector indexes every 10 minutes.
 
-    `begin` starts it and returns whether it did. The building goes on in the background. The report counts "begun": 1 or
-    0.
+    `begin` starts it and returns whether it did; it goes on in the background. The report counts "begun": 1 or 0.
     """
 
     def work(should_stop: ShouldStop) -> JobReport:

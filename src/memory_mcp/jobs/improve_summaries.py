@@ -101,6 +101,7 @@ class ImproveSummaries:
     waits = True
 
     def __init__(self, settings: SummarizerSettings, hands: Hands) -> None:
+        """Ask the model of `settings`, working with the parts in `hands`."""
         self._settings = settings
         self._hands = hands
 
@@ -124,6 +125,7 @@ class _Run:
     """One run of the job."""
 
     def __init__(self, settings: SummarizerSettings, hands: Hands, should_stop: Callable[[], bool]) -> None:
+        """Prepare a run with nothing due yet; `should_stop` returns whether it is to end early."""
         self._settings = settings
         self._hands = hands
         self._should_stop = should_stop

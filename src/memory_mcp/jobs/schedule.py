@@ -60,7 +60,7 @@ class Daily:
 
     @classmethod
     def at(cls, text: str) -> "Daily":
-        """Return the schedule for a time such as 03:00, of any range; raise ValueError for a text that is no two numbers."""
+        """Return the schedule for a time such as 03:00, range unchecked; raise ValueError for a text that is no two numbers."""
         hour, _, minute = text.partition(":")
         return cls(int(hour), int(minute))
 

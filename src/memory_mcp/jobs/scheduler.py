@@ -94,6 +94,7 @@ class Scheduler:
     """Holds the jobs of one store. Every method may be called from any thread; nothing runs by itself before `start`."""
 
     def __init__(self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock) -> None:
+        """Hold `jobs` of different names; their state is in `outbox`, read on first use. Nothing runs yet."""
         self._jobs = tuple(jobs)
         self._outbox = outbox
         self._calendar = calendar

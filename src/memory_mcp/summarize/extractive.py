@@ -116,7 +116,7 @@ def _bullets(
 
 
 def _kind(text: str) -> MemoryKind:
-    """Return the kind of memory of a statement."""
+    """Return the kind of memory that a statement's words show; OBSERVATION where they show none."""
     return kind_of(text, cues_of(text))
 
 

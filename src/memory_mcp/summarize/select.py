@@ -48,7 +48,7 @@ _LEANING = re.compile(
 
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
-    """Return at most `limit` of the best sentences without near-duplicates, in the order in which they were said."""
+    """Return at most `limit` of the best sentences that score above 0, without near-duplicates, in the order of the text."""
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     dialogue = stretch.is_dialogue
     bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]

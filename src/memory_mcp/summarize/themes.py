@@ -175,7 +175,7 @@ def _theme(key: str, group: Sequence[Item], rare: Mapping[str, float], whole: fl
 
 
 def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
-    """Return how well a name fits a theme: by its words' weights in `told` and its item's `share`; less if vague or cut."""
+    """Return how well a name fits a theme: by its words' weights in `told` and its item's `share`; less if unclear or cut."""
     held = _words(name)
     keys = sorted({w.key for w in held})
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)

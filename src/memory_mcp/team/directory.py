@@ -130,12 +130,13 @@ class Directory:
     """Lookups in one database. Safe in any thread."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        """Look up in `database`; the time is `clock`'s, the system's for None."""
         self._database = database
         self._clock = clock or SystemClock()
 
     @contextmanager
     def _bound(self, tenant: int | None) -> Iterator[Linked]:
-        """Yield a connection bound to a tenant as the program (no member), for None to no tenant; raises errors of ours."""
+        """Yield a connection bound to a tenant as the program (no member), to none for None; the driver's errors become ours."""
         with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
             yield raw
 
@@ -199,7 +200,7 @@ class Directory:
     # administrators
 
     def tenants(self) -> list[Tenant]:
-        """Return every tenant, by name."""
+        """Return every tenant, in the order of their names."""
         with self._bound(None) as raw:
             return [Tenant(*row) for row in raw.execute("SELECT tenant, name, class, at_ms FROM tenant ORDER BY name")]
 
@@ -210,7 +211,7 @@ class Directory:
         return Tenant(*row) if row else None
 
     def spaces(self, tenant: int) -> list[Space]:
-        """Return the spaces of a tenant, by name, each with the number of events that it was ever given."""
+        """Return the spaces of a tenant in the order of their names, each with the number of events that it was ever given."""
         return [Space(*row) for row in self._rows(_SPACES, tenant)]
 
     def members(self, tenant: int) -> list[Member]:

@@ -211,6 +211,7 @@ class Front:
     """
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
+        """Answer health and metrics by `handlers`, and pass all other requests to `app`."""
         self._app, self._handlers = app, handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

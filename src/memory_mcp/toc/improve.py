@@ -79,6 +79,7 @@ class Improver:
     """Collects what nodes are written from, and publishes the answers of a language model."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
+        """Read and write `storage`; `summarizer` makes the counts and keywords of periods whose words are replaced."""
         self._storage = storage
         self._calendar = calendar
         self._evidence = Evidence(storage)

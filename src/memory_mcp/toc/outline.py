@@ -25,7 +25,7 @@ class Outline:
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
     def holds(self, node_id: NodeId) -> bool:
-        """Return whether any segment is below a period."""
+        """Return whether any segment of the scope is below a period."""
         return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
 
     def children(self, node_id: NodeId) -> list[NodeId]:

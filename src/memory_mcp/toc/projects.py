@@ -33,6 +33,7 @@ class Projects:
     """Writing side; the caller holds the publishing lock."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
+        """File what `storage` holds; aliases that are guessed get the time of `clock`."""
         self._storage = storage
         self._clock = clock
         #: Rules that everything derived follows; None before the first look.

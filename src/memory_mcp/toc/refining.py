@@ -86,10 +86,7 @@ class Refining:
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
 
     def _day(self, day: str, calendar: Calendar) -> Due | None:
-        """Return a day as due; None if it is told, not over, or, with a project, holds another project as well.
-
-        All who may see it read its one text.
-        """
+        """Return a day as due; None if it is refined already, not over, or, with a project, holds another project as well."""
         node_id = day_id(day)
         first, after = (d.isoformat() for d in span_of(node_id))
         tally = self._storage.toc.tally(first, after, self._project)

@@ -215,10 +215,9 @@ def outcome_of(node: TocNode) -> str:
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
-    """Return a statement as a line of a list, its words in quotation marks, at most `width` characters of them.
+    """Return a statement as a line of a list: `- label (speaker): "words" grip`, at most `width` characters of its words.
 
-    In front stand its label and, in brackets, its speaker, behind it its grip and that of a later statement that
-    contradicts it. Speaker and grips are left out where they are "".
+    The grip of a later statement that contradicts it follows in brackets. Speaker and grips are left out where they are "".
     """
     told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told

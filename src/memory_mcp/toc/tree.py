@@ -90,7 +90,7 @@ class Tree:
         self._lag = lag
 
     def _statistic(self, key: object, read: Callable[[], T]) -> T:
-        """Return a value as `_fact` does; while `lag` is above 0 (an import), one that is `lag` seconds old will do."""
+        """Return the result of `read`, cached by `key` until anything is stored; in an import up to `lag()` seconds old."""
         if lag := self._lag():
             with self._lock:
                 at, value = self._statistics.get(key, (-lag, None))
@@ -102,7 +102,7 @@ class Tree:
         return found
 
     def _fact(self, key: object, read: Callable[[], T]) -> T:
-        """Return the result of `read`, cached until anything is stored."""
+        """Return the result of `read`, cached by `key` until anything is stored."""
         version = self._storage.toc.version()
         with self._lock:
             if version != self._facts_of:
