@@ -120,11 +120,11 @@ class Rules:
         return self._refuse_length(scope)
 
     def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
-        """Return the refusal of a browser that was not let in, or that another page makes ask.
+        """Return the refusal (403) of a browser that was not let in, or that another page made ask; None for any other.
 
-        None else, the visit in the scope. Browsers tell by `Sec-Fetch-Site` who makes them ask, older ones by
-        `Origin` alone; another port of the same host is another origin. An address with a ticket may be
-        followed from anywhere, but by this user alone.
+        A visit that is found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`
+        alone; another port of the same host is another origin. An address with a ticket may be followed from any page, but by
+        this user alone.
         """
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket

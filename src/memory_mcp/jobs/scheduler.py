@@ -245,7 +245,7 @@ class Scheduler:
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
-        """Return the job, neither paused nor running, that has been due for longest; None where none is due."""
+        """Return the due job, neither paused nor running, that is due longest, or None; plan all anew if the clock went back."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         entries = self._entries().values()
         if now < self._seen_ms:
@@ -345,7 +345,7 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Store a changed state: forced, Daily, if failing began or ended, or hourly if it worked; may raise if forced."""
+        """Store a changed state if forced, daily, or failing began or ended, else hourly if it worked; raise only if forced."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})

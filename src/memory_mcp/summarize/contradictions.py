@@ -206,7 +206,7 @@ def _sets_number(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def _sets_name(before: Sequence[str], new: Sequence[str], old: Sequence[str]) -> bool:
-    """Return whether `before` sets the name after it (`new`, `old` as written), with no purpose or place between."""
+    """Return whether `before` sets the name after it: "use" within 4 words, no purpose between, or "is" right before names."""
     table = _table()
     for back, word in enumerate(reversed(before)):
         if word == _CHOOSES:

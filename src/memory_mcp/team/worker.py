@@ -68,7 +68,7 @@ class Workers:
             thread.start()
 
     def hear(self) -> None:
-        """Wake waiting threads to look for work, since somebody committed; returns at once."""
+        """Wake waiting threads to look for work, as after a commit; returns at once."""
         self._wake.set()
 
     @property

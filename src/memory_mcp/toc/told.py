@@ -88,7 +88,7 @@ def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
 def _stretch(
     cut: Segment, node: TocNode, said: tuple[Said, ...], doings: Doings, grips: Mapping[EventId, Sequence[Grip]]
 ) -> Stretch:
-    """Return a segment for display, with its statements and what was asked and done; `grips` are stored ones by event."""
+    """Return a segment for display with its statements and what was asked and done; `grips` are the stored ones by event id."""
 
     def cited(words: Words | None) -> Said | None:
         """Return words (a span of an event's text) with the stored grip that covers them best, or one for exactly them."""

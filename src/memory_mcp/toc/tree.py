@@ -307,7 +307,7 @@ class Tree:
         return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
 
     def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
-        """Return sets as stored; those read before come from memory while their rows are the same."""
+        """Return the whole term sets of nodes; those read before come from memory while their rows are the same."""
         stamps = {i: s for i, s in found_stamps.items() if s[1]}
         with self._lock:
             found = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
