@@ -91,7 +91,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
-        """Take a hook's payload and answer with what `_taken` returns; raise HTTPException (404) for no name of a client."""
+        """Take a hook's payload, answer with what `_taken` returns; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)

@@ -165,7 +165,7 @@ class Rules:
         return None
 
     def too_large(self) -> Refusal:
-        """Return the refusal, 413, of a body that is larger than `max_body` bytes."""
+        """Return the refusal (413) of a body that is larger than `max_body` bytes."""
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 

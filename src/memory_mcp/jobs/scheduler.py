@@ -245,7 +245,7 @@ class Scheduler:
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
-        """Return the due job, neither paused nor running, that is due longest, or None; plan all anew if the clock went back."""
+        """Return the job due for longest, neither paused nor running, or None; plan all anew if the clock was put back."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         entries = self._entries().values()
         if now < self._seen_ms:

@@ -197,7 +197,7 @@ def _items(place: int, child: TocNode, size: float) -> list[Item]:
 
 
 def _item(name: str, weight: float, terms: Sequence[str], place: int) -> Item:
-    """Return an item with its terms; earlier terms are more relevant, words of the name most."""
+    """Return an item of `weight` events with its terms; earlier terms are more relevant, words of the name most."""
     shown: dict[str, str] = {}
     named: dict[str, float] = {}
     weights: dict[str, float] = {}
